@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import importlib
-import inspect
 import pkgutil
 import re
 import subprocess
@@ -53,13 +52,6 @@ def _described() -> Iterator[tuple[str, str, str]]:
         yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
 
 
-class _Named(str):
-    """A name that stands in a key wherever its value would, in whatever form."""
-
-    def __format__(self, form: str) -> str:
-        return self
-
-
 def declarations() -> Iterator[tuple[Table, str, str, Declaration[Any]]]:
     """Yield every kind of row with its table and the looks of its keys, in their order."""
     found = {}
@@ -72,10 +64,7 @@ def declarations() -> Iterator[tuple[Table, str, str, Declaration[Any]]]:
 
 
 def _looks(each: Declaration[Any]) -> tuple[str, str, str]:
-    if isinstance(each.key, tuple):
-        return each.key
-    key = each.key(*(_Named(name.replace("_", " ")) for name in inspect.signature(each.key).parameters))
-    return key.table.value, key.pk, key.sk
+    return each.key if isinstance(each.key, tuple) else each.key.looks
 
 
 def _rows(table: Table) -> str:

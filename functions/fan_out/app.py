@@ -94,7 +94,7 @@ def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEnt
         (records, name)
         for (_, has_order), records in batches.items()
         for name, entry in records.items()
-        if entry.section is not None and not has_order
+        if entry.is_section and not has_order
     ]
     for records, name in sections[1:]:
         del records[name]

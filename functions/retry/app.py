@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tagcast.delivery.lane_lease import Task
-from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.instant import rfc3339
 from tagcast.ports import World
 from tagcast_aws import wiring

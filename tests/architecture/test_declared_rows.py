@@ -194,7 +194,7 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     [unsent] = fake.publish_unqueued("4")
     fake.queue.broken = True
     halves = MESSAGES.value_of(store.rows[message_key("test1", unsent)])
-    relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=None))])
+    relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=halves.map.matched))])
     fake.sweep()
 
 

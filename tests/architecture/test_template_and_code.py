@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.ports import Key
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.keys import kind_of
@@ -64,17 +63,8 @@ DIMENSIONS = {
 
 def key_prefixes() -> set[str]:
     """How the partition keys begin that the code makes, such as `MSG#`."""
-    made = [make(*["1"] * make.__code__.co_argcount) for make in _key_makers()]
-    return {f"{key.pk.partition('#')[0]}#" for key in made if "#" in key.pk}
-
-
-def _key_makers() -> Iterator[Any]:
-    for name, found in vars(keys).items():
-        if name.endswith("_key") and found.__annotations__.get("return") in (Key, "Key"):
-            integers = {"ordinal", "section", "version", "shard", "slot"}
-            names = found.__code__.co_varnames[: found.__code__.co_argcount]
-            if not integers & set(names):
-                yield found
+    made = [found.pk for found in vars(keys).values() if isinstance(found, keys.KeyOf)]
+    return {f"{pk.partition('#')[0]}#" for pk in made if "#" in pk}
 
 
 @cache

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.delivery.lane_lease import Task
-from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.model import Batching, Outcome
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored

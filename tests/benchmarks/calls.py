@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import boto3
-from tagcast.delivery.publishing import Accepted, publish
+from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
 from tagcast.ports import World
 from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.claim import Accepted
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES as MESSAGE_ROWS
 from tagcast_aws import wiring

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from tagcast.delivery.lane_lease import Task
-from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
 from tagcast.ports import Key, Table, World, Write

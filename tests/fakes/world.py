@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import fan_out
-from tagcast.delivery.lane_lease import Answer, Task
-from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.redelivery import Answer, Task, redeliver
 from tagcast.errors import UnavailableError
 from tagcast.membership import MembershipChange
 from tagcast.model import (

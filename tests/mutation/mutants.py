@@ -21,7 +21,6 @@ CORE = (
     "concurrency.side_by_side",
     "pushing.engine",
     "delivery.redelivery",
-    "delivery.lane_lease",
     "operating.lanes",
     "repairing.sweep",
     "repairing.overdue",

@@ -143,7 +143,7 @@ FIRST_ROUND = (
 REDELIVERY = (
     _planted(
         "whoever becomes the head goes by the plan of whoever left the backlog before it",
-        "tagcast.delivery.redelivery:next_step",
+        "tagcast.delivery.redelivery:head_due_at",
         "streak.answering and is_its_turn",
         "streak.answering",
         f"{FOUND}::test_the_schedule_of_a_head_that_left_the_backlog_is_nobody_elses",
@@ -157,7 +157,7 @@ REDELIVERY = (
     ),
     _planted(
         "a claim is never renewed",
-        "tagcast.delivery.redelivery:_renew_for_attempt",
+        "tagcast.delivery.redelivery:retry",
         "await lease.acquire(subscription.settings.timeout_s)",
         "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
@@ -312,14 +312,14 @@ LARGE = (
 KEEPING = (
     _planted(
         "nobody carries what the others of a request leave to him",
-        "tagcast.delivery.publishing:_packs",
+        "tagcast.delivery.publishing:_carrying",
         "    if len(taken) + 1 < size:",
         "    if True:",
         f"{PACKS}::test_the_relay_sends_a_request",
     ),
     _planted(
         "who carries a request forgets those before",
-        "tagcast.delivery.publishing:_packs",
+        "tagcast.delivery.publishing:_carrying",
         "for each in (*rows, row) if",
         "for each in (row,) if",
         f"{PACKS}::test_the_relay_sends_a_request",
@@ -327,7 +327,7 @@ KEEPING = (
     _planted(
         "every message of a request is sent again by itself",
         "tagcast.delivery.queueing:entries_of",
-        "if row.packs is None else row.packs",
+        "if row.is_alone else row.packs",
         "if not row.packs else row.packs",
         f"{PACKS}::test_the_relay_sends_a_request",
     ),
@@ -637,7 +637,7 @@ KEEPING = (
     _planted(
         "packs that begin with the same message are listed as one when the queue is away",
         "tagcast.rows.listed:_unsent_key",
-        '    whom += f"#{entry.rest}" if entry.others else ""\n',
+        '    which += f"#{entry.rest}" if entry.others else ""\n',
         "",
         "unit/test_sweep.py::test_packs_that_begin",
     ),
@@ -700,7 +700,7 @@ KEEPING = (
     _planted(
         "an expired claim is replaced whoever replaced it meanwhile",
         "tagcast.rows.claim:claim_put",
-        '{"message_id": earlier.message_id}',
+        '{"message_id": earlier.accepted.message_id}',
         "{}",
         "unit/test_idempotency.py::test_two_requests_at_once",
     ),
@@ -799,9 +799,9 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends without an order",
-        "tagcast.repairing.relay:Orderings.of",
-        "read_topic(self._world, topic).ordering",
-        "read_topic(self._world, topic).ordering and Ordering.NONE",
+        "tagcast.repairing.relay:orderings",
+        "read_topic(world, topic).ordering",
+        "read_topic(world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
     ),
 )
@@ -1174,7 +1174,7 @@ CMQ = (
     _planted(
         "a signed request is served again",
         "tagcast.operating.signed_requests:take_once",
-        "return stored.nonce_taken_by(world.store, key) == me",
+        "return NONCE_ROWS.read(world.store, *named) == mine",
         "return True",
         "cmq/test_wire.py::test_a_request_is_served_once",
     ),
@@ -1216,8 +1216,8 @@ CMQ = (
     _planted(
         "a topic's type of filters is not stored",
         "tagcast.rows.topic:topic_puts",
-        "TOPICS.row_of(topic)",
-        '{**TOPICS.row_of(topic), "filter_type": None}',
+        "TOPICS.put(topic,",
+        "TOPICS.put(__import__('dataclasses').replace(topic, filter_type=None),",
         "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
     ),
 )

@@ -20,7 +20,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "the first round does not say what it handed over",
-                "tagcast.delivery.fan_out:RoundEnd._ending",
+                "tagcast.delivery.fan_out:Slice._ending",
                 "enqueued=enqueued)",
                 "enqueued=frozenset())",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-FILLING = "tagcast.delivery.filling"
+FILLING = "tagcast.delivery.redelivery"
 LATE_BUGS: dict[str, tuple[Mutant, int]] = {
     mutant.name: (mutant, seed)
     for mutant, seed in (
@@ -22,7 +22,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "a late entry is added without its due row",
                 f"{FILLING}:_add_together",
-                ", due_put(_due(group, row))]",
+                ", due_put(due)]",
                 "]",
             ),
             5,
@@ -39,7 +39,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "late entries are added while publishes are under way",
-                f"{FILLING}:fill",
+                f"{FILLING}:_fill",
                 "if now < filling.begins_at:",
                 "if False:",
             ),
@@ -48,7 +48,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "only the first page of what is kept is added",
-                f"{FILLING}:fill",
+                f"{FILLING}:_fill",
                 "is_over = found.cursor is None",
                 "is_over = True",
             ),
@@ -84,7 +84,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "late entries stand behind what was published since",
-                f"{FILLING}:_due",
+                f"{FILLING}:_add_together",
                 "position=LATE_POSITION",
                 'position="9" * 20',
             ),
@@ -111,8 +111,8 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a body that is kept stays for ever",
-                "tagcast.repairing.expiry:forget",
-                "if not row.is_kept or row.section is not None:",
+                "tagcast.rows.message_writes:removal",
+                "if not row.is_kept or not row.section.is_in_message:",
                 "if True:",
             ),
             0,

@@ -15,7 +15,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, attempt_run
-from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
@@ -286,7 +286,7 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> No
     message = stored(fake, message_id).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
-    slots, circuit = PushSlots(world.clock), CircuitCheck(world, subscription)
+    slots, circuit = PushSlots(world.clock), CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
     run = Run(subscription, [(message, 0)], slots, 2.0, circuit, unjudged={message_id})
     result = asyncio.run(attempt_run(world, run))
 

@@ -14,6 +14,7 @@ from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Ordering, Outcome, Protocol, Strategy, Subscription
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
+from tagcast.pushing import push_slots
 from tagcast.pushing.circuit import (
     CIRCUIT,
     LANES_MIN,
@@ -81,7 +82,8 @@ def forget(fake: FakeWorld) -> None:
 
 
 def passage(fake: FakeWorld, name: str) -> CircuitCheck:
-    return CircuitCheck(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    return CircuitCheck(fake.world, subscription, push_slots.host_of(subscription.settings.endpoint))
 
 
 def asked(fake: FakeWorld, name: str) -> CircuitCheck:

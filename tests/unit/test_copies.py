@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast.delivery.lane_lease import Task
+from tagcast.delivery.redelivery import Task
 from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write

@@ -134,25 +134,23 @@ def overtaken(losses: int) -> Overtaken:
     return store
 
 
-def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known() -> None:
-    store = overtaken(losses=2)
+def test_what_was_read_already_is_not_read_again() -> None:
+    store = overtaken(losses=0)
 
-    result = end_planned(
-        store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 3, ACCEPTED
-    )
+    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed, ACCEPTED)
 
     assert result == Ended(ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000), entries=2)
-    assert store.calls == ["write", "get", "write", "get", "write"]
+    assert store.calls == ["write"]
 
 
-def test_without_patience_the_last_look_and_its_error_come_back() -> None:
-    store = overtaken(losses=2)
+def test_a_lost_condition_comes_back_with_what_was_read() -> None:
+    store = overtaken(losses=1)
 
-    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 2)
+    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed)
 
     assert isinstance(result, Conflict)
-    assert (result.before, result.times) == (ACCEPTED, 2)
-    assert store.calls == ["get", "write", "get", "write"]
+    assert result.before == ACCEPTED
+    assert store.calls == ["get", "write"]
 
 
 @pytest.mark.parametrize("message", [("t", "m"), ("t", "gone")])
@@ -162,7 +160,7 @@ def test_what_is_not_owed_any_more_is_not_written(message: tuple[str, str]) -> N
     store.rows[MESSAGE] = {**message_row(ACCEPTED), **map_attributes(ended)}
     del store.rows[MESSAGE]["owed"], store.rows[MESSAGE]["body"]
 
-    result = end_planned(store, partial(stored.message, store, *message), all_that_is_owed, lambda lost: True)
+    result = end_planned(store, partial(stored.message, store, *message), all_that_is_owed)
 
     assert isinstance(result, NotOwed)
     assert (result.found is None) == (message[1] == "gone")

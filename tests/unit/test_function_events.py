@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.delivery.lane_lease import Task
+from tagcast.delivery.redelivery import Task
 from tagcast.model import EntryState, Strategy
 from tagcast.operating import messages
 from tagcast.ports import QueueEntry, Row, Table, World

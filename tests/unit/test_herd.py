@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from tagcast.archive.record import Change
 from tagcast.archive.records import records_of
-from tagcast.delivery.lane_lease import Answer
+from tagcast.delivery.redelivery import Answer
 from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages

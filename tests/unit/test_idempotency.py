@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.delivery.publishing import Accepted, Idempotency, publish
+from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
 from tagcast.ports import Key, Row, Table
+from tagcast.rows.claim import Accepted
 
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld

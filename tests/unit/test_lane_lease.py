@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tagcast.delivery.lane_lease import LEASE_GRACE_S, LaneLease, StaleWorkerError, Task
+from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, StaleWorkerError, Task
 from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
 from tagcast.ports import Put

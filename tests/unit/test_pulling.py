@@ -484,7 +484,7 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
 
     this = SubscriptionRound(0, {message_id: reopened}, None)
 
-    assert (this.pushable(), list(this.remainder().messages)) == ([], [])
+    assert (this.pushable(), this.remainder()) == ([], [])
 
 
 def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tagcast.delivery.publishing import Accepted, Idempotency, publish
+from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import QueueEntry
 from tagcast.repairing import search
 from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.claim import Accepted
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
 

@@ -96,21 +96,19 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     alphabet: str, matched: Sequence[int]
 ) -> None:
     dice = Random(alphabet)
-    letters = "".join(dice.choices(ALPHABETS[alphabet], k=20_000))
     table = Written(largest(matched))
     left = list(matched)
     dice.shuffle(left)
     ended: dict[int, Entry] = {}
     while left:
         now, left = left[:2_500], left[2_500:]
-        begins = {ordinal: dice.randrange(len(letters) - 300) for ordinal in now}
         table.settle(
             {
                 ordinal: Entry(
                     dice.choice(ENDS),
                     dice.randrange(177),
                     ACCEPTED_AT + dice.randrange(86_400_000),
-                    letters[begins[ordinal] : begins[ordinal] + 300],
+                    "".join(dice.choices(ALPHABETS[alphabet], k=300)),
                 )
                 for ordinal in now
             }
@@ -200,7 +198,7 @@ def everybody(gap: int, body: bytes, *, mixed: bool) -> MessageRow:
     """The largest message but for its *body*, matched by a hundred thousand who stand so far from each other."""
     matched = range(0, MANY * gap, gap)
     row = largest(matched)
-    in_order = frozenset(matched[1:]) if mixed else None
+    in_order = frozenset(matched[1:] if mixed else matched)
     message = replace(row.message, draft=replace(row.message.draft, body=body))
     return replace(row, message=message, in_order=in_order, bounds=bounds_of(matched, 1_000))
 

@@ -12,7 +12,7 @@ from tagcast.operating.messages import message_view
 from tagcast.ports import Key, Table
 from tagcast.registry import shadows, subscriptions
 from tagcast.rows.keys import secrets_key, subscription_key
-from tagcast.rows.sealed import read_sealed
+from tagcast.rows.sealed import SECRETS
 from tagcast.sealing.secrets import OPENED_S, opened
 from tagcast.settings import Signature
 
@@ -172,5 +172,5 @@ def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:
     group = fake.group("g")
 
     assert group.settings.sealed is None
-    assert read_sealed(fake.store, "test1", "g") is None
+    assert SECRETS.read(fake.store, "test1", "g") is None
     assert Key(Table.REGISTRY, "SECRETS#test1", "g") not in fake.store.rows

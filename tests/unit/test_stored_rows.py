@@ -30,15 +30,15 @@ from tagcast.model import (
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
 from tagcast.rows.attempt_history import remembering
-from tagcast.rows.claim import NONCE_ROWS, nonce_put
+from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
 from tagcast.rows.due import DUES, PLACES, OwedDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone, member_put, registration_put
+from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow, map_attributes, message_row
 from tagcast.rows.message_writes import map_removals
 from tagcast.rows.subscription import SUBSCRIPTIONS
-from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watch_put
+from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
 from tagcast.rows.topic import TOPICS
 from tagcast.state_map import StateMap
 from tagcast.tables import ABSENT, Value
@@ -64,7 +64,8 @@ SUBSCRIPTION = Subscription(
 )
 DRAFT = Draft(b"\x00body", False, ("x", "y"), "a.b", {"price": "5"}, "k", "text/plain")
 MESSAGE = Message("t", "07457000000000000042", DRAFT, 10_000, 70_500, "07457000000000000007")
-FIRST_ROUND = MessageRow(MESSAGE, StateMap.of([0, 2, 3, 4]), 7, 1, ("B", "C"), 12)
+MATCHED = frozenset({0, 2, 3, 4})
+FIRST_ROUND = MessageRow(MESSAGE, StateMap.of(MATCHED), 7, 1, ("B", "C"), 12, in_order=MATCHED)
 ENDED = {
     2: Entry(EntryState.DELIVERED, 1, 10_950, "http 200"),
     3: Entry(EntryState.DISCARDED, 4, 19_000, "http 500"),
@@ -132,10 +133,10 @@ def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
 
 
 def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
-    key = keys.nonce_key("AKID1", "1800000000", "7")
-    put = nonce_put(key, "07457000000000000042", 1_800_000_600)
+    nonce = Nonce("07457000000000000042", 1_800_000_600)
+    put = nonce_put(nonce, "AKID1", "1800000000", "7")
 
-    assert (key.pk, key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
+    assert (put.key.pk, put.key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
     assert put.row == {"taken_by": "07457000000000000042", "ttl": 1_800_000_600}
     assert NONCE_ROWS.value_of(put.row).taken_by == "07457000000000000042"
 
@@ -365,7 +366,7 @@ def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) 
 
 def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
     member = Member(Client("10.0.0.1@7", "1.4"), "0123456789abcdef", 1_000, 2_000, 86_400)
-    put = member_put("t", "workers", member)
+    put = MEMBERS.put(member, "t", "workers", member.client.client_id)
     row: dict[str, Value] = {
         "client_version": "1.4",
         "digest": "0123456789abcdef",
@@ -383,7 +384,7 @@ def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
 
 def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None:
     made = Registration("t", "fans", "fans-1", Mode.BROADCASTING, Client("c", "1.4"), 3, 600, 1_000)
-    put = registration_put(made)
+    put = REGISTRATIONS.put(made, made.topic, made.group, made.subscription)
     row: dict[str, Value] = {
         "topic": "t",
         "name": "fans",
@@ -420,7 +421,7 @@ def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -
 
 def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> None:
     watched = Watch("t", "07457000000000000001", 1_000, 61_000)
-    put = watch_put(watched)
+    put = WATCHES.put(watched, watched.topic)
 
     assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})
     assert put.row == {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}

@@ -319,7 +319,8 @@ def test_an_unreadable_row_stops_nothing_else(
 def test_packs_that_begin_with_the_same_message_are_listed_and_sent_side_by_side(fake: FakeWorld) -> None:
     """A repetition whose clock is ahead stores anew what it does not find claimed any more, behind what it finds."""
     packs = [QueueEntry("test1", "1", "1", Audience.EVERYBODY, others) for others in (("2",), ("3",), ())]
-    list_unsent(fake.world, packs, fake.clock.now())
+    for pack in packs:
+        list_unsent(fake.world, pack, fake.clock.now())
 
     fake.sweep()
 

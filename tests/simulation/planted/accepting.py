@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "a lost condition of a claim is taken for success",
         "tagcast.delivery.publishing:_accept",
-        "earlier = None if claim is None else stored.claim(world.store, topic, claim.key)",
+        "earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)",
         "return _Taken(accepted, row, is_new=True)",
         Aim(keyed=0.7, restless=True),
     ),
@@ -33,8 +33,8 @@ MUTANTS = (
     ),
     Mutant(
         "a message loses the order that somebody keeps",
-        "tagcast.delivery.publishing:_in_order",
-        "directory.in_order.intersection(matched)",
+        "tagcast.delivery.publishing:_new_row",
+        "directory.in_order.intersection(matched.ordinals)",
         "frozenset[int]()",
     ),
     Mutant(

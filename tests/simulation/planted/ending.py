@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "a restart keeps the generation",
         "tagcast.repairing.overdue:_restart",
-        "fresh = replace(lane, generation=world.dice.unique_id(now))",
-        "fresh = lane",
+        "generation = world.dice.unique_id(now)",
+        "generation = lane.generation",
         Aim(faults=("workflow_loss",), modes=("flapping", "down")),
     ),
     Mutant(

@@ -30,21 +30,21 @@ MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:_SlicedBatch._deliver",
-        "works = [_deliver_to(",
-        "closed = {each: this.served() for each, this in rounds.items()}\n"
-        "        await RoundEnd(world, read.rows, read.addressed, closed, round_at).write()\n"
-        "        works = [_deliver_to(",
+        "works = [this.deliver(",
+        "closed = {each: replace(one, is_served=True) for each, one in this.rounds.items()}\n"
+        "        await replace(this, rounds=closed).write()\n"
+        "        works = [this.deliver(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.delivery.fan_out:_SlicedBatch._deliver",
-        "read.rows, read.addressed, rounds",
-        "dict(list(read.rows.items())[1:]), read.addressed, rounds",
+        "self.before = this",
+        "self.before = replace(this, rows=dict(list(this.rows.items())[1:]))",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
-        "tagcast.delivery.fan_out:RoundEnd._ending",
+        "tagcast.delivery.fan_out:Slice._ending",
         "if each.is_served and message_id in each.rows}",
         "if message_id in each.rows}",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
@@ -208,7 +208,7 @@ MUTANTS = (
     Mutant(
         "the relay drops what the queue did not take",
         "tagcast.repairing.relay:relay",
-        "        list_unsent(world, (entry,), expiries[entry])",
+        "        list_unsent(world, entry, expiries[entry])",
         "        pass",
         LOSING,
     ),

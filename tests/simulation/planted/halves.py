@@ -13,8 +13,8 @@ MUTANTS = (
     Mutant(
         "the half apart brings a message to everybody",
         "tagcast.rows.message:MessageRow.of",
-        "return frozenset() if in_order is None else matched - in_order",
-        "return matched",
+        "return self.map.matched - self.in_order",
+        "return self.map.matched",
         FAILING,
     ),
     Mutant(
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "a half ends the round of those whom it was not for",
-        "tagcast.delivery.fan_out:RoundEnd._ending",
+        "tagcast.delivery.fan_out:Slice._ending",
         "if each.is_served and message_id in each.rows}",
         "if each.is_served} | row.map.owed",
         FAILING,

@@ -46,14 +46,14 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Put(_retained_key(after), RETAINED.row_of(listed)))",
-        "return (change, *sections)",
+        "return (change, *tally, Put(_retained_key(after), RETAINED.row_of(listed)))",
+        "return (change, *tally)",
     ),
     Mutant(
         "what is over stays listed as retained",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Delete(_retained_key(after)))",
-        "return (change, *sections)",
+        "return (change, *tally, Delete(_retained_key(after)))",
+        "return (change, *tally)",
     ),
     Mutant(
         "pending counts only what was not delivered",

@@ -62,7 +62,7 @@ ASKING = Aim(
 MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
-        "tagcast.delivery.lane_lease:LaneLease.acquire",
+        "tagcast.delivery.redelivery:LaneLease.acquire",
         "self.lane.as_planned()",
         "{}",
         RACING,
@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lane is activated whatever was appended meanwhile",
-        "tagcast.delivery.lane_lease:LaneLease.finish",
+        "tagcast.delivery.redelivery:LaneLease.finish",
         "lane_delete(replace(self.lane, appended=appended))",
         "replace(lane_delete(self.lane), expect=self.lane.as_held())",
         DRAINING,
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is marked as ended is pushed again",
-        "tagcast.delivery.redelivery:next_step",
+        "tagcast.delivery.redelivery:_step",
         "ended = [due for due in dues if due.ended]",
         "ended = []",
         HERDED,
@@ -219,7 +219,7 @@ MUTANTS = (
     ),
     Mutant(
         "what failed earlier is attempted as soon as it becomes the head",
-        "tagcast.delivery.redelivery:next_step",
+        "tagcast.delivery.redelivery:head_due_at",
         "if head.attempts and not (streak.answering and is_its_turn):",
         "if False:",
         Aim(
@@ -232,8 +232,8 @@ MUTANTS = (
     Mutant(
         "a worker never learns of a filter function that came after its claim",
         "tagcast.delivery.redelivery:_step",
-        "any(due.unjudged for due in dues):",
-        "False:",
+        "any(due.unjudged for due in dues) and",
+        "False and",
         Aim(
             modes=("slow", "flapping"),
             operations=("refilter",),
@@ -327,7 +327,7 @@ MUTANTS = (
     ),
     Mutant(
         "Retry-After is heard of a head only",
-        "tagcast.delivery.redelivery:next_step",
+        "tagcast.delivery.redelivery:head_due_at",
         "min(head.not_before or 0, head.expires_at)",
         "0",
         ASKING,
@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "a removed lane is paused",
-        "tagcast.operating.lanes:_change",
+        "tagcast.operating.lanes:pause",
         "lane = _unless_removed(_lane(world, subscription), name)",
         "lane = _lane(world, subscription)",
         Aim(operations=("pause", "unsubscribe"), restless=True, steered=0.0),
@@ -383,9 +383,9 @@ MUTANTS = (
     ),
     Mutant(
         "the sweep believes its index and restarts whatever that says",
-        "tagcast.repairing.overdue:_current",
-        "return stored.lane(world.store, lane.topic, lane.subscription_id)",
-        "return lane",
+        "tagcast.repairing.overdue:_look",
+        "partial(stored.lane, world.store, indexed.topic, indexed.subscription_id)",
+        "lambda: indexed",
         Aim(faults=("workflow_loss", "stale_index"), modes=("flapping", "down"), operations=("sweep", "retry_now")),
         ("tagcast.repairing.overdue:_restart", "lane.as_read()", "{}"),
     ),

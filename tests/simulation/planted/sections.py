@@ -76,14 +76,14 @@ MUTANTS = (
     Mutant(
         "the relay sends the first section only",
         "tagcast.delivery.queueing:entries_of",
-        "return _alone(ordering, row) if row.packs is None else row.packs",
-        "return _alone(ordering, row)[: 1 if row.bounds else None] if row.packs is None else row.packs",
+        "return _alone(ordering, row) if row.is_alone else row.packs",
+        "return _alone(ordering, row)[: 1 if row.bounds else None] if row.is_alone else row.packs",
         AWAY,
     ),
     Mutant(
         "all sections are listed as one when the queue is away",
         "tagcast.rows.listed:_unsent_key",
-        'whom += "" if entry.section is None else f"#{entry.section:05d}"',
+        'which += "" if entry.section is None else f"#{entry.section:05d}"',
         "pass",
         Aim(faults=("queue_outage", "send_loss"), rate=0.08, wide=1.0),
     ),
@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         "what is retained of a wide message is listed once for all sections",
         "tagcast.rows.message_writes:_retained_key",
-        "section = None if row.section is None else row.section.number",
+        "section = None if row.section.is_in_message else row.section.number",
         "section = None",
         FAILING,
     ),

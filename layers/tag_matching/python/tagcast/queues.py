@@ -53,9 +53,14 @@ class QueueEntry:
         return (self.message_id, *self.others)
 
     @property
+    def is_section(self) -> bool:
+        """Say whether it is for one section of a wide message."""
+        return self.section is not None
+
+    @property
     def is_plain(self) -> bool:
         """Say whether it is one whole message for everybody."""
-        return self.audience is Audience.EVERYBODY and not self.others and self.section is None
+        return self.audience is Audience.EVERYBODY and not self.others and not self.is_section
 
     @property
     def deduplication_id(self) -> str:

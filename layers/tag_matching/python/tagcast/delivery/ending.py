@@ -1,15 +1,14 @@
 """How entries end: nothing else makes an entry terminal.
 
 A message is read, a plan says what ends of it, and that is written on condition that nobody wrote the message since.
-Who loses the condition says whether to try again. The plain functions are for blocking callers; beside an event loop
-`end_entry_beside` and `end_planned_beside` do the same.
+A lost condition comes back as a `Conflict`: the caller knows how often to try, and how long to wait before.
 
 See docs/protocol.md, Invariants, 2, 3 and 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,25 +20,22 @@ from tagcast.ports import Executor, Store, Write
 from tagcast.rows import stored
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
-from tagcast.rows.message import MessageRow
+from tagcast.rows.message import ENDED_BYTES, MessageRow
 from tagcast.rows.message_writes import lone_update, map_writes
 from tagcast.tables import UPDATES_MAX, fitting
 
 TURN_S = 0.02
 UNITS_PER_S = 1_000
-ENDED_BYTES = 50
-"""About what an entry takes that did not end in the first round."""
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 """At most 2 MiB together, because a transaction takes 4 MiB, a request 16, and sizes are estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends of a message: entries by ordinal; *beside* is written with it.
+    """What ends of a message: *entries* by ordinal; *beside* is written with it.
 
-    With *round_at* the first round ends, too, for those who are *served* (None: for all).
-
-    What is *enqueued* for its group does not end yet; the map only says that it is with the consumer now.
+    With *round_at* the first round of those that are *served* (None: of all) is done, too. What is *enqueued* for its
+    group does not end yet: the map only says that it is with the consumer now.
     """
 
     entries: Mapping[int, Entry]
@@ -48,9 +44,6 @@ class Ending:
     beside: Sequence[Write] = ()
     enqueued: Set[int] = frozenset()
 
-
-Read = Callable[[], MessageRow | None]
-"""Reads a message with that part of its map in which something is to end; None when even the receipt is gone."""
 
 Plan = Callable[[MessageRow], Ending | None]
 """Says what ends of a message as it was just read; None when nothing of it is owed here any more."""
@@ -82,10 +75,6 @@ class EntryEnd:
         """Return what is written besides the message."""
         return self.beside if self.due is None else (due_delete_as_read(self.due), *self.beside)
 
-    def read(self, store: Store) -> MessageRow | None:
-        """Return the message with that part of its map which has the entry."""
-        return stored.entry(store, self.topic, self.message_id, self.ordinal)
-
     def plan(self, before: MessageRow) -> Ending | None:
         """Return what ends of the message, None if the entry is not owed here."""
         in_map = before.map
@@ -114,92 +103,35 @@ class NotOwed:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The condition was lost so many *times*: somebody else wrote what was read as *before*, or what stands beside."""
+    """Nothing was written: somebody else wrote what was read as *before*, or what stands beside."""
 
     before: MessageRow | None
-    times: int
     error: ConditionLostError
 
     @property
     def all_s(self) -> float:
-        """Return how many seconds all who may still write the message need one after the other."""
+        """Return how many seconds all that may still write the message need one after the other."""
         return 0.0 if self.before is None else self.before.map.pending * turn_s(self.before)
 
 
-Again = Callable[[Conflict], bool]
-AgainBeside = Callable[[Conflict], Awaitable[bool]]
-
-
-def once(_: Conflict) -> bool:
-    """Say that one try was enough."""
-    return False
-
-
-async def once_beside(_: Conflict) -> bool:
-    """Say that one try was enough."""
-    return False
-
-
-def end_entry(
-    store: Store, end: EntryEnd, again: Again = once, known: MessageRow | None = None
-) -> Ended | NotOwed | Conflict:
-    """Bring one entry to its end; *known* is its message if it was read already.
-
-    Returns a Conflict when *again* says no to it.
-    """
-    return end_planned(store, partial(end.read, store), end.plan, again, known, stale=end.around)
-
-
-async def end_entry_beside(
-    store: Store, executor: Executor, end: EntryEnd, again: AgainBeside = once_beside, known: MessageRow | None = None
-) -> Ended | NotOwed | Conflict:
-    """Do as :func:`end_entry` does, with calls of the store carried out by *executor*."""
-    return await end_planned_beside(store, executor, partial(end.read, store), end.plan, again, known, stale=end.around)
+def end_entry(store: Store, end: EntryEnd, known: MessageRow | None = None) -> Ended | NotOwed | Conflict:
+    """Try once to bring one entry to its end; *known* is its message if it was read already."""
+    read = partial(stored.entry, store, end.topic, end.message_id, end.ordinal)
+    return end_planned(store, read, end.plan, known, stale=end.around)
 
 
 def end_planned(
     store: Store,
-    read: Read,
+    read: Callable[[], MessageRow | None],
     plan: Plan,
-    again: Again,
     known: MessageRow | None = None,
     *,
     stale: Sequence[Write] = (),
 ) -> Ended | NotOwed | Conflict:
-    """Bring what *plan* says of a message to its end; where that is nothing, write what is *stale*.
+    """Try once to bring what *plan* says of a message to its end; where that is nothing, write what is *stale*.
 
-    *known* is what *read* would return if it was read already. Returns a Conflict when *again* says no to it.
+    *known* is what *read* would return if it was read already.
     """
-    times = 0
-    while True:  # It ends: *again* ends it, if nothing else does.
-        came = _try_once(store, read, plan, known, stale, times)
-        if not isinstance(came, Conflict) or not again(came):
-            return came
-        known, times = None, came.times
-
-
-async def end_planned_beside(
-    store: Store,
-    executor: Executor,
-    read: Read,
-    plan: Plan,
-    again: AgainBeside,
-    known: MessageRow | None = None,
-    *,
-    stale: Sequence[Write] = (),
-) -> Ended | NotOwed | Conflict:
-    """Do as :func:`end_planned` does, with calls of the store carried out by *executor*."""
-    times = 0
-    while True:  # It ends: *again* ends it, if nothing else does.
-        came = await executor.run(partial(_try_once, store, read, plan, known, stale, times))
-        if not isinstance(came, Conflict) or not await again(came):
-            return came
-        known, times = None, came.times
-
-
-def _try_once(
-    store: Store, read: Read, plan: Plan, known: MessageRow | None, stale: Sequence[Write], times: int
-) -> Ended | NotOwed | Conflict:
     before = read() if known is None else known
     ending = None if before is None else plan(before)
     try:
@@ -210,7 +142,7 @@ def _try_once(
         after = _after(before, ending)
         write_all(store, (*ending.beside, *map_writes(before, after)))
     except ConditionLostError as error:
-        return Conflict(before, times + 1, error)
+        return Conflict(before, error)
     return Ended(after, len(ending.entries))
 
 
@@ -242,26 +174,28 @@ async def end_each(
     Returns the ids of those that have to be ended alone, because they take more than one write or somebody wrote them
     since, and the faults of requests that failed as a whole.
     """
-    lone = {row.message.message_id: (row, ending) for row, ending in endings if _is_lone(row, ending)}
-    left = [row.message.message_id for row, _ in endings if row.message.message_id not in lone]
+    planned = [
+        (row, ending, lone_update(row, _after(row, ending)) if _ends(row, ending) else None) for row, ending in endings
+    ]
+    lone = {row.message.message_id: (row, ending, update) for row, ending, update in planned if update is not None}
+    left = [row.message.message_id for row, _, update in planned if update is None]
 
     async def write(some: Sequence[str]) -> None:
-        updates = [lone_update(row, _after(row, ending)) for row, ending in map(lone.__getitem__, some)]
-        done = await executor.run(partial(store.update_each, updates))
+        done = await executor.run(partial(store.update_each, [lone[each][2] for each in some]))
         left.extend(message_id for message_id, is_done in zip(some, done, strict=True) if not is_done)
 
-    requests = fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, lambda each: _size_after(*lone[each]))
-    return left, await side_by_side([write(some) for some in requests])
+    def size(message_id: str) -> int:
+        row, ending, _ = lone[message_id]
+        return row.size + ENDED_BYTES * len(ending.entries)
+
+    return left, await side_by_side(
+        [write(some) for some in fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, size)]
+    )
 
 
-def _is_lone(before: MessageRow, ending: Ending) -> bool:
-    """Say whether the update of its row is all that there is to write: nobody is owed the message any more."""
-    lists_nothing = before.section is None and not before.map.is_retained
-    return lists_nothing and not ending.beside and before.map.owed <= ending.entries.keys()
-
-
-def _size_after(before: MessageRow, ending: Ending) -> int:
-    return size_of(before) + ENDED_BYTES * len(ending.entries)
+def _ends(before: MessageRow, ending: Ending) -> bool:
+    """Say whether nothing is owed of the message afterwards, and nothing is written beside."""
+    return not ending.beside and before.map.owed <= ending.entries.keys()
 
 
 def _after(before: MessageRow, ending: Ending) -> MessageRow:
@@ -277,16 +211,9 @@ def turn_s(row: MessageRow) -> float:
     """Return how far apart the writers of one message's row should be, in seconds.
 
     A turn is a read and a transaction, some 20 ms; and one row gives a thousand write units a second, of which a
-    transactional write takes two for each KiB of the row: body and all that has ended. Half of that, so that the row
-    is never idle.
+    transactional write takes two for each KiB of the row. Half of that, so that the row is never idle.
     """
-    return max(TURN_S, size_of(row) / 1024 / UNITS_PER_S)
-
-
-def size_of(row: MessageRow) -> int:
-    """Return about how many bytes the row of a map has: the body where it stands there, and all that has ended."""
-    body = 0 if row.section else len(row.message.draft.body)
-    return body + len(row.histories) + ENDED_BYTES * len(row.map.settled)
+    return max(TURN_S, row.size / 1024 / UNITS_PER_S)
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:

@@ -1,4 +1,4 @@
-"""The first round of a batch of messages: push to active lanes, hand the rest to backlogs.
+"""The first round of a batch of messages: push to active lanes, let the rest join backlogs.
 
 See docs/protocol.md, The first round.
 
@@ -17,7 +17,7 @@ from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import TURN_S, Conflict, Ending, end_each, end_planned_beside
+from tagcast.delivery.ending import TURN_S, Conflict, Ending, end_each, end_planned
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function
 from tagcast.ids import subscription_id
@@ -25,7 +25,7 @@ from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import QueueEntry, World, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Failure, Run, RunResult, attempt_run, in_turn, lane_state_after
-from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
@@ -35,19 +35,250 @@ from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
 
+GO_ON_S = 2.0
+"""An invocation begins no further slice of what it was given more than 2 s after its beginning."""
+TRIES_MAX = 8
+"""A write is tried at most 8 times while its condition gets lost; then the batch has to come again."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
 """Pushes to a subscription may start for 2 s, for each 10 messages or 500 subscriptions of a batch, at most for 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
+
+
+async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
+    """Bring the first round of what these entries of one topic name, in queue order, to its end.
+
+    Entries are served in slices, each as a batch of its own. Returns the entries that were left because the slices
+    before them took long: they have to come again. A repetition, late or concurrent, changes no terminal entry and at
+    most repeats pushes. Raises the first fault of the store in the end: then all has to come again.
+    """
+    begun_s, batch, left = world.clock.monotonic(), _SlicedBatch(world, topic, slots), tuple(entries)
+    while left:
+        first, behind = _first_slice(left, world.slice_max)
+        await batch.serve(first, _first_slice(behind, world.slice_max)[0])
+        left = behind
+        if batch.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+            break
+    await batch.write()
+    if batch.faults:
+        raise batch.faults[0]
+    return left
+
+
+def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
+    """Return what is served first, and the rest: at most *most* messages, or one section of a wide message."""
+    sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: not entry.is_section, entries))
+    count = sum(size <= most for size in sizes) or 1
+    return entries[:count], entries[count:]
+
+
+@dataclass(slots=True)
+class _SlicedBatch:
+    """The slices of a batch in their order.
+
+    While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
+    """
+
+    world: World
+    topic: str
+    slots: PushSlots
+    before: Slice | None = None
+    ahead: Mapping[str, MessageRow] | None = None
+    faults: list[Exception] = field(default_factory=list)
+
+    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
+        """Serve the next slice: one that has a message again is read when all that came of it before is written."""
+        audiences = _audiences(entries)
+        if self.before is not None and self.before.rows.keys() & audiences.keys():
+            await self.write()
+        if self.faults:
+            return
+        written = audiences.keys() | (set() if self.before is None else self.before.rows.keys())
+        delivered = self._deliver(audiences, entries[0].section, _readable_ahead(following, written))
+        if self.before is None:
+            await delivered
+            return
+        before, self.before = self.before, None
+        self.faults += await side_by_side([delivered, self._write(before)])
+
+    async def write(self) -> None:
+        """Write what came of the last slice."""
+        if self.before is not None:
+            before, self.before = self.before, None
+            await self._write(before)
+
+    async def _deliver(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
+        """Push what is owed of one slice, or append it to backlogs; keep what is to be written of that."""
+        world, round_at = self.world, self.world.clock.now()
+        this = await self._read(audiences, section, round_at)
+        for row in this.rows.values():
+            if row.map.round_open:
+                world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
+        this.begin()
+        works = [this.deliver(each) for each in in_turn(world, this.topic_id, this.rounds)]
+        self.ahead = None
+        works += [self._read_ahead(following)] if following else []
+        self.faults += await side_by_side(works)
+        self.before = this
+
+    async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
+        """Read the messages first, in queue order; then the subscriptions, then the lanes.
+
+        So every subscription that a message matched is known, and the lane of one that is gone was read after its end.
+        """
+        world, topic, rows = self.world, self.topic, self.ahead
+        run = world.executor.run
+        if rows is None:
+            rows = await run(partial(stored.addressed, world.store, topic, tuple(audiences), section))
+        try:
+            directory = await run(partial(kept_directory_of, world, topic))
+        except NotFoundError:
+            directory = None
+        lanes = await run(partial(stored.lanes, world.store, topic))
+        addressed = {each: row.of(audiences[each]) for each, row in rows.items()}
+        return Slice(world, topic, self.slots, rows, addressed, lanes, directory, section, round_at)
+
+    async def _read_ahead(self, message_ids: Sequence[str]) -> None:
+        world = self.world
+        self.ahead = await world.executor.run(partial(stored.addressed, world.store, self.topic, message_ids, None))
+
+    async def _write(self, before: Slice) -> None:
+        self.faults += await before.write()
+
+
+def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
+    """Return the messages of the next slice, unless it has one of which something is still to be *written*."""
+    ids = _audiences(following).keys()
+    return () if any(entry.is_section for entry in following) or ids & written else tuple(ids)
+
+
+def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
+    """Return for which subscriptions each message is served here, by all of *entries* together, in their order."""
+    audiences: dict[str, Audience] = {}
+    for entry in entries:
+        for message_id in (entry.message_id, *entry.others):
+            same = audiences.get(message_id, entry.audience) is entry.audience
+            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
+    return audiences
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What was read for a slice, and what came of it in the *rounds* of its subscriptions.
+
+    *addressed* are the subscriptions for which each message is served here; of a wide one those in one *section*.
+    *rounds* has a round as it stands after each step, so that a fault of the next step forgets nothing.
+    """
+
+    world: World
+    topic: str
+    slots: PushSlots
+    rows: Mapping[str, MessageRow]
+    addressed: Mapping[str, frozenset[int]]
+    lanes: Mapping[str, Lane]
+    directory: Directory | None
+    section: int | None
+    round_at: int
+    rounds: dict[int, SubscriptionRound] = field(default_factory=dict)
+
+    @property
+    def topic_id(self) -> str:
+        """Return the id of the topic, empty when it is gone."""
+        return "" if self.directory is None else self.directory.topic.topic_id
+
+    def begin(self) -> None:
+        """Begin the round of every subscription that is owed any of the messages here."""
+        for each in set[int]().union(*(row.map.owed & self.addressed[name] for name, row in self.rows.items())):
+            lane = self.lanes.get(subscription_id(self.topic_id, each))
+            self.rounds[each] = SubscriptionRound(each, self._rows_for(each, self.rows), lane)
+
+    def _rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
+        """Return those of *rows* that are served here for a subscription."""
+        if all(ordinal in addressed for addressed in self.addressed.values()):
+            return rows
+        return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
+
+    async def deliver(self, ordinal: int) -> None:
+        """End what a subscription is owed of this slice, or append it to its backlog."""
+        world, rounds, this = self.world, self.rounds, self.rounds[ordinal]
+        subscription = None if self.directory is None else self.directory.by_ordinal.get(ordinal)
+        for tries in range(TRIES_MAX):
+            if subscription is None or this.is_removed:
+                rounds[ordinal] = this.cancelled()
+                return
+            if this.may_be_pushed(world.clock.monotonic()):
+                circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
+                rounds[ordinal] = this = await push_round(circuit, this, self.slots, len(rounds))
+                await circuit.tell()
+            if await _append(world, subscription, this):
+                rounds[ordinal] = replace(this, is_served=True)
+                return
+            await world.clock.pause(pause_s(world, tries + 1))
+            rounds[ordinal] = this = await self._read_again(subscription, this)
+        raise ConditionLostError
+
+    async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
+        """Read what was proved stale, for this subscription: messages first, then the lane."""
+        run, store = self.world.executor.run, self.world.store
+        rows = await run(partial(stored.addressed, store, self.topic, tuple(self.rows), self.section))
+        lane = await run(partial(stored.lane, store, self.topic, subscription.subscription_id))
+        # The content is kept once, however many subscriptions read again.
+        known = {each: replace(row, message=self.rows[each].message) for each, row in rows.items()}
+        return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
+
+    async def write(self) -> list[Exception]:
+        """Write the entries of each message, and the end of its first round for the subscriptions addressed here.
+
+        Not if the round of one of them failed. Returns the faults: then the batch has to come again.
+        """
+        world, faults = self.world, list[Exception]()
+        planned = {each: self._ending(row, row) for each, row in self.rows.items()}
+        endings = {each: ending for each, ending in planned.items() if ending is not None}
+        left = list(endings)
+        if len(endings) > 1:
+            together = [(self.rows[each], ending) for each, ending in endings.items()]
+            left, faults = await end_each(world.store, world.executor, together)
+        return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
+
+    async def _alone(self, row: MessageRow, ending: Ending) -> None:
+        """Write one message, although others may write it meanwhile."""
+        world, sections = self.world, len(row.bounds)
+        known: MessageRow | None = row
+        read = partial(stored.again, world.store, row)
+
+        def plan(before: MessageRow) -> Ending | None:
+            return ending if before is row else self._ending(row, before)
+
+        lost = 0
+        while True:  # It ends: at the last try, if nothing else ends it.
+            came = await world.executor.run(partial(end_planned, world.store, read, plan, known))
+            if not isinstance(came, Conflict):
+                return
+            lost, known = lost + 1, None
+            await world.clock.pause(pause_s(world, lost, sections * TURN_S))
+            if lost >= TRIES_MAX + sections:
+                raise came.error
+
+    def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:
+        """Return what ends of the message that was read here as *row* and stands as *before* now."""
+        message_id, rounds = row.message.message_id, self.rounds
+        entries = {each.ordinal: each.ended[message_id] for each in rounds.values() if message_id in each.ended}
+        enqueued = {each.ordinal for each in rounds.values() if message_id in each.enqueued}
+        served = {each.ordinal for each in rounds.values() if each.is_served and message_id in each.rows}
+        ends = row.map.owed & self.addressed[message_id] <= served
+        news = (entries.keys() | enqueued) & (before.map.owed - before.map.with_consumer)
+        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.first_round_done
+        if not before.map.owed or not (closes or news):
+            return None
+        return Ending(entries, self.round_at if ends else None, served=served, enqueued=enqueued)
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRound:
     """What a batch owes the subscription *ordinal*: messages and lane as they were read, and what came of them so far.
 
-    Pushes start before *until*, in the clock's monotonic seconds.
-    *enqueued* are those that this batch put into the queue of a group, *judged* those to which the filter function said
-    yes. *is_served*: everything that was owed has ended here or stands in the backlog.
-    *free_at* is when more may begin than was pushed here, and *reason* the word for why not before.
+    Pushes start before *until*, in the clock's monotonic seconds. *enqueued* are those that this batch put into the
+    queue of a group, *judged* those to which the filter function said yes. *is_served*: everything that was owed has
+    ended here or stands in the backlog. *free_at* is when more may begin than was pushed here, *reason* why not before.
     """
 
     ordinal: int
@@ -101,13 +332,12 @@ class SubscriptionRound:
         first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))
         return [row.message for row in owed[:first]]
 
-    def remainder(self) -> Remainder:
+    def remainder(self) -> list[Message]:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
-        messages = [row.message for row in self.open() if self.waits(row)]
-        return Remainder(messages, self.failures, self.judged, self.free_at, self.reason)
+        return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
-        """Return the round when nobody is subscribed any more: whatever is owed ends without a push."""
+        """Return the round when the subscription is gone: whatever is owed ends without a push."""
         ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
@@ -116,29 +346,20 @@ class SubscriptionRound:
 
         The worker of a lane whose endpoint is not verified looks at once whether it is now.
         """
-        held = result.held
-        free_at = None if held is None else now if held.reason == UNVERIFIED else held.until
-        return replace(
+        this = replace(
             self,
             ended={**self.ended, **result.ended},
             failures=result.failures,
             enqueued=self.enqueued | result.enqueued,
             judged=self.judged | result.judged,
             until=until,
-            free_at=self.free_at if held is None else free_at,
-            reason=self.reason if held is None else held.reason,
         )
-
-    def served(self) -> SubscriptionRound:
-        """Return the round when the backlog has taken the rest."""
-        return replace(self, is_served=True)
-
-    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None) -> SubscriptionRound:
-        """Return the round as it was read again."""
-        return replace(self, rows=rows, lane=lane)
+        if (held := result.held) is None:
+            return this
+        return replace(this, free_at=now if held.reason == UNVERIFIED else held.until, reason=held.reason)
 
 
-async def push(circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int) -> SubscriptionRound:
+async def push_round(circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int) -> SubscriptionRound:
     """Push what may be pushed; *among* is how many subscriptions the batch has."""
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
@@ -152,58 +373,37 @@ async def push(circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots,
     return this.pushed(await attempt_run(world, run), until, world.clock.now())
 
 
-async def append(world: World, subscription: Subscription, this: SubscriptionRound) -> bool:
+async def _append(world: World, subscription: Subscription, this: SubscriptionRound) -> bool:
     """Append what is left to the backlog; return False if the lane is not as it was read any more."""
-    if not (left := this.remainder()).messages:
+    if not (messages := this.remainder()):
         return True
     now = world.clock.now()
-    plan = plan_join(subscription, this.lane, left, now, world.dice.unique_id(now))
+    writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
     try:
-        await world.executor.run(partial(world.store.transact, plan.writes))
+        await world.executor.run(partial(world.store.transact, writes))
     except ConditionLostError:
         return False
-    if (lane := plan.started) is not None:
+    if lane is not None and not lane.state.is_asleep:
         start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
         await world.executor.run(start)
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogJoin:
-    """The writes, to be made together or not at all, and the lane whose workflow has to be started after them."""
+def plan_join(
+    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int, generation: str
+) -> tuple[Sequence[Write], Lane | None]:
+    """Plan how *messages* join the backlog: the writes of one transaction, and the lane if it is blocked anew.
 
-    writes: tuple[Write, ...]
-    started: Lane | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """What a batch could not end for one subscription: *messages* in their order, and what came of them so far."""
-
-    messages: Sequence[Message]
-    failures: Mapping[str, Failure]
-    judged: Set[str]
-    """Those to which the subscription's filter function has said yes."""
-    free_at: int | None = None
-    """When the next attempt may begin, if anything keeps it from beginning now."""
-    reason: str | None = None
-    """What does."""
-
-
-def plan_join(subscription: Subscription, lane: Lane | None, left: Remainder, now: int, generation: str) -> BacklogJoin:
-    """Plan how *left* joins the backlog of *subscription*; *lane* is its row as read, None while it is active.
-
-    *generation* is the lane's new one if it becomes blocked. The writes lose their condition if the lane changed
-    since it was read.
+    *generation* is the lane's new one then. The writes lose their condition if the lane changed since it was read.
     """
-    dues = _dues(subscription, lane, left)
+    dues = _dues(subscription, this, messages)
     joining = [due_put(due) for due in dues]
     names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
-    if lane is not None:
-        return BacklogJoin((*joining, join_update(lane, names, earliest)))
-    head = left.failures.get(left.messages[0].message_id)
-    next_attempt_at = max(now, left.free_at or 0) if head is None else head.next_attempt_at
-    state = lane_state_after(subscription, left.failures.values())
+    if this.lane is not None:
+        return (*joining, join_update(this.lane, names, earliest)), None
+    head = this.failures.get(names[0])
+    next_attempt_at = max(now, this.free_at or 0) if head is None else head.next_attempt_at
+    state = lane_state_after(subscription, this.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
         topic=subscription.topic,
@@ -215,287 +415,29 @@ def plan_join(subscription: Subscription, lane: Lane | None, left: Remainder, no
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
         joined=joined_by(b"", names),
-        planned_for=None if head is None else left.messages[0].message_id,
+        planned_for=None if head is None else names[0],
     )
-    return BacklogJoin((*joining, lane_put(blocked)), None if asleep else blocked)
+    return (*joining, lane_put(blocked)), blocked
 
 
-def _dues(subscription: Subscription, lane: Lane | None, left: Remainder) -> list[OwedDelivery]:
-    by_function, dues = is_judged_by_function(subscription), []
-    waits = not left.failures and (lane is None or lane.state is LaneState.BLOCKED)
+def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message]) -> list[OwedDelivery]:
+    lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
+    waits = not this.failures and (lane is None or lane.state is LaneState.BLOCKED)
     by_default = None if subscription.settings.max_per_second is None else RATE
-    reason = left.reason or by_default if waits else None
-    for place, message in enumerate(left.messages):
-        failure = left.failures.get(message.message_id)
-        dues.append(
-            OwedDelivery(
-                subscription_id=subscription.subscription_id,
-                position=position(0 if lane is None else lane.appended, place),
-                message_id=message.message_id,
-                attempts=0 if failure is None else failure.attempts,
-                expires_at=message.expires_at,
-                last_attempt_at=None if failure is None else failure.ended_at,
-                last_outcome=reason if failure is None else failure.outcome.detail,
-                unjudged=by_function and message.message_id not in left.judged,
-                history=() if failure is None else (failure.past,),
-                not_before=None if failure is None else failure.not_before,
-            )
+    reason = this.reason or by_default if waits else None
+    for place, message in enumerate(messages):
+        failure = this.failures.get(message.message_id)
+        due = OwedDelivery(
+            subscription_id=subscription.subscription_id,
+            position=position(0 if lane is None else lane.appended, place),
+            message_id=message.message_id,
+            attempts=0 if failure is None else failure.attempts,
+            expires_at=message.expires_at,
+            last_attempt_at=None if failure is None else failure.ended_at,
+            last_outcome=reason if failure is None else failure.outcome.detail,
+            unjudged=by_function and message.message_id not in this.judged,
+            history=() if failure is None else (failure.past,),
+            not_before=None if failure is None else failure.not_before,
         )
+        dues.append(due)
     return dues
-
-
-GO_ON_S = 2.0
-"""An invocation begins no further slice of what it was given more than 2 s after its beginning."""
-TRIES_MAX = 8
-"""A write is tried at most 8 times while its condition gets lost; then the batch has to come again."""
-
-
-async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
-    """Bring the first round of what these entries of one topic name, in queue order, to its end.
-
-    Entries are served in slices, each as a batch of its own. Returns those that were left, because the slices before
-    them took long: they have to come again. To repeat it, late or concurrently, changes no terminal entry and at most
-    repeats pushes. Raises the first fault of the store after all else that was begun: then all has to come again.
-    """
-    begun_s, batch, left = world.clock.monotonic(), _SlicedBatch(world, topic, slots), tuple(entries)
-    while left:
-        first, behind = _first_slice(left, world.slice_max)
-        await batch.serve(first, _first_slice(behind, world.slice_max)[0])
-        left = behind
-        if batch.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
-            break
-    await batch.write()
-    if batch.faults:
-        raise batch.faults[0]
-    return left
-
-
-def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
-    """Return what is served first, and the rest: at most *most* messages, or one section of a wide message."""
-    sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, entries))
-    count = sum(size <= most for size in sizes) or 1
-    return entries[:count], entries[count:]
-
-
-@dataclass(slots=True)
-class _SlicedBatch:
-    """The slices of a batch in their order.
-
-    While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
-    """
-
-    world: World
-    topic: str
-    slots: PushSlots
-    before: RoundEnd | None = None
-    ahead: Mapping[str, MessageRow] | None = None
-    faults: list[Exception] = field(default_factory=list)
-
-    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
-        """Serve the next slice: one that has a message again is read when all that came of it before is written."""
-        audiences = _audiences(entries)
-        if self.before is not None and self.before.rows.keys() & audiences.keys():
-            await self.write()
-        if self.faults:
-            return
-        written = audiences.keys() | (set() if self.before is None else self.before.rows.keys())
-        delivered = self._deliver(audiences, entries[0].section, _readable_ahead(following, written))
-        if self.before is None:
-            await delivered
-            return
-        before, self.before = self.before, None
-        self.faults += await side_by_side([delivered, self._write(before)])
-
-    async def write(self) -> None:
-        """Write what came of the last slice."""
-        if self.before is not None:
-            before, self.before = self.before, None
-            await self._write(before)
-
-    async def _deliver(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
-        """Push what is owed of one slice, or append it to backlogs; keep what is to be written of that."""
-        world, topic = self.world, self.topic
-        round_at = world.clock.now()
-        read = await _read(world, topic, audiences, section, self.ahead)
-        for row in read.rows.values():
-            if row.map.round_open:
-                world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-        rounds = {
-            each: SubscriptionRound(each, read.rows_for(each, read.rows), read.lane(each)) for each in read.owed()
-        }
-        turns = in_turn(world, read.topic_id, rounds)
-        works = [_deliver_to(read, each, self.slots, rounds) for each in turns]
-        self.ahead = None
-        works += [self._read_ahead(following)] if following else []
-        self.faults += await side_by_side(works)
-        self.before = RoundEnd(world, read.rows, read.addressed, rounds, round_at)
-
-    async def _read_ahead(self, message_ids: Sequence[str]) -> None:
-        world = self.world
-        self.ahead = await world.executor.run(partial(stored.brought, world.store, self.topic, message_ids, None))
-
-    async def _write(self, round_end: RoundEnd) -> None:
-        self.faults += await round_end.write()
-
-
-def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
-    """Return the messages of the next slice, unless it has one of which something is still to be *written*."""
-    ids = _audiences(following).keys()
-    return () if any(entry.section is not None for entry in following) or ids & written else tuple(ids)
-
-
-def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
-    """Return for which subscriptions each message is served here, by all of *entries* together, in their order."""
-    audiences: dict[str, Audience] = {}
-    for entry in entries:
-        for message_id in (entry.message_id, *entry.others):
-            same = audiences.get(message_id, entry.audience) is entry.audience
-            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
-    return audiences
-
-
-@dataclass(frozen=True, slots=True)
-class _SliceRead:
-    """What was read for a slice: the messages first, in queue order; then the subscriptions, then the lanes.
-
-    So every subscription that a message matched is known, and the lane of one that is gone was read after its end.
-    *addressed* are the subscriptions for which each message is served here; of a wide one those in one *section*.
-    """
-
-    world: World
-    topic: str
-    rows: Mapping[str, MessageRow]
-    addressed: Mapping[str, frozenset[int]]
-    lanes: Mapping[str, Lane]
-    directory: Directory | None
-    section: int | None
-
-    def owed(self) -> set[int]:
-        """Return the ordinals of all subscriptions that are owed any of the messages here."""
-        return set[int]().union(*(row.map.owed & self.addressed[each] for each, row in self.rows.items()))
-
-    def rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
-        """Return those of *rows* that are served here for a subscription."""
-        if all(ordinal in addressed for addressed in self.addressed.values()):
-            return rows
-        return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
-
-    def subscription(self, ordinal: int) -> Subscription | None:
-        return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
-
-    @property
-    def topic_id(self) -> str:
-        """Return the id of the topic, empty when it is gone."""
-        return "" if self.directory is None else self.directory.topic.topic_id
-
-    def lane(self, ordinal: int) -> Lane | None:
-        return self.lanes.get(subscription_id(self.topic_id, ordinal))
-
-
-async def _read(
-    world: World,
-    topic: str,
-    audiences: Mapping[str, Audience],
-    section: int | None,
-    rows: Mapping[str, MessageRow] | None,
-) -> _SliceRead:
-    run = world.executor.run
-    if rows is None:
-        rows = await run(partial(stored.brought, world.store, topic, tuple(audiences), section))
-    try:
-        directory = await run(partial(kept_directory_of, world, topic))
-    except NotFoundError:
-        directory = None
-    lanes = await run(partial(stored.lanes, world.store, topic))
-    some = {each: audience for each, audience in audiences.items() if audience is not Audience.EVERYBODY}
-    addressed = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
-    return _SliceRead(world, topic, rows, addressed, lanes, directory, section)
-
-
-async def _deliver_to(read: _SliceRead, ordinal: int, slots: PushSlots, rounds: dict[int, SubscriptionRound]) -> None:
-    """End what a subscription is owed of this slice, or append it to its backlog.
-
-    *rounds* has its round as it stands after each step, so that a fault of the next one forgets nothing.
-    """
-    world, subscription, this = read.world, read.subscription(ordinal), rounds[ordinal]
-    for tries in range(TRIES_MAX):
-        if subscription is None or this.is_removed:
-            rounds[ordinal] = this.cancelled()
-            return
-        if this.may_be_pushed(world.clock.monotonic()):
-            circuit = CircuitCheck(world, subscription)
-            rounds[ordinal] = this = await push(circuit, this, slots, len(rounds))
-            await circuit.tell()
-        if await append(world, subscription, this):
-            rounds[ordinal] = this.served()
-            return
-        await world.clock.pause(pause_s(world, tries + 1))
-        rounds[ordinal] = this = await _read_again(read, subscription, this)
-    raise ConditionLostError
-
-
-async def _read_again(read: _SliceRead, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
-    """Read what was proved stale, for this subscription: messages first, then the lane."""
-    run, store = read.world.executor.run, read.world.store
-    rows = await run(partial(stored.brought, store, read.topic, tuple(read.rows), read.section))
-    lane = await run(partial(stored.lane, store, read.topic, subscription.subscription_id))
-    # The content is kept once, however many subscriptions read again.
-    known = {each: replace(row, message=read.rows[each].message) for each, row in rows.items()}
-    return this.read_again(read.rows_for(this.ordinal, known), lane)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundEnd:
-    """What a slice of messages, read as *rows*, came to in the *rounds* of its subscriptions.
-
-    *addressed* are the subscriptions for which each message is served here, *round_at* is when that began.
-    """
-
-    world: World
-    rows: Mapping[str, MessageRow]
-    addressed: Mapping[str, frozenset[int]]
-    rounds: Mapping[int, SubscriptionRound]
-    round_at: int
-
-    async def write(self) -> list[Exception]:
-        """Write the entries of each message, and the end of its first round for the subscriptions addressed here.
-
-        Not if the round of one of them failed. Returns the faults: then the batch has to come again.
-        """
-        world, faults = self.world, list[Exception]()
-        planned = {each: self._ending(row, row) for each, row in self.rows.items()}
-        endings = {each: ending for each, ending in planned.items() if ending is not None}
-        together = [(self.rows[each], ending) for each, ending in endings.items()]
-        left = list(endings)
-        if len(together) > 1:
-            left, faults = await end_each(world.store, world.executor, together)
-        return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
-
-    async def _alone(self, row: MessageRow, ending: Ending) -> None:
-        """Write one message, whoever else writes it meanwhile."""
-        world = self.world
-
-        def plan(before: MessageRow) -> Ending | None:
-            return ending if before is row else self._ending(row, before)
-
-        async def again(conflict: Conflict) -> bool:
-            await world.clock.pause(pause_s(world, conflict.times, len(row.bounds) * TURN_S))
-            return conflict.times < TRIES_MAX + len(row.bounds)
-
-        read = partial(stored.again, world.store, row)
-        came = await end_planned_beside(world.store, world.executor, read, plan, again, row)
-        if isinstance(came, Conflict):
-            raise came.error
-
-    def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:
-        """Return what ends of the message that was read here as *row* and stands as *before* now."""
-        message_id, rounds = row.message.message_id, self.rounds
-        entries = {each.ordinal: each.ended[message_id] for each in rounds.values() if message_id in each.ended}
-        enqueued = {each.ordinal for each in rounds.values() if message_id in each.enqueued}
-        served = {each.ordinal for each in rounds.values() if each.is_served and message_id in each.rows}
-        ends = row.map.owed & self.addressed[message_id] <= served
-        news = (entries.keys() | enqueued) & (before.map.owed - before.map.with_consumer)
-        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.first_round_done
-        if not before.map.owed or not (closes or news):
-            return None
-        return Ending(entries, self.round_at if ends else None, served=served, enqueued=enqueued)

@@ -1,34 +1,30 @@
-"""The use case of publishing: accept messages, decide who is owed them, store both in one write, queue them."""
+"""The use case of publishing: accept messages, match them, store both in one write, queue them.
+
+See docs/protocol.md, Publishing, and docs/semantics.md, Idempotency.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.queueing import packed
 from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Keep, Message, Topic
-from tagcast.ports import QueueEntry, World
+from tagcast.ports import World
 from tagcast.registry.directory import Directory, publishing_directory
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
-from tagcast.rows.claim import Claim, claim_put
+from tagcast.rows.claim import CLAIM_ROWS, Accepted, Claim, claim_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of
 from tagcast.rows.message_writes import accepted_put, may_outgrow, outgrows
 from tagcast.state_map import StateMap
 
 IDEMPOTENCY_S = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The answer to a producer: who the message is, how long it lives, how many subscriptions it matched."""
-
-    message_id: str
-    accepted_at: int
-    expires_at: int
-    matched: int
+QUEUE_RETRY_AFTER_S = 5
+"""A queue that was away for all tries of the SDK is seldom back within a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +52,7 @@ def repeated(known: Claim, claim: Idempotency) -> Accepted:
     """Return what the first request was told, or raise ConflictError if it asked for something else."""
     if known.fingerprint != claim.fingerprint:
         raise ConflictError("this Idempotency-Key was used for a different request within the last 5 minutes")
-    return Accepted(known.message_id, known.accepted_at, known.message_expires_at, known.matched)
-
-
-def claimed(claim: Idempotency, accepted: Accepted, now: int) -> Claim:
-    """Return the claim that answers repetitions of a request which is answered with *accepted*."""
-    return Claim(
-        fingerprint=claim.fingerprint,
-        message_id=accepted.message_id,
-        accepted_at=accepted.accepted_at,
-        message_expires_at=accepted.expires_at,
-        matched=accepted.matched,
-        expires_at=now + IDEMPOTENCY_S * 1000,
-    )
-
-
-QUEUE_RETRY_AFTER_S = 5
-"""A queue that was away for all tries of the SDK is seldom back within a second."""
+    return known.accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +87,10 @@ def publish(
     Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request;
     UnavailableError when the queue did not take all that has an order.
 
-    The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So what
-    has an order is acknowledged only after the queue took it: whatever is published after this returned comes later.
-    After an error nothing is promised: what was stored may be delivered, sent by the relay, behind messages that were
-    acknowledged since. A repetition with the same key sends all that had no first round yet before it answers; the
-    queue drops what it took within the last five minutes, and fan-out what had its first round, so that the relay
-    and repetitions, however late, add nothing to an order. What has no order is acknowledged after the put; the
-    relay sends what the queue did not take.
+    The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So a
+    message with an order is acknowledged only after the queue took it. After an error nothing is promised: what was
+    stored may be delivered behind messages that were acknowledged since. A repetition with the same key sends again
+    all that had no first round. The queue drops what it took within five minutes, and fan-out what had its first round.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
 
@@ -154,8 +131,8 @@ def _accept_all(
     try:
         for place, (draft, replay_of) in enumerate(offers):
             claim = None if idempotency is None else idempotency.at(place)
-            packs = _packs(directory.topic, taken, len(offers))
-            taken.append(_accept(world, directory, draft, replay_of, claim, packs))
+            carrying = partial(_carrying, directory.topic, taken, len(offers))
+            taken.append(_accept(world, directory, draft, replay_of, claim, carrying))
     finally:  # Also of a request that fails: what was stored of it is carried by no row.
         lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
     rows = [each.row for each in taken if each.row is not None and each.is_new]
@@ -174,7 +151,9 @@ def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) ->
         if may_outgrow(directory.topic, draft.body):
             row = _new_row(world, directory, draft, None, world.clock.now())
             if outgrows(row):
-                raise TooLargeError(f"the message and whom it matches, {row.map.pending}, take more than one row holds")
+                raise TooLargeError(
+                    f"the message and the {row.map.pending} subscriptions that it matches take more than one row holds"
+                )
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
@@ -189,21 +168,18 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     return len({message_id for entry in lost if entry.has_order for message_id in entry.message_ids})
 
 
-_Packs = Callable[[MessageRow], tuple[QueueEntry, ...] | None]
-"""What a message's new row carries of the request that it came in."""
-
-
-def _packs(topic: Topic, taken: Sequence[_Taken], size: int) -> _Packs:
-    """Return what the row behind *taken* carries of a request of that *size*: the last one all of its entries.
+def _carrying(topic: Topic, taken: Sequence[_Taken], size: int, row: MessageRow) -> MessageRow:
+    """Return the *row* behind *taken* with what it carries of a request of that *size*: the last one all entries.
 
     So the relay, to which the rows come one by one, sends what the publisher sent, and the queue drops it.
     """
     if size == 1:
-        return lambda row: None
+        return row
     if len(taken) + 1 < size:
-        return lambda row: ()
+        return replace(row, is_alone=False)
     rows = [each.row for each in taken if each.row is not None]
-    return lambda row: packed(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
+    packs = packed(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
+    return replace(row, is_alone=False, packs=packs)
 
 
 def _accept(
@@ -212,7 +188,7 @@ def _accept(
     draft: Draft,
     replay_of: str | None,
     claim: Idempotency | None,
-    packs: _Packs,
+    carrying: Callable[[MessageRow], MessageRow],
 ) -> _Taken:
     """Store the message, or find what an earlier request with the same claim stored.
 
@@ -223,18 +199,18 @@ def _accept(
     def attempt() -> _Taken:
         nonlocal earlier
         now, topic = world.clock.now(), directory.topic.name
-        row = _new_row(world, directory, draft, replay_of, now)
-        row, message = replace(row, packs=packs(row)), row.message
+        row = carrying(_new_row(world, directory, draft, replay_of, now))
+        message = row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
         put = accepted_put(row)
         try:
             if claim is None:
                 world.store.write(put)
             else:
-                kept = claim_put(topic, claim.key, claimed(claim, accepted, now), earlier)
-                world.store.transact((put, kept))
+                answer = Claim(claim.fingerprint, accepted, now + IDEMPOTENCY_S * 1000)
+                world.store.transact((put, claim_put(topic, claim.key, answer, earlier)))
         except ConditionLostError:
-            earlier = None if claim is None else stored.claim(world.store, topic, claim.key)
+            earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
                 accepted = repeated(earlier, claim)
                 return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
@@ -280,13 +256,7 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=is_kept or bool(matched.ordinals),
-        in_order=_in_order(directory, matched.ordinals),
+        in_order=directory.in_order.intersection(matched.ordinals),
         is_kept=is_kept,
-        bounds=bounds_of(matched.ordinals, world.section_max) if len(matched.ordinals) > world.section_max else (),
+        bounds=bounds_of(matched.ordinals, world.section_max),
     )
-
-
-def _in_order(directory: Directory, matched: Collection[int]) -> frozenset[int] | None:
-    """Return who of *matched* keeps an order, unless all do."""
-    in_order = directory.in_order.intersection(matched)
-    return None if len(in_order) == len(matched) else in_order

@@ -20,7 +20,7 @@ APART_MAX = 9
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the entries that a message's row asks for: its own, or what it carries of the request it came in."""
-    return _alone(ordering, row) if row.packs is None else row.packs
+    return _alone(ordering, row) if row.is_alone else row.packs
 
 
 def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
@@ -31,7 +31,7 @@ def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, 
     if len(rows) == 1:
         return _alone(ordering, rows[0])
     entries: list[QueueEntry] = []
-    for is_wide, some in groupby(rows, key=lambda row: bool(row.bounds)):
+    for is_wide, some in groupby(rows, key=lambda row: row.is_wide):
         if is_wide:
             entries += [entry for row in some for entry in _alone(ordering, row)]
         else:
@@ -54,14 +54,14 @@ def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry
 
 def _alone(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the entries of a message by itself: one for all, or one in its order and one apart for all others."""
-    if row.bounds:
+    if row.is_wide:
         return tuple(_of_sections(ordering, row))
     message = row.message
     topic, message_id = message.topic, message.message_id
     group = queue_group(ordering, topic, message_id, message.ordering_key)
-    if row.in_order is None or group == message_id:
+    if row.in_order == row.map.matched or group == message_id:
         return (QueueEntry(topic, message_id, group),)
-    if not row.is_split:
+    if not row.in_order:
         return (QueueEntry(topic, message_id, message_id),)
     in_order = QueueEntry(topic, message_id, group, Audience.IN_ORDER)
     return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))
@@ -70,13 +70,13 @@ def _alone(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 def _of_sections(ordering: Ordering, row: MessageRow) -> Iterator[QueueEntry]:
     """Yield the entries of a wide message: of each section one in its order, one in a group of its own, or both.
 
-    Whoever keeps an order waits for it in whichever section the message has its entry: all of these are in one group.
+    The entries in order of all sections are in one group.
     """
-    message, first, in_order = row.message, row.message.message_id, row.in_order
+    message, first = row.message, row.message.message_id
     group = queue_group(ordering, message.topic, first, message.ordering_key)
     for section, members in enumerate(memberships(row)):
         apart = QueueEntry(message.topic, first, own_group(first, section), section=section)
-        waiting = members if in_order is None else members & in_order
+        waiting = members & row.in_order
         if group == first or not waiting:
             yield apart
             continue

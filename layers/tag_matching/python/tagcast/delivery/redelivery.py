@@ -1,47 +1,365 @@
-"""Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty.
+"""Redelivery of one lane under a lease: attempt its head when it is due, drain behind it, activate when empty.
 
-See docs/protocol.md, Redelivery.
+What is written is conditional on the worker's lease of the lane, however many others write the same messages.
+See docs/protocol.md, Redelivery, Late entries, and Invariants, 5 and 6.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from itertools import takewhile
 
-from tagcast.concurrency.contention import window_s
+from tagcast.concurrency.contention import pause_s, window_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import (
-    TOGETHER_BYTES_MAX,
-    Conflict,
-    EntryEnd,
-    end_entry_beside,
-    end_together,
-    size_of,
-)
-from tagcast.delivery.filling import fill
-from tagcast.delivery.lane_lease import Answer, LaneLease, StaleWorkerError, Task
+from tagcast.delivery.ending import TOGETHER_BYTES_MAX, Conflict, EntryEnd, end_entry, end_together, write_all
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError
-from tagcast.filters.function_filter import judging_s
+from tagcast.filters.function_filter import is_judged_by_function, judging_s
+from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.ports import GroupQueue, Received, World, Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import Failure, Held, Run, RunResult, attempt_run, lane_state_after, planned_at
-from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure, last_pull
-from tagcast.rows.lane import Lane, generation_update
-from tagcast.rows.message import MessageRow
+from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_change, due_delete, due_failure, due_put, last_pull
+from tagcast.rows.lane import Filling, Lane, generation_update, lane_check, lane_delete, lane_update
+from tagcast.rows.listed import kept_id
+from tagcast.rows.message import LATE_MAX, MessageRow
+from tagcast.rows.message_writes import map_writes
+from tagcast.state_map import AddedLater
 from tagcast.tables import fitting
 
+LEASE_GRACE_S = 30
+TRIES_MIN = 3
+"""An outcome is worth 3 tries even when the budget is over: it has a reserve for the writes behind a push."""
+SHORT_WAIT_S = 10.0
+ROUNDS_MAX = 1_500
+"""A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
+CANCELLED_AT_ONCE = 99
+"""At most 99 deliveries of a removed subscription are looked at together, because one request reads their messages."""
+TOGETHER_MAX = 33
+"""At most 33 messages end in a transaction, because it has 100 writes: three for each message and one for the lane."""
+MARKED_AFTER = 3
+"""After 3 conflicts the end that a push brought is kept in the due row."""
 WAIT_S, INVISIBLE_S = 1, 120
-"""A wait asks all servers of the queue; what a worker leaves behind comes to the next one soon."""
+"""A wait asks all servers of a group's queue; what a worker leaves behind comes to the next one soon."""
+ADDED_AT_ONCE = 8
+"""A transaction adds 8 late entries: it takes 4 MB, and a row is at most a tenth of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The input and memory of one workflow execution."""
+
+    topic: str
+    subscription_id: str
+    generation: str
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the workflow does next: wait until an instant and come back, or end (None)."""
+
+    task: Task
+    wait_until: int | None = None
+
+
+class StaleWorkerError(Exception):
+    """The lane belongs to somebody else now; nothing outside redelivery sees this."""
+
+
+@dataclass(slots=True)
+class LaneLease:
+    """One worker's lease of the lane of a task, as it was last *seen*; its head is claimed until *held_until*.
+
+    *deadline* is when the worker has to come to its end, on the monotonic clock. *is_held* is False once the next
+    attempt is planned: then the claim must not be prolonged.
+    """
+
+    world: World
+    task: Task
+    deadline: float
+    seen: Lane | None = None
+    held_until: int = 0
+    is_held: bool = False
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lane as it was last read or written."""
+        assert self.seen is not None
+        return self.seen
+
+    def left_s(self) -> float:
+        """Return how much of the budget is left."""
+        return self.deadline - self.world.clock.monotonic()
+
+    async def look(self) -> Lane | None:
+        """Read the lane."""
+        read = partial(stored.lane, self.world.store, self.task.topic, self.task.subscription_id)
+        return await self.world.executor.run(read)
+
+    async def verify(self) -> int:
+        """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
+        lane = await self.look()
+        if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
+            raise StaleWorkerError
+        self.seen = replace(self.lane, state=lane.state)
+        return lane.appended
+
+    def check(self) -> Write:
+        """Return the part of a transaction that lets it fail for a worker that lost the lane."""
+        return lane_check(self.lane)
+
+    def move(self, lane: Lane) -> Write:
+        """Return the write that brings the lane's row to *lane*, unless this worker lost it."""
+        return lane_update(lane, self.lane.as_held(), claims=True)
+
+    async def write(self, *writes: Write) -> None:
+        """Carry out one write or transaction; while others keep it out, wait and try again as long as the budget lasts.
+
+        Raises ConditionLostError, and ContendedError in the end.
+        """
+        lost = 0
+        while True:  # It ends: with the budget, if nothing else ends it.
+            try:
+                await self.try_once(*writes)
+            except ContendedError:
+                lost += 1
+                if not await self.wait(lost):
+                    raise
+                continue
+            return
+
+    async def try_once(self, *writes: Write) -> None:
+        """Carry out one write or transaction, beside the event loop."""
+        await self.world.executor.run(partial(write_all, self.world.store, writes))
+
+    def end_at(self) -> int:
+        """Return when the budget is over, on the clock of instants: the next worker may go on then."""
+        return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
+
+    async def wait(self, lost: int, all_s: float = 0.0) -> bool:
+        """Wait after *lost* tries, as :func:`pause_s` says; return False instead when the budget is over."""
+        seconds = pause_s(self.world, lost, all_s)
+        if lost >= TRIES_MIN and self.left_s() <= seconds:
+            return False
+        await self.world.clock.pause(seconds)
+        return True
+
+    async def renew(self, seconds: float) -> None:
+        """Keep the claim for *seconds* more, unless the next attempt is planned already."""
+        until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
+        if self.is_held and self.held_until < until:
+            await self.acquire(round(seconds))
+
+    async def acquire(self, attempt_s: int) -> None:
+        """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
+        until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
+        taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
+        # The worker before may have planned the next attempt since the lane was read.
+        await self.try_once(lane_update(taken, self.lane.as_planned(), claims=True))
+        self.seen, self.held_until, self.is_held = taken, until, True
+
+    async def finish(self, appended: int) -> None:
+        """Activate the empty lane, or leave the tombstone of a removed one; ConditionLostError if it grew meanwhile."""
+        if self.lane.state is LaneState.REMOVED:
+            await self.write(self.move(replace(self.lane, wake_at=None)))
+            return
+        await self.write(lane_delete(replace(self.lane, appended=appended)))
+
+    async def reschedule(self, due_at: int, *beside: Write) -> None:
+        """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
+        await self.write(*beside, self.move(self.planned(due_at)))
+
+    def planned(self, due_at: int, message_id: str | None = None) -> Lane:
+        """Return the lane that goes on at *due_at*: with a message that failed, or with whichever stands first."""
+        return replace(self.lane, next_attempt_at=due_at, wake_at=due_at, planned_for=message_id)
+
+
+async def redeliver(world: World, task: Task, budget_s: float) -> Answer:
+    """Attempt what the lane owes and is due, for at most about *budget_s* seconds, and say when to come back.
+
+    A worker of another generation or claim writes nothing. Waits under ten seconds happen in here.
+    """
+    lease = LaneLease(world, task, world.clock.monotonic() + budget_s)
+    wait_until = await _work(lease)
+    if wait_until is None:
+        return Answer(task)
+    if task.rounds >= ROUNDS_MAX:
+        await world.executor.run(partial(continue_as_new, world, task))
+        return Answer(task)
+    return Answer(replace(task, rounds=task.rounds + 1), wait_until)
+
+
+def continue_as_new(world: World, task: Task) -> None:
+    """Hand the lane of *task* to a new execution; do nothing if it is somebody else's by now."""
+    lane = stored.lane(world.store, task.topic, task.subscription_id)
+    if lane is None or lane.generation != task.generation:
+        return
+    generation = world.dice.unique_id(world.clock.now())
+    try:
+        world.store.write(generation_update(lane, generation, lane.as_handed_on()))
+    except ConditionLostError:
+        return
+    world.workflow.start(task.topic, task.subscription_id, generation)
+
+
+class Drained(Enum):
+    """What came of a look into the backlog under one claim."""
+
+    DONE = auto()
+    """The lane is empty, or a tombstone: nobody has to come back."""
+    WAITING = auto()
+    """Its next attempt is planned."""
+    GOING_ON = auto()
+    """There is more to do under this claim."""
+    OVERTAKEN = auto()
+    """Somebody else wrote what this claim was about to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """How the receiver did under the present claim.
+
+    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
+    as does a head that is another than the one the claim was planned for.
+    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
+    together the last time that any were attempted.
+    """
+
+    answering: bool = True
+    answered: bool = False
+    got_through: int = 0
+
+
+async def _work(lease: LaneLease) -> int | None:
+    """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
+    world, lost = lease.world, 0
+    while True:  # It ends: with the budget, if nothing else ends it.
+        lease.seen = lane = await lease.look()
+        if lane is None or lane.generation != lease.task.generation:
+            return None
+        if lane.state.is_asleep:
+            return None
+        due_at = lane.next_attempt_at or 0
+        wait_s = (due_at - world.clock.now()) / 1000
+        if wait_s > 0:
+            if wait_s >= SHORT_WAIT_S or wait_s >= lease.left_s():
+                return due_at
+            await world.clock.pause(wait_s)
+            continue
+        if lease.left_s() <= 0 or (lost and not await lease.wait(lost)):
+            return world.clock.now()
+        try:
+            if await _drain(lease) is Drained.DONE:
+                return None
+        except ConditionLostError:
+            lost += 1
+        except StaleWorkerError:
+            continue
+
+
+async def _drain(lease: LaneLease) -> Drained:
+    """Work through the backlog under one claim."""
+    subscription = await _subscription(lease)
+    await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
+    streak, lost = Streak(), 0
+    async with PushSlots(lease.world.clock) as slots:
+        while lease.left_s() > 0:
+            try:
+                drained, streak = await _step(lease, subscription, streak, slots)
+            except ConditionLostError:
+                drained = Drained.OVERTAKEN
+            if drained is Drained.OVERTAKEN:
+                await lease.verify()
+                lost += 1
+                await lease.wait(lost)
+            elif drained is Drained.GOING_ON:
+                lost = 0
+            else:
+                return drained
+    await lease.reschedule(lease.world.clock.now())
+    return Drained.WAITING
+
+
+async def _step(
+    lease: LaneLease, subscription: Subscription | None, streak: Streak, slots: PushSlots
+) -> tuple[Drained, Streak]:
+    """Serve what stands first in the backlog."""
+    if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
+        return await _fill(lease), streak
+    appended = await lease.verify()
+    dues = await _front(lease, subscription, streak)
+    if not dues:
+        if not await empty_queue(lease):
+            return Drained.GOING_ON, streak
+        await lease.finish(appended)
+        return Drained.DONE, streak
+    if subscription is not None and any(due.unjudged for due in dues) and not judging_s(subscription):
+        subscription = await _subscription(lease)  # It was given a filter function since this claim.
+    ended = [due for due in dues if due.ended]
+    if subscription is None or lease.lane.state is LaneState.REMOVED:
+        ended = dues
+    if subscription is None or ended:
+        await cancel(lease, ended)
+        return Drained.GOING_ON, streak
+    due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)
+    if due_at is not None:
+        await lease.write(lease.move(lease.planned(due_at, dues[0].message_id)))
+        return Drained.WAITING, streak
+    return await retry(lease, subscription, dues, streak, slots)
+
+
+async def _subscription(lease: LaneLease) -> Subscription | None:
+    """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
+    sid = lease.task.subscription_id
+    try:
+        found = await lease.world.executor.run(partial(subscription_at, lease.world, lease.task.topic, ordinal_of(sid)))
+    except NotFoundError:
+        return None
+    return found if found is not None and found.subscription_id == sid else None
+
+
+async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
+    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone."""
+    window = CANCELLED_AT_ONCE if subscription is None else 1
+    if subscription is not None and streak.answered:
+        window = subscription.settings.drained_at_once(streak.got_through)
+    read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
+    dues = await lease.world.executor.run(read)
+    return dues if subscription is None else front(dues, lease.world.clock.now())
+
+
+def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
+    """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
+
+    A message stands in it once, where it stands first. It ends before what its receiver does not want yet.
+    """
+    if dues and dues[0].attempts:
+        return list(dues[:1])
+    wanted = list(takewhile(lambda due: now >= (due.not_before or 0), dues))
+    return list({due.message_id: due for due in reversed(wanted)}.values())[::-1]
+
+
+def head_due_at(world: World, lane: Lane, subscription: Subscription, head: OwedDelivery, streak: Streak) -> int | None:
+    """Return when the head may be attempted if that is not now: by its schedule, or because its receiver asked so."""
+    now = world.clock.now()
+    if now < (not_before := min(head.not_before or 0, head.expires_at)):
+        return not_before
+    is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
+    if head.attempts and not (streak.answering and is_its_turn):
+        due_at = min(planned_at(world, subscription, head.attempts, head.last_attempt_at or 0), head.expires_at)
+        return due_at if now < due_at else None
+    return None
 
 
 async def empty_queue(lease: LaneLease) -> bool:
@@ -66,49 +384,17 @@ async def empty_queue(lease: LaneLease) -> bool:
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> None:
     """Settle one entry as cancelled, after the pulls that it had before this look."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
-    world, state = lease.world, EntryState.CANCELLED
+    world, state, lost = lease.world, EntryState.CANCELLED, 0
     entry = Entry(state)
     if pulls:
         look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
         known = (await world.executor.run(look)).get(ordinal)
         entry = last_pull(known, pulls, world.clock.now()).ending(state)
-
     end = EntryEnd(lease.task.topic, received.message_id, ordinal, entry)
-    came = await end_entry_beside(world.store, world.executor, end, lambda conflict: lease.wait(conflict.times))
-    if isinstance(came, Conflict):
-        raise came.error
-
-
-TOGETHER_MAX = 33
-"""At most 33 messages end in a transaction, because it has 100 writes: three for each message and one for the lane."""
-MARKED_AFTER = 3
-"""After 3 conflicts the end that a push brought is kept in the due row."""
-
-
-class Retried(Enum):
-    """What came of attempts on the front of a backlog."""
-
-    WRITTEN = auto()
-    """Whatever was attempted has ended; more may stand behind it."""
-    PLANNED = auto()
-    """The head failed, and its next attempt is planned."""
-    OVERTAKEN = auto()
-    """They were made, but a condition of what was to be written of them was lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Streak:
-    """How the receiver did under the present claim.
-
-    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
-    as does a head that is another than the one the claim was planned for.
-    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
-    together the last time that any were attempted.
-    """
-
-    answering: bool = True
-    answered: bool = False
-    got_through: int = 0
+    while isinstance(came := await world.executor.run(partial(end_entry, world.store, end)), Conflict):
+        lost += 1
+        if not await lease.wait(lost):
+            raise came.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,41 +406,52 @@ class _Owed:
 
 
 async def retry(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
-) -> tuple[Retried, Streak]:
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak, slots: PushSlots
+) -> tuple[Drained, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
-    world = lease.world
-    await _renew_for_attempt(lease, subscription)
+    world, attempt_s = lease.world, subscription.settings.timeout_s + judging_s(subscription) + 1
+    if lease.held_until - world.clock.now() < attempt_s * 1000:
+        await lease.acquire(subscription.settings.timeout_s)
     owed = await _still_owed(lease, dues)
     if not owed:
-        return Retried.WRITTEN, replace(streak, answering=False)
-    async with PushSlots(world.clock) as slots:
-        run = _run(lease, subscription, list(owed.values()), streak, slots)
-        result = await attempt_run(world, run)
+        return Drained.GOING_ON, replace(streak, answering=False)
+    run = _run(lease, subscription, list(owed.values()), streak, slots, attempt_s)
+    result = await attempt_run(world, run)
     head = next(iter(owed.values())).due
     if result.held is not None and result.is_empty:
         await lease.reschedule(result.held.until, *_reason(head, result.held))
         await run.circuit.tell()
-        return Retried.PLANNED, streak
+        return Drained.WAITING, streak
     came = await _Outcomes(lease, subscription, owed, result).write()
     await run.circuit.tell()
-    return came, _streak_after(streak, result)
+    got_through = len(result.enqueued)
+    got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
+    return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak, slots: PushSlots) -> Run:
-    """Return the run of what is owed.
+def _run(
+    lease: LaneLease,
+    subscription: Subscription,
+    owed: Sequence[_Owed],
+    streak: Streak,
+    slots: PushSlots,
+    attempt_s: float,
+) -> Run:
+    """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
 
     It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
     head before it failed under this claim. No other lane asks.
     """
-    circuit, head = CircuitCheck(lease.world, subscription), owed[0].due
+    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
+    head = owed[0].due
     if is_in_doubt := _is_in_doubt(head):
         circuit.doubt()
+    claim_s = (lease.held_until - lease.world.clock.now()) / 1000
     return Run(
         subscription,
         [(each.row.message, each.due.attempts) for each in owed],
         slots,
-        _seconds(lease, subscription),
+        min(lease.left_s(), claim_s - attempt_s),
         circuit,
         unjudged={each.due.message_id for each in owed if each.due.unjudged},
         answered=streak.answered,
@@ -174,19 +471,6 @@ def _reason(head: OwedDelivery, held: Held) -> tuple[Write, ...]:
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
-
-
-async def _renew_for_attempt(lease: LaneLease, subscription: Subscription) -> None:
-    """Prolong the claim if it might end before an attempt does."""
-    attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
-    if lease.held_until - lease.world.clock.now() < attempt_s * 1000:
-        await lease.acquire(subscription.settings.timeout_s)
-
-
-def _seconds(lease: LaneLease, subscription: Subscription) -> float:
-    """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
-    claim_s = (lease.held_until - lease.world.clock.now()) / 1000
-    return min(lease.left_s(), claim_s - subscription.settings.timeout_s - judging_s(subscription) - 1)
 
 
 async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[str, _Owed]:
@@ -209,12 +493,6 @@ async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[st
     return {due.message_id: _Owed(due, rows[due.message_id]) for due in dues if due.message_id in rows}
 
 
-def _streak_after(streak: Streak, result: RunResult) -> Streak:
-    got_through = len(result.enqueued)
-    got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
-    return Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
-
-
 @dataclass(slots=True)
 class _Outcomes:
     """What came of a run, to be written; *unwritten* are attempts that were made and that no row says yet."""
@@ -230,7 +508,7 @@ class _Outcomes:
         attempted = {each for each, entry in ended if entry.attempts > self.owed[each].due.attempts}
         self.unwritten = attempted | self.result.failures.keys()
 
-    async def write(self) -> Retried:
+    async def write(self) -> Drained:
         """Write what came of the attempts, ends before failures."""
         try:
             together = await self._write_together()
@@ -242,13 +520,13 @@ class _Outcomes:
                     await end(self.lease, due, due.ending(due.ended), patient=True)
             if not self.result.failures and any(due.ended is None for due in standing):
                 await self.lease.reschedule(self.lease.end_at())
-                return Retried.PLANNED
+                return Drained.WAITING
         except ConditionLostError:
-            return Retried.OVERTAKEN
+            return Drained.OVERTAKEN
         finally:
-            if self.unwritten:  # Whoever comes next makes these attempts once more.
+            if self.unwritten:  # The next worker makes these attempts once more.
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
-        return Retried.PLANNED if self.result.failures else Retried.WRITTEN
+        return Drained.WAITING if self.result.failures else Drained.GOING_ON
 
     async def _write_together(self) -> set[str]:
         """Write the ends of a batch, several at once where nobody is in the way; return of which that was done."""
@@ -330,7 +608,7 @@ async def end(
     world, topic, conflicts = lease.world, lease.task.topic, 0
     while True:  # It ends: with the budget, if nothing else ends it.
         this = EntryEnd.of_due(topic, due, entry, lease.check())
-        came = await end_entry_beside(world.store, world.executor, this, known=known)
+        came = await world.executor.run(partial(end_entry, world.store, this, known))
         if not isinstance(came, Conflict):
             return None
         known, conflicts = None, conflicts + 1
@@ -363,8 +641,8 @@ async def end_several(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry
     Returns the messages of which that was done; the others have to end one by one, as wide ones always do.
     """
     world, topic, done = lease.world, lease.task.topic, set[str]()
-    narrow = [each for each in ends if each[2].section is None]
-    for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda each: size_of(each[2])):
+    narrow = [each for each in ends if not each[2].is_wide]
+    for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda each: each[2].size):
         together = [(EntryEnd.of_due(topic, due, entry), row) for due, entry, row in some]
         if await end_together(world.store, world.executor, together, lease.check()):
             done |= {due.message_id for due, _, _ in some}
@@ -372,7 +650,7 @@ async def end_several(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry
 
 
 async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
-    """End deliveries without another push: nobody is subscribed any more, or an earlier push ended them.
+    """End deliveries without another push: the subscription is gone, or an earlier push ended them.
 
     Hundreds of lanes that owe the same messages may be removed at once. Many end in a transaction; if others kept all
     of them out, one ends alone. The rest comes with the next look.
@@ -384,7 +662,7 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
     together = [
         (due, due.ending(EntryState.CANCELLED), rows[each])
         for each, due in first.items()
-        if each in rows and rows[each].section is None and rows[each].map.is_with_lane(ordinal)
+        if each in rows and not rows[each].is_wide and rows[each].map.is_with_lane(ordinal)
     ]
     done = await end_several(lease, together)
     kept = {id(due) for due, _, _ in together}
@@ -393,224 +671,99 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
         await end(lease, due, due.ending(EntryState.CANCELLED), patient=True)
 
 
-SHORT_WAIT_S = 10.0
-CANCELLED_AT_ONCE = 99
-"""At most 99 deliveries of a removed subscription are looked at together, because one request reads their messages."""
-ROUNDS_MAX = 1_500
-"""A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
+async def _fill(lease: LaneLease) -> Drained:
+    """Add the next part of what was kept when the group was made, by the filter that it has now.
 
-
-async def redeliver(world: World, task: Task, budget_s: float) -> Answer:
-    """Attempt what the lane owes and is due, for at most about *budget_s* seconds, and say when to come back.
-
-    A worker of another generation or claim writes nothing. Waits under ten seconds happen in here.
+    A part that was added before, wholly or not, is added no second time.
     """
-    lease = LaneLease(world, task, world.clock.monotonic() + budget_s)
-    wait_until = await _work(lease)
-    if wait_until is None:
-        return Answer(task)
-    if task.rounds >= ROUNDS_MAX:
-        await world.executor.run(partial(continue_as_new, world, task))
-        return Answer(task)
-    return Answer(replace(task, rounds=task.rounds + 1), wait_until)
-
-
-class _Drained(Enum):
-    """How a look into the backlog under one claim ends."""
-
-    DONE = auto()
-    """The lane is empty, or a tombstone: nobody has to come back."""
-    WAITING = auto()
-    """Its next attempt is planned."""
-    GOING_ON = auto()
-    """There is more to do under this claim."""
-    OVERTAKEN = auto()
-    """Somebody else wrote what this claim was about to write."""
-
-
-_AFTER = {
-    Retried.WRITTEN: _Drained.GOING_ON,
-    Retried.PLANNED: _Drained.WAITING,
-    Retried.OVERTAKEN: _Drained.OVERTAKEN,
-}
-
-
-async def _work(lease: LaneLease) -> int | None:
-    """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
-    world, lost = lease.world, 0
-    while True:  # It ends: with the budget, if nothing else ends it.
-        lease.seen = lane = await lease.look()
-        if lane is None or lane.generation != lease.task.generation:
-            return None
-        if lane.state.is_asleep:
-            return None
-        due_at = lane.next_attempt_at or 0
-        wait_s = (due_at - world.clock.now()) / 1000
-        if wait_s > 0:
-            if wait_s >= SHORT_WAIT_S or wait_s >= lease.left_s():
-                return due_at
-            await world.clock.pause(wait_s)
-            continue
-        if lease.left_s() <= 0 or (lost and not await lease.wait(lost)):
-            return world.clock.now()
-        try:
-            if await _drain(lease) is _Drained.DONE:
-                return None
-        except ConditionLostError:
-            lost += 1
-        except StaleWorkerError:
-            continue
-
-
-async def _drain(lease: LaneLease) -> _Drained:
-    """Work through the backlog under one claim."""
-    subscription = await _subscription(lease)
-    await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
-    streak, lost = Streak(), 0
-    while lease.left_s() > 0:
-        try:
-            drained, streak = await _step(lease, subscription, streak)
-        except ConditionLostError:
-            drained = _Drained.OVERTAKEN
-        if drained is _Drained.OVERTAKEN:
-            await lease.verify()
-            lost += 1
-            await lease.wait(lost)
-        elif drained is _Drained.GOING_ON:
-            lost = 0
-        else:
-            return drained
-    await lease.reschedule(lease.world.clock.now())
-    return _Drained.WAITING
-
-
-async def _step(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> tuple[_Drained, Streak]:
-    """Serve what stands first: look, plan, carry out."""
-    lane = lease.seen
-    if lane and lane.filling and not lane.filling.is_over and lane.state is not LaneState.REMOVED:
-        return await _fill(lease), streak
-    appended = await lease.verify()
-    dues = await _front(lease, subscription, streak)
-    if subscription is not None and not judging_s(subscription) and any(due.unjudged for due in dues):
-        subscription = await _subscription(lease)  # It was given a filter function since this claim.
-    match next_step(lease.world, lease.lane, subscription, dues, streak):
-        case Activate():
-            if not await empty_queue(lease):
-                return _Drained.GOING_ON, streak
-            await lease.finish(appended)
-            return _Drained.DONE, streak
-        case EndUnpushed(ending):
-            await cancel(lease, ending)
-            return _Drained.GOING_ON, streak
-        case Wait(until, message_id):
-            await lease.write(lease.move(lease.planned(until, message_id)))
-            return _Drained.WAITING, streak
-        case Attempt(receiver, attempted):
-            came, streak = await retry(lease, receiver, attempted, streak)
-            return _AFTER[came], streak
-
-
-async def _fill(lease: LaneLease) -> _Drained:
-    """Add a part of what was kept when the group was made, by the filter that it has now."""
-    group = await _subscription(lease)
+    world, group, filling = lease.world, await _subscription(lease), lease.lane.filling
     if group is None:
         raise StaleWorkerError
-    begins_at = await fill(lease, group)
-    if begins_at is None:
-        return _Drained.GOING_ON
-    await lease.reschedule(begins_at)
-    return _Drained.WAITING
+    assert filling is not None
+    now = world.clock.now()
+    if now < filling.begins_at:
+        await lease.reschedule(filling.begins_at)
+        return Drained.WAITING
+    read = partial(
+        world.store.kept,
+        group.topic,
+        accepted_from=filling.accepted_from,
+        before_version=filling.since,
+        alive_at=now,
+        cursor=filling.cursor,
+    )
+    found = await world.executor.run(read)
+    ids = [kept_id(row) for row in found.rows]
+    index = TopicIndex.build({group.ordinal: group.settings.filter})
+    for start in range(0, len(ids), ADDED_AT_ONCE):
+        await _add(lease, group, index, ids[start : start + ADDED_AT_ONCE])
+        await lease.renew(0)
+    is_over = found.cursor is None
+    lease.seen = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
+    if is_over:
+        await lease.acquire(0)
+    else:
+        await lease.renew(0)
+    return Drained.GOING_ON
 
 
-async def _subscription(lease: LaneLease) -> Subscription | None:
-    """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
-    sid = lease.task.subscription_id
-    try:
-        found = await lease.world.executor.run(partial(subscription_at, lease.world, lease.task.topic, ordinal_of(sid)))
-    except NotFoundError:
-        return None
-    return found if found is not None and found.subscription_id == sid else None
+async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    """Add these messages in one transaction; one by one, with patience, where others write them just now."""
+    lost = 0
+    while True:  # It ends: with the budget, if nothing else ends it.
+        try:
+            await _add_together(lease, group, index, ids)
+        except ConditionLostError:
+            await lease.verify()
+            lost += 1
+            if len(ids) == 1 and not await lease.wait(lost):
+                raise
+        else:
+            return
+        if len(ids) > 1:
+            break
+    for message_id in ids:
+        await _add(lease, group, index, (message_id,))
 
 
-async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
-    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone."""
-    window = CANCELLED_AT_ONCE if subscription is None else 1
-    if subscription is not None and streak.answered:
-        window = subscription.settings.drained_at_once(streak.got_through)
-    read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
-    dues = await lease.world.executor.run(read)
-    return dues if subscription is None else front(dues, lease.world.clock.now())
-
-
-def continue_as_new(world: World, task: Task) -> None:
-    """Hand the lane of *task* to a new execution; do nothing if it is somebody else's by now."""
-    lane = stored.lane(world.store, task.topic, task.subscription_id)
-    if lane is None or lane.generation != task.generation:
+async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    world, filling = lease.world, lease.lane.filling
+    assert filling is not None
+    rows = await world.executor.run(partial(stored.entries, world.store, group.topic, ids, group.ordinal))
+    late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
+    if not late:
         return
-    generation = world.dice.unique_id(world.clock.now())
-    try:
-        world.store.write(generation_update(lane, generation, lane.as_handed_on()))
-    except ConditionLostError:
-        return
-    world.workflow.start(task.topic, task.subscription_id, generation)
+    entry = AddedLater(world.clock.now(), group.version)
+    writes: list[Write] = [lease.check()]
+    for row in late:
+        due = OwedDelivery(
+            subscription_id=group.subscription_id,
+            position=LATE_POSITION,
+            message_id=row.message.message_id,
+            attempts=0,
+            expires_at=row.message.expires_at,
+            unjudged=is_judged_by_function(group),
+        )
+        writes += [*map_writes(row, row.adding(group.ordinal, entry)), due_put(due)]
+    await lease.try_once(*writes)
+    world.telemetry.count("LateEntries", len(late))
 
 
-@dataclass(frozen=True, slots=True)
-class Activate:
-    """Nothing is owed: the lane becomes active, or its tombstone is left alone."""
+def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
+    """Say whether a message was accepted without *group*, which may still get it.
 
-
-@dataclass(frozen=True, slots=True)
-class EndUnpushed:
-    """These end without another push: nobody is subscribed any more, or an earlier push ended them."""
-
-    dues: Sequence[OwedDelivery]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The head failed before, and is due at *until*: by its schedule, or because its receiver asked for that."""
-
-    until: int
-    message_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """These are attempted for *subscription*, the head first."""
-
-    subscription: Subscription
-    dues: Sequence[OwedDelivery]
-
-
-def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
-    """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
-
-    A message stands in it once, where it stands first. It ends before what its receiver does not want yet.
+    One that a publish at *since* or later accepted was matched by that: it is the group's already, or not for it.
     """
-    if dues and dues[0].attempts:
-        return list(dues[:1])
-    wanted = list(takewhile(lambda due: now >= (due.not_before or 0), dues))
-    return list({due.message_id: due for due in reversed(wanted)}.values())[::-1]
+    message = row.message
+    if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:
+        return False
+    if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
+        return False
+    return group.ordinal not in row.map.matched and len(row.map.added_later) < LATE_MAX
 
 
-def next_step(
-    world: World, lane: Lane, subscription: Subscription | None, dues: Sequence[OwedDelivery], streak: Streak
-) -> Activate | EndUnpushed | Wait | Attempt:
-    """Return what to do with *dues*, the front of the backlog of *lane* (None: nobody is subscribed any more)."""
-    if not dues:
-        return Activate()
-    if subscription is None or lane.state is LaneState.REMOVED:
-        return EndUnpushed(dues)
-    ended = [due for due in dues if due.ended]
-    if ended:
-        return EndUnpushed(ended)
-    head, now = dues[0], world.clock.now()
-    if now < (not_before := min(head.not_before or 0, head.expires_at)):
-        return Wait(not_before, head.message_id)
-    is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
-    if head.attempts and not (streak.answering and is_its_turn):
-        due_at = min(planned_at(world, subscription, head.attempts, head.last_attempt_at or 0), head.expires_at)
-        if now < due_at:
-            return Wait(due_at, head.message_id)
-    return Attempt(subscription, dues)
+def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:
+    matched = index.match(row.message)
+    if matched.errors:
+        world.telemetry.filter_failed(group.topic, (group.name,))
+    return group.ordinal in matched.ordinals

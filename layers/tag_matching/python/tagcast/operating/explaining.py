@@ -10,14 +10,14 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.operating.lanes import lane_view
-from tagcast.operating.messages import attempt_json, entry_view, read_message, shown
+from tagcast.operating.messages import attempt_json, entry_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import filter_version, versions_in_force
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.message import MessageRow, section_with
-from tagcast.rows.subscription import FilterVersion
+from tagcast.rows.message import MessageRow
+from tagcast.rows.subscription import REMOVALS, FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object]]:
@@ -41,7 +41,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    row = shown(world, row, section_with(row, ordinal))
+    row = stored.with_entry(world.store, row, ordinal)
     late = row.map.added_later.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
@@ -78,7 +78,7 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
     """Return the ordinal that *subscription* had when the message was accepted, or has now."""
     read_topic(world, topic)
     present = stored.subscription(world.store, topic, subscription)
-    removed = stored.removed_names(world.store, topic)  # Behind it: whoever went meanwhile is among these.
+    removed = stored.removed_names(world.store, topic)  # Read behind it: what was removed meanwhile is among these.
     ordinals = {ordinal for ordinal, name in removed.items() if name == subscription}
     known = sorted(ordinals if present is None else {*ordinals, present.ordinal})
     if not known:
@@ -90,7 +90,7 @@ def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion
     """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
     if version is None:
         return "the subscription was made after the message was accepted"
-    gone = None if ordinal in row.map.matched else stored.removal(world.store, row.message.topic, ordinal)
+    gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)
     if gone is None or not gone.precedes(row.subscriptions_version):
         return None
     return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"

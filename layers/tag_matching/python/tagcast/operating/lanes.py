@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -109,22 +109,6 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 
-def _change(
-    world: World, topic: str, name: str, change: Callable[[Subscription, Lane | None], Lane | None]
-) -> LaneView:
-    """Write the lane that *change* returns (None: nothing to do) under a new generation, and start its workflow."""
-
-    def attempt() -> LaneView:
-        subscription = get_subscription(world, topic, name)
-        lane = _unless_removed(_lane(world, subscription), name)
-        changed = change(subscription, lane)
-        if changed is not None:
-            _move(world, lane, changed)
-        return lane_view(world, subscription)
-
-    return until_won(world, f"the lane of {name}", attempt)
-
-
 def _move(world: World, lane: Lane | None, changed: Lane, *others: Write) -> None:
     """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake.
 
@@ -150,14 +134,16 @@ def pause(world: World, topic: str, name: str) -> LaneView:
     The next sweep looks for the earliest expiry: reading a long backlog here would be overtaken by whatever joins it.
     """
 
-    def paused(subscription: Subscription, lane: Lane | None) -> Lane | None:
+    def attempt() -> LaneView:
+        subscription = get_subscription(world, topic, name)
+        lane = _unless_removed(_lane(world, subscription), name)
         if lane is None:
-            return Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None)
-        if lane.state is LaneState.PAUSED:
-            return None
-        return replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now())
+            _move(world, None, Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None))
+        elif lane.state is not LaneState.PAUSED:
+            _move(world, lane, replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now()))
+        return lane_view(world, subscription)
 
-    return _change(world, topic, name, paused)
+    return until_won(world, f"the lane of {name}", attempt)
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:

@@ -56,18 +56,17 @@ def message_view(
 ) -> MessageView:
     """Return the message or its receipt; NotFoundError when there is neither (any more).
 
-    *section* says which entries of a wide message are shown; a section that there is not is as if it were the last.
-    Only the view of the first has its counts. With *only* the entries in these states are shown, of as many sections
-    as have a thousand of them together; *section* is where that goes on.
+    *section* says which entries of a wide message are shown, the last ones if it is too high; the first has the counts.
+    With *only*, entries in these states are shown, of as many sections from there on as have a thousand together.
     """
     backlogs = Backlogs(world, read_topic(world, topic).topic_id)
     row = read_message(world, topic, message_id)
-    if not row.bounds:
+    if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
         return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
     if only or section == 0:
         return _of_sections(backlogs, stored.sections(world.store, row), section, only)
-    return _of_section(backlogs, stored.section_of_read(world.store, row, min(section, len(row.bounds) - 1)))
+    return _of_section(backlogs, stored.with_section(world.store, row, min(section, len(row.bounds) - 1)))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -98,7 +97,7 @@ def _of_section(backlogs: Backlogs, row: MessageRow, only: Collection[int] | Non
     """Return the view of one section, with the entries of *only* some ordinals, or of all."""
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
-    return _view(backlogs, row, _names(versions), versions, chosen)
+    return _view(backlogs, row, {o: version.name for o, version in versions.items()}, versions, chosen)
 
 
 def _of_sections(
@@ -107,8 +106,7 @@ def _of_sections(
     """Return the first section with the counts of all; or, from *section* on, entries in the states asked for."""
     handed = next((part for part in parts if part.map.with_consumer), parts[0])
     pulls = _pulls(backlogs.world, handed)
-    expired = parts[0].message.is_expired(backlogs.world.clock.now())
-    states = [_states(part, pulls, expired=expired) for part in parts]
+    states = [_states(backlogs, part, pulls) for part in parts]
     counts = Counter(state for part in states for state in part.values()) if section == 0 else None
     if not only:
         return replace(_of_section(backlogs, parts[0]), counts=counts)
@@ -125,8 +123,9 @@ def _of_sections(
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
 
 
-def _states(row: MessageRow, pulls: Mapping[int, Pulled], *, expired: bool) -> dict[int, EntryState]:
+def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) -> dict[int, EntryState]:
     """Return the states of a part of a map, without the reads that an entry takes."""
+    expired = row.message.is_expired(backlogs.now)
     waiting = (row.map.waiting | row.map.with_consumer) - pulls.keys()
     return {
         ordinal: row.map.entry(ordinal).state
@@ -138,18 +137,6 @@ def _states(row: MessageRow, pulls: Mapping[int, Pulled], *, expired: bool) -> d
         else EntryState.BLOCKED
         for ordinal in sorted(row.map.matched)
     }
-
-
-def shown(world: World, row: MessageRow, section: int) -> MessageRow:
-    """Return what is shown of a message that was read as *row*."""
-    if not row.bounds:
-        return row
-    return stored.section_of_read(world.store, row, min(section, len(row.bounds) - 1))
-
-
-def _names(versions: Mapping[int, FilterVersion]) -> Mapping[int, str]:
-    """Return the names of those in one section: of a wide topic not all are read together."""
-    return {ordinal: version.name for ordinal, version in versions.items()}
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
@@ -187,21 +174,20 @@ def list_retained(
 
 def _listed(backlogs: Backlogs, row: MessageRow, names: Callable[[], Mapping[int, str]]) -> MessageView:
     """Return a message as lists show it; *names* are those of all subscriptions, which a section does not need."""
-    if row.section is None:
+    if not row.is_wide:
         return _view(backlogs, row, names(), None)
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, row.map.matched)
-    return _view(backlogs, row, _names(versions), None)
+    return _view(backlogs, row, {o: version.name for o, version in versions.items()}, None)
 
 
 def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str, MessageRow | None]]:
     for start in range(0, len(listed), READ_ROWS):
         part = [(stored.place(row), RETAINED.value_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
-        wide = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
-        sections = stored.sections_of_read(world.store, [(row, at) for row, at in wide if at is not None])
+        wanted = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
+        rows = stored.with_sections(world.store, wanted)
         for place, each in part:
-            row = found.get(each.message_id)
-            yield place, row if row is None or each.section is None else next(sections)
+            yield place, next(rows) if each.message_id in found else None
 
 
 class Backlogs:
@@ -212,7 +198,7 @@ class Backlogs:
     """
 
     def __init__(self, world: World, topic_id: str) -> None:
-        self.world = world
+        self.world, self.now = world, world.clock.now()
         self._topic_id = topic_id
         self._dues: dict[int, dict[str, OwedDelivery]] = {}
 
@@ -231,13 +217,13 @@ def _view(
     versions: Mapping[int, FilterVersion] | None,
     only: Collection[int] | None = None,
 ) -> MessageView:
-    expired = row.message.is_expired(backlogs.world.clock.now())
-    entries, pulls = {}, _pulls(backlogs.world, row)
+    entries, pulls, expired = {}, _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
     for ordinal in sorted(row.map.matched if only is None else only):
-        entry = _shown_entry(backlogs, row, ordinal, pulls, expired=expired)
+        entry = _entry(backlogs, row, ordinal, pulls)
         if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
+    following = row.section.number + 1
     return MessageView(
         message=row.message,
         body=row.message.draft.body if row.has_body and not expired else None,
@@ -245,7 +231,7 @@ def _view(
         subscribers=dict(sorted(entries.items(), key=lambda named: named[1].state not in FAILING)),
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
-        next_section=_next_section(row),
+        next_section=None if following == row.section.count else following,
     )
 
 
@@ -257,55 +243,36 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
     if ordinal not in row.map.matched:
         return None
     backlogs = Backlogs(world, read_topic(world, row.message.topic).topic_id)
-    expired = row.message.is_expired(world.clock.now())
-    return _shown_entry(backlogs, row, ordinal, _pulls(world, row), expired=expired)
+    return _entry(backlogs, row, ordinal, _pulls(world, row))
 
 
 def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
     return stored.pulled(world.store, *row.names) if row.map.with_consumer else {}
 
 
-def _shown_entry(
-    backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled], *, expired: bool
-) -> Entry:
-    """Return one entry with what it came to; of a late one it says when and by which filter it was added."""
-    if ordinal in row.map.with_consumer:
-        entry = _handed_entry(pulls.get(ordinal), expired=expired)
-    else:
-        entry = _entry(backlogs, row, ordinal, expired=expired)
-    late = row.map.added_later.get(ordinal)
-    return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
-
-
-def _next_section(row: MessageRow) -> int | None:
-    section = row.section
-    return None if section is None or section.number + 1 == section.count else section.number + 1
-
-
 def _state(row: MessageRow, *, expired: bool) -> str:
-    if row.map.pending or (row.section is not None and row.section.is_beside_open):
+    if row.map.pending or row.section.is_beside_open:
         return "expired" if expired else "retained"
     if row.is_kept and row.has_body and not expired:
         return "kept"
     return "deleted" if row.map.matched else "discarded"
 
 
-def _handed_entry(pulled: Pulled | None, *, expired: bool) -> Entry:
-    """Return the entry of what lies in its group's queue: it waits, or was pulled in vain."""
-    if pulled is None:
-        return Entry(EntryState.EXPIRED if expired else EntryState.PENDING)
-    return pulled.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
+def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled]) -> Entry:
+    """Return one entry with the live numbers of its due row or its pulls, judged by the clock and not by TTL.
 
-
-def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
-    """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
-    if ordinal not in row.map.owed:
-        return replace(row.map.entry(ordinal), history=history_in(row.histories, ordinal))
-    due = backlogs.due(ordinal, row.message.message_id)
-    state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
-    if expired:
-        state = EntryState.EXPIRED
-    return Entry(state) if due is None else due.ending(state)
+    Of a late one it says when and by which filter it was added.
+    """
+    in_map, expired = row.map, row.message.is_expired(backlogs.now)
+    handed, late = ordinal in in_map.with_consumer, in_map.added_later.get(ordinal)
+    if ordinal not in in_map.owed:
+        entry = replace(in_map.entry(ordinal), history=history_in(row.histories, ordinal))
+    elif known := pulls.get(ordinal) if handed else backlogs.due(ordinal, row.message.message_id):
+        entry = known.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
+    else:
+        waits = EntryState.PENDING if handed or in_map.round_open else EntryState.BLOCKED
+        entry = Entry(EntryState.EXPIRED if expired else waits)
+    return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
 
 
 def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor: str | None) -> Page[tuple[str, Entry]]:

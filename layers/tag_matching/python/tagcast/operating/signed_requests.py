@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tagcast.errors import ConditionLostError
 from tagcast.ports import World
-from tagcast.rows import stored
-from tagcast.rows.claim import nonce_put
-from tagcast.rows.keys import nonce_key
+from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
 
 SKEW_S = 300
 """The clocks of a caller and of the service may be 5 minutes apart."""
@@ -26,11 +24,11 @@ def take_once(world: World, secret_id: str, timestamp_s: int, nonce: str) -> boo
 
     The row outlives the time in which the request is timely by as much again, for clocks that differ.
     """
-    key = nonce_key(secret_id, str(timestamp_s), nonce)
-    me = world.dice.unique_id(world.clock.now())
+    named = (secret_id, str(timestamp_s), nonce)
+    mine = Nonce(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)
     try:
-        world.store.write(nonce_put(key, me, timestamp_s + 2 * SKEW_S))
+        world.store.write(nonce_put(mine, *named))
     except ConditionLostError:
         # A write that the SDK sent twice loses against itself.
-        return stored.nonce_taken_by(world.store, key) == me
+        return NONCE_ROWS.read(world.store, *named) == mine
     return True

@@ -21,7 +21,7 @@ from tagcast.rows.waiting import WaitingFor
 INTEREST_S = 60
 """A topic is watched for a minute after the last question about it."""
 COUNTED_S = 60
-"""Whoever asks without a cursor is told the counts of so much."""
+"""Without a cursor the counts of the last minute are told."""
 LOOK_S = 0.3
 LATE_S = 5
 """A row may be written so much later than its place says."""
@@ -150,13 +150,13 @@ def _read(cursor: str, now: int) -> list[int]:
 def _renewed(world: World, topic: Topic) -> Watch:
     """Leave word that somebody watches the topic, unless that was said just now."""
     now = world.clock.now()
-    known = rows.watch(world.store, topic.name)
+    known = rows.WATCHES.read(world.store, topic.name)
     is_unbroken = known is not None and known.topic_id == topic.topic_id and known.until > now
     if known is not None and is_unbroken and known.until > now + INTEREST_S * 500:
         return known
     since = known.since if known is not None and is_unbroken else now
     watched = Watch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
-    world.store.write(rows.watch_put(watched))
+    world.store.write(rows.WATCHES.put(watched, topic.name))
     return watched
 
 

@@ -1,4 +1,4 @@
-"""The group that a member names, and what lies in its queue."""
+"""The group that a member names, how entries of its queue end, and its dead letters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.delivery.ending import Conflict, Ended, EntryEnd, NotOwed, end_entry
+from tagcast.delivery.ending import Conflict, Ended, EntryEnd, end_entry
 from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError, NotFoundError, TooLargeError, UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
@@ -16,6 +16,9 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import Pulled, last_pull, pulled_put
 from tagcast.rows.message import MessageRow
+
+DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
+"""The properties of a dead letter: the id that the message had, and ``topic/group`` of its group."""
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
@@ -30,7 +33,7 @@ def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None
     """Return about how much lies in the queue of a group; None if it does not say, or *subscription* is no group."""
     if not subscription.settings.is_group:
         return None
-    with suppress(UnavailableError):  # Whoever looks at the group wants to see the rest of it all the same.
+    with suppress(UnavailableError):  # The rest of the group is shown all the same.
         return world.group_queues.counts(GroupQueue.of(subscription))
     return None
 
@@ -45,18 +48,14 @@ def end(world: World, group: Subscription, message_id: str, entry: Entry, known:
 
     Raises UnavailableError when too many write the message's row at once.
     """
-
-    def again(conflict: Conflict) -> bool:
-        world.clock.sleep(pause_s(world, conflict.times, conflict.all_s))
-        return conflict.times < TRIES_MAX
-
-    match end_entry(world.store, EntryEnd(group.topic, message_id, group.ordinal, entry), again, known):
-        case Ended():
-            return True
-        case NotOwed():
-            return False
-        case Conflict():
-            raise UnavailableError(f"message {message_id} is being changed by too many others; try again")
+    end, before = EntryEnd(group.topic, message_id, group.ordinal, entry), known
+    for lost in range(1, TRIES_MAX + 1):
+        came = end_entry(world.store, end, before)
+        if not isinstance(came, Conflict):
+            return isinstance(came, Ended)
+        before = None
+        world.clock.sleep(pause_s(world, lost, came.all_s))
+    raise UnavailableError(f"message {message_id} is being changed by too many others; try again")
 
 
 def end_without_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
@@ -75,10 +74,6 @@ def keep_failure(world: World, group: Subscription, message: Message, pulls: int
     """Write down that *pulls* pulls came to nothing, so that people see it while the entry is owed."""
     pulled = Pulled(pulls, world.clock.now(), outcome)
     world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))
-
-
-DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
-"""The properties of a dead letter: the id that the message had, and ``topic/group`` of who discarded it."""
 
 
 def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:

@@ -58,5 +58,5 @@ def handle_of(text: str, group: Subscription) -> Handle | None:
 
 def _mac(group: Subscription, said: bytes) -> bytes:
     secret = group.settings.secret
-    assert secret, "whoever has no secret could make handles that everybody can make"
+    assert secret, "without a secret everybody could make handles"
     return hmac.digest(secret.encode(), group.subscription_id.encode() + said, sha256)[:MAC_BYTES]

@@ -1,4 +1,4 @@
-"""A pull: what lies in a group's queue is given to one of its members, for so long as that said."""
+"""A pull: what lies in a group's queue is given to one of its members, for as long as it asked for."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DROPPING_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member, *client_id*, asks for: so many messages, waiting for the first so long, alone with them so long.
+    """What a member, *client_id*, asks for: how many messages, how long to wait, for how long nobody else gets them.
 
-    Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for, and never so many
-    that they could add up to more than *size_max*. No message is larger than *around_max* and seven times its body,
-    which is what a control character takes in JSON that is text in JSON.
+    Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for. They never add up
+    to more than *size_max*: a message has at most *around_max* and seven times its body, which is what a control
+    character takes in JSON that is text in JSON.
     """
 
     messages_max: int

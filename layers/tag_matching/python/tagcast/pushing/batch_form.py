@@ -29,7 +29,7 @@ BATCH_FORMATS = frozenset((ContentFormat.JSON, ContentFormat.CLOUDEVENTS))
 
 
 def shared_item(message: Message, content_format: ContentFormat) -> Content:
-    """Return what all batches that hold *message* in *content_format* have in common, whoever receives them."""
+    """Return what all batches that hold *message* in *content_format* have in common."""
     if content_format is ContentFormat.CLOUDEVENTS:
         return Content(structured_cloudevent(message).encode())
     return json_item(message)

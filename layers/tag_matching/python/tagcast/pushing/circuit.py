@@ -1,14 +1,14 @@
 """The circuit of a host: while it gives no answer to many lanes, attempts at it are one probe at a time.
 
-See docs/protocol.md, Pushing. A host that answers costs nothing: its row is written when attempts get no
-answer, and read by lanes that had none and by who gets one in a process that had none.
+A host that answers costs nothing: its row is written when attempts get no answer, and read by lanes that had none,
+or after an answer in a process that had none. See docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError
 from tagcast.model import Outcome, Subscription
 from tagcast.ports import World
-from tagcast.pushing.push_slots import host_of
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.host import Host, host_put, read_host
 from tagcast.settings import UNVERIFIED
@@ -58,14 +57,11 @@ class CircuitCheck:
 
     world: World
     subscription: Subscription
+    host: str
     probe: Host | None = None
     until: int | None = None
     reached: bool | None = None
     is_news: bool = False
-    host: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.host = host_of(self.subscription.settings.endpoint)
 
     @property
     def is_doubtful(self) -> bool:
@@ -92,7 +88,7 @@ class CircuitCheck:
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Ask before an attempt at a host that is doubtful; who is to probe it claims that for its *attempt_s*.
 
-        Whoever made an attempt lately (*attempted_at*) leaves the probe to others, whose retries are not spent yet.
+        A lane that made an attempt lately (*attempted_at*) leaves the probe to others, whose retries are not spent yet.
         """
         host, now = await self.look(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -136,7 +132,7 @@ class CircuitCheck:
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Write that an attempt got no answer; whoever loses to others again and again leaves that to the next one."""
+        """Write that an attempt got no answer; after several lost conditions that is left to the next attempt."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()

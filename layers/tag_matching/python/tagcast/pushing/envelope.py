@@ -21,7 +21,7 @@ from tagcast.settings import CMQ_FORMATS
 HEADERS_BYTES_MAX = 4096
 HEADER_BYTES_AROUND = len(": \r\n")
 UTF8_BYTES_MAX = 4
-"""A character takes at most so many bytes."""
+"""A character takes at most 4 bytes."""
 _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey", "x-cmq-message-tag")
 
 _CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
@@ -187,7 +187,7 @@ class QueueMessage:
 
 
 def content(message: Message, content_format: ContentFormat) -> Content:
-    """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
+    """Return what every HTTP push of *message* in *content_format* carries."""
     match content_format:
         case ContentFormat.JSON:
             octets = compact(_shared_fields(message))[1:-1]

@@ -2,10 +2,9 @@
 
 See docs/protocol.md, Pushing.
 
-A receiver that has not answered yet holds one slot, so that a thousand of them are tried at the same time. Whoever
-answered well in this batch goes first, then whoever did the last time. A host holds at most an eighth of all slots,
-and one more for each of its good answers. Waiting for a slot is the service's time: it is measured here and never
-booked to the receiver.
+A receiver that has not answered yet holds one slot. Receivers that answered well in this batch go first, then those
+that did the last time. A host holds at most an eighth of all slots, and one more for each of its good answers. Waiting
+for a slot is the service's time: it is measured here and never booked to the receiver.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ BYTES_MAX = 64 * 1024 * 1024
 SURE_BYTES_MAX = 4 * 1024
 """Below this a content is not encoded only to learn its size."""
 ESCAPED_MAX = 6
-"""JSON makes at most so many bytes of one."""
+"""JSON makes at most 6 bytes of one."""
 COPIES = 6
-"""AWS's SDK holds about so many copies of what one call sends."""
+"""AWS's SDK holds about 6 copies of what one call sends."""
 ITEM_BYTES_AROUND = 256
 """In a batch no name, number or comma around a message takes more."""
 
@@ -109,13 +108,13 @@ SLOTS = 800
 HOSTS_MIN = 8
 """A host takes at most an eighth of the slots, so that eight dead hosts take them all."""
 STARTS_AT_ONCE = 4
-"""After so many starts the loop looks at answers again, so that none waits for a thousand starts."""
+"""After 4 starts the loop looks at answers again, so that none waits for a thousand starts."""
 CLOCK_STEP_S = 0.001
 """Clocks tell milliseconds: an instant that is nearer than that has come."""
 
 
 class Priority(IntEnum):
-    """Who gets a free slot before whom."""
+    """Which receivers get a free slot first."""
 
     ANSWERED = 0
     """The receiver answered well in this batch."""

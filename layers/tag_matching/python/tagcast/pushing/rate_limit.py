@@ -12,8 +12,7 @@ from functools import partial
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError
 from tagcast.ports import World
-from tagcast.rows import stored
-from tagcast.rows.rate import free_update
+from tagcast.rows.rate import RATE_ROWS, free_update
 
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
@@ -70,7 +69,8 @@ async def take(world: World, subscription_id: str, per_second: float, wanted: in
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
-        known = await run(partial(stored.free_us, world.store, sid))
+        rate = await run(partial(RATE_ROWS.read, world.store, sid))
+        known = None if rate is None else rate.free_us
         permit = permitted(known, world.clock.now(), wanted, per_second * world.time_scale)
         if not permit.count:
             return permit

@@ -12,7 +12,7 @@ from tagcast.membership import MEMBERS_MAX, Change, Heartbeat, Member, Membershi
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
-from tagcast.rows.member import member_gone, member_put, renewal
+from tagcast.rows.member import MEMBERS, member_gone, renewal
 
 NOT_ORDERED = "ordered: the group is not and cannot become so: make another one"
 """What differs between such a group and a member that relies on order."""
@@ -55,9 +55,9 @@ def noted(
         is_ordered=heartbeat.is_ordered,
     )
     if is_join and registration is not None:
-        world.store.transact((member_put(topic, group, member), renewal(registration, now)))
+        world.store.transact((MEMBERS.put(member, topic, group, member.client.client_id), renewal(registration, now)))
     else:
-        world.store.write(member_put(topic, group, member))
+        world.store.write(MEMBERS.put(member, topic, group, member.client.client_id))
     wish = (member.digest, member.is_ordered)
     if is_join or before is None or (before.digest, before.is_ordered) != wish:
         change = Change.REFUSED if is_refused else Change.JOINED
@@ -119,7 +119,7 @@ def check_agreement(world: World, subscription: Subscription, client_id: str) ->
 
     Who never sent a heartbeat wants whatever the group has. Raises DisagreementError.
     """
-    member = stored.member(world.store, subscription.topic, subscription.name, client_id)
+    member = MEMBERS.read(world.store, subscription.topic, subscription.name, client_id)
     filter = subscription.settings.filter
     if member is not None and member.digest != digest(filter):
         detail = f"client {client_id} wants another filter than version {subscription.version} of the group has"

@@ -34,7 +34,7 @@ from tagcast.ports import World
 from tagcast.registry.members import NOT_ORDERED, Membership, noted, shared_by
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
-from tagcast.rows.member import registration_put
+from tagcast.rows.member import REGISTRATIONS
 
 RETRIES = 16
 """As often as RocketMQ tries again by default."""
@@ -117,7 +117,7 @@ def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tupl
         renewed_at=world.clock.now(),
     )
     settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
-    also = (registration_put(registration),)
+    also = (REGISTRATIONS.put(registration, registration.topic, registration.group, registration.subscription),)
     try:
         made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, version - 1, also)
     except PreconditionFailedError:

@@ -22,7 +22,7 @@ from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.shadow import Comparison, Shadow, observed, shadow_delete, shadow_put
+from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, observed, shadow_delete
 from tagcast.rows.topic import change_update
 
 SHADOWS_MAX = 10
@@ -64,14 +64,14 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
             raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")
         version = owner.subscriptions_version + 1
         shadow = Shadow(topic, name, subscription.ordinal, wanted, version, world.clock.now())
-        world.store.transact((change_update(owner, name), shadow_put(shadow)))
+        world.store.transact((change_update(owner, name), SHADOWS.put(shadow, shadow.topic, shadow.name)))
         return _report(world, shadow, subscription), True
 
     return until_won(world, f"topic {topic}", attempt)
 
 
 def _read_shadow(world: World, subscription: Subscription) -> Shadow:
-    shadow = stored.shadow(world.store, subscription.topic, subscription.name)
+    shadow = SHADOWS.read(world.store, subscription.topic, subscription.name)
     if shadow is None:
         raise NotFoundError("shadow of subscription", subscription.name)
     return shadow

@@ -15,7 +15,7 @@ from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.topic import settings_update, topic_deletes, topic_puts
+from tagcast.rows.topic import COUNTERS, Counters, settings_update, topic_deletes, topic_puts
 
 COUNTERS_LIFE_S = 4 * 366 * 86_400
 """Longer than the archive is kept by default (three years)."""
@@ -114,7 +114,7 @@ def _new(world: World, name: str, retention_s: int, body_bytes_max: int, orderin
 
 def _create(world: World, topic: Topic) -> Topic:
     """Store a new topic, which goes on counting where an earlier one of its name stopped."""
-    counters = stored.counters(world.store, topic.name)
+    counters = COUNTERS.read(world.store, topic.name) or Counters()
     counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
     world.store.transact(topic_puts(counting))
     return counting

@@ -1,7 +1,7 @@
 """What is past its life, on lanes that sleep and in the lists of what is retained, becomes ``expired``.
 
-Lanes that are awake expire their own heads. Nothing here holds more than a page of rows, and nobody waits for a
-backlog that is longer than his own: sleeping lanes take turns of a page each, topics follow one another in a circle.
+Lanes that are awake expire their own heads. Nothing here holds more than a page of rows, and no lane waits for a
+longer backlog than its own: sleeping lanes take turns of a page each, topics follow one another in a circle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tagcast.rows.due import DUES, OwedDelivery, Pulled, due_delete_as_read
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.rows.message_writes import body_removal, retained_delete
+from tagcast.rows.message_writes import removal
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -101,18 +101,7 @@ async def _due(row: Row) -> OwedDelivery:
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
     end = EntryEnd.of_due(lane.topic, due, due.ending(EntryState.EXPIRED))
-    return not isinstance(end_entry(world.store, end, _Tries().again), Conflict)
-
-
-@dataclass(slots=True)
-class _Tries:
-    """How often the condition of one message's writes may still be lost."""
-
-    left: int = TRIES_MAX
-
-    def again(self, _: Conflict) -> bool:
-        self.left -= 1
-        return self.left > 0
+    return any(not isinstance(end_entry(world.store, end), Conflict) for _ in range(TRIES_MAX))
 
 
 def _expired(known: OwedDelivery | Pulled | None) -> Entry:
@@ -179,7 +168,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, _owner))
-    rows = await messages_with_maps(world, topic, messages)
+    rows = await _messages(world, topic, messages)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], OwedDelivery | None] = {}
     reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))
@@ -211,7 +200,7 @@ def _expire_message(
     world: World, dues: Mapping[tuple[int, str], OwedDelivery | None], laned: Set[int], known: MessageRow
 ) -> int:
     """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
-    message, tries, expired = known.message, _Tries(), 0
+    message, lost, expired = known.message, 0, 0
 
     def plan(before: MessageRow) -> Ending | None:
         owed, handed = before.map.owed, before.map.with_consumer
@@ -223,44 +212,29 @@ def _expire_message(
 
     before: MessageRow | None = known
     read = partial(stored.again, world.store, known)
-    while tries.left:
-        match end_planned(world.store, read, plan, tries.again, before):
+    while lost < TRIES_MAX:
+        match end_planned(world.store, read, plan, before):
             case Ended(after, entries):
                 before, expired = after, expired + entries
             case NotOwed(found):
                 if found is not None and not found.map.owed:
-                    forget(world, found)
+                    with suppress(ConditionLostError):  # The next pass of the search finds it again.
+                        world.store.write(removal(found))
                 break
             case Conflict():
-                break
+                before, lost = None, lost + 1
     return expired
 
 
-def forget(world: World, row: MessageRow) -> None:
-    """Take the body of a message that was kept, which somebody else may do first, or a message off the list.
-
-    That names what is retained: with the last entry a message went from it, so that only an accident leaves one there.
-    A section of a wide message knows nothing of the body.
-    """
-    if not row.is_kept or row.section is not None:
-        world.store.write(retained_delete(row))
-        return
-    with suppress(ConditionLostError):  # The next pass of the search finds it again.
-        world.store.write(body_removal(row))
-
-
-async def messages_with_maps(
-    world: World, topic: str, messages: Collection[tuple[str, int | None]]
-) -> list[MessageRow]:
-    """Return those of *messages* (at most 100, each an id and, of a wide one, a section) that there are.
-
-    Whole ones are read together, sections each by itself.
-    """
-    whole = [message_id for message_id, section in messages if section is None]
-    read = partial(stored.message_rows, world.store, topic, whole)
-    rows = await each(world, "a message", await world.executor.run(read) if whole else (), _parsed)
-    reads = [partial(stored.section, world.store, topic, *name) for name in messages if name[1] is not None]
-    return rows + [row for row in await each(world, "a message", reads, world.executor.run) if row is not None]
+async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
+    """Return those of *messages* (at most 100) that there are; one that cannot be read hides none of the others."""
+    read = partial(stored.message_rows, world.store, topic, list({message_id: None for message_id, _ in messages}))
+    rows = await each(world, "a message", await world.executor.run(read), _parsed)
+    found = {row.message.message_id: row for row in rows}
+    reads = [
+        partial(stored.with_section, world.store, found[name], number) for name, number in messages if name in found
+    ]
+    return list(await each(world, "a message", reads, world.executor.run))
 
 
 async def _parsed(row: Row) -> MessageRow:

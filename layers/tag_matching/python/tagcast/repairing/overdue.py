@@ -1,9 +1,9 @@
-"""Lanes that are not active: those that nobody woke in time, those that sleep, and how long heads have been blocked."""
+"""Lanes that are not active: those that nobody woke in time, those that sleep, and what they owe for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
 
@@ -19,6 +19,10 @@ OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
 """Rows of a page, lanes of a shard that one sweep looks at (most overdue first), heads whose age is read."""
 ANY_TIME = 1 << 53
+SOON_S = 3_600
+"""What has less than this to live is told of as expiring."""
+COUNTED_MAX = 500
+"""A backlog is counted up to 500 deliveries from its head."""
 
 
 @dataclass(slots=True)
@@ -77,7 +81,7 @@ async def _look(world: World, indexed: Lane) -> Lanes:
     now = world.clock.now()
     if indexed.wake_at is not None and indexed.wake_at > now:
         return Lanes(blocked=_countable(indexed))
-    lane = await world.executor.run(lambda: _current(world, indexed))
+    lane = await world.executor.run(partial(stored.lane, world.store, indexed.topic, indexed.subscription_id))
     if lane is None or lane.wake_at is None:
         return Lanes()
     if lane.wake_at > now:
@@ -96,24 +100,14 @@ def _countable(lane: Lane) -> list[Lane]:
     return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
 
 
-def _current(world: World, lane: Lane) -> Lane | None:
-    return stored.lane(world.store, lane.topic, lane.subscription_id)
-
-
 def _restart(world: World, lane: Lane, now: int) -> int:
-    fresh = replace(lane, generation=world.dice.unique_id(now))
+    generation = world.dice.unique_id(now)
     try:
-        world.store.write(generation_update(lane, fresh.generation, lane.as_read()))
+        world.store.write(generation_update(lane, generation, lane.as_read()))
     except ConditionLostError:
         return 0
-    world.workflow.start(fresh.topic, fresh.subscription_id, fresh.generation)
+    world.workflow.start(lane.topic, lane.subscription_id, generation)
     return 1
-
-
-SOON_S = 3_600
-"""What has less than this to live is told of as expiring."""
-COUNTED_MAX = 500
-"""A backlog is counted up to 500 deliveries from its head."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """Repairs from the table's stream: every queue send and every start of a workflow is repeated.
 
+What the queue does not take is listed, and the sweep sends it again in the order of the ids. A list is written only
+when the queue is away. What is neither queued nor listed, because the table was away too, is found by the search.
 See docs/protocol.md, Invariants, 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.delivery.queueing import entries_of
@@ -20,6 +22,8 @@ from tagcast.rows.keys import UNSENT_SHARDS
 from tagcast.rows.lane import Lane
 from tagcast.rows.listed import UNSENT, unsent_delete, unsent_put
 from tagcast.rows.message import MessageRow
+
+PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +42,32 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
-    orderings = Orderings(world)
+    ordering_of = orderings(world)
     for arrival in arrivals:
         match arrival.value:
             case MessageRow() as row:
                 if row.map.waiting or row.packs:
-                    expiries |= dict.fromkeys(entries_of(orderings.of(row.message.topic), row), row.message.expires_at)
+                    expiries |= dict.fromkeys(entries_of(ordering_of(row.message.topic), row), row.message.expires_at)
             case Lane() as lane:
-                if not _started(world, lane):
+                named = (lane.topic, lane.subscription_id, lane.generation)
+                if not (lane.state.is_asleep or world.workflow.start(*named)):
                     failed.append(arrival.record_id)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
-        list_unsent(world, (entry,), expiries[entry])
+        list_unsent(world, entry, expiries[entry])
     return tuple(failed)
 
 
-def _started(world: World, lane: Lane) -> bool:
-    if lane.state.is_asleep:
-        return True
-    return world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
+def orderings(world: World) -> Callable[[str], Ordering]:
+    """Return what tells the ordering of a topic, which is read once; one that is gone has none."""
 
+    @cache
+    def of(topic: str) -> Ordering:
+        try:
+            return read_topic(world, topic).ordering
+        except NotFoundError:
+            return Ordering.NONE
 
-PAGE = 100
-
-
-class Orderings:
-    """The orderings of topics, each of which is read once."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._orderings: dict[str, Ordering] = {}
-
-    def of(self, topic: str) -> Ordering:
-        """Return the ordering of a topic; there is none in one that is gone."""
-        if topic not in self._orderings:
-            try:
-                self._orderings[topic] = read_topic(self._world, topic).ordering
-            except NotFoundError:
-                self._orderings[topic] = Ordering.NONE
-        return self._orderings[topic]
+    return of
 
 
 class Sending:
@@ -94,11 +86,10 @@ class Sending:
         return tuple(entry for entry in entries if entry in lost)
 
 
-def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:
-    """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
-    for entry in entries:
-        world.store.write(unsent_put(entry, expires_at))
-        world.telemetry.count("QueueSendsLeftToSweep")
+def list_unsent(world: World, entry: QueueEntry, expires_at: int) -> None:
+    """Write down what the queue did not take; a repetition writes the same row."""
+    world.store.write(unsent_put(entry, expires_at))
+    world.telemetry.count("QueueSendsLeftToSweep")
 
 
 async def resend(world: World, sending: Sending, ends: float) -> int:

@@ -1,11 +1,9 @@
-"""The search for all that is owed although nobody is at work on it: no due row, no queue, no list knows of it.
+"""The search for what is owed although no due row, no queue and no list knows of it.
 
-That is a message whose first round never came to its end (it was accepted while queue and table were failing), and
-whatever is owed past its life. The search reads the table of messages from end to end, a part in each sweep, in
-passes that begin six hours apart; it writes nothing to ordinary messages, and no index is kept for it.
-
-What it costs: half a read unit per 4 KB of rows, receipts included, whatever it finds. A million rows of 1 KB are
-125,000 units, so a pass is 1.6 cents and a day of four passes 6.3 cents (0.125 dollars per million units, us-east-1).
+That is a message whose first round never came to its end, because queue and table were failing, and what is owed past
+its life. The search reads the table of messages from end to end, a part in each sweep, in passes that begin six hours
+apart. It writes nothing to ordinary messages, and no index is kept for it. It costs half a read unit per 4 KB of rows:
+a million rows of 1 KB are 125,000 units, so a day of four passes is 6.3 cents (0.125 dollars per million, us-east-1).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from tagcast.concurrency.isolation import each
 from tagcast.ports import QueueEntry, Row, World
 from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
-from tagcast.repairing.relay import Orderings, Sending, list_unsent
+from tagcast.repairing.relay import Sending, list_unsent, orderings
 from tagcast.rows import stored
 from tagcast.rows.listed import FoundMessage, Pass, found_of
 
@@ -78,11 +76,11 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
     """Queue these messages, in order; list what the queue does not take."""
-    orderings = Orderings(world)
+    ordering_of = orderings(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
         topic, message_id = message.topic, message.message_id
-        ordering = await world.executor.run(partial(orderings.of, topic))
+        ordering = await world.executor.run(partial(ordering_of, topic))
         group = queue_group(ordering, topic, message_id, message.ordering_key)
         if message.is_unordered or group == message_id:
             group = own_group(message_id, message.section)
@@ -92,7 +90,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
     if not entries:
         return 0
     lost = await world.executor.run(partial(sending.send, tuple(entries)))
-    listing = [partial(list_unsent, world, (entry,), entries[entry]) for entry in lost]
+    listing = [partial(list_unsent, world, entry, entries[entry]) for entry in lost]
     await each(world, "a message found", listing, world.executor.run)
     return len(entries) - len(lost)
 

@@ -89,7 +89,7 @@ def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[
     if topic is None:
         return queues
     known = directory_of(world, topic)
-    lanes = stored.lanes(world.store, topic)  # Behind the subscriptions: whoever is gone has a tombstone by now.
+    lanes = stored.lanes(world.store, topic)  # Behind the subscriptions: a removed one has a tombstone by now.
     groups = {GroupQueue.of(each) for each in known.by_ordinal.values() if each.settings.is_group}
     return [
         queue
@@ -104,7 +104,7 @@ AT_ONCE = 200
 
 
 async def forget_exchanged(world: World) -> None:
-    """Remove the exchanged secrets whose time is over, so many in one sweep; what is left comes first in the next."""
+    """Remove the exchanged secrets whose time is over, 200 in one sweep; what is left comes first in the next."""
     read = partial(exchange_rows, world.store, world.clock.now(), AT_ONCE)
     rows = await world.executor.run(read)
     await each(world, "exchanged secrets", rows, lambda row: world.executor.run(partial(_forget, world, row)))

@@ -1,8 +1,7 @@
-"""The sweep: whatever is owed and out of everybody's sight is brought to where it belongs.
+"""The sweep: what is owed and forgotten by everything else is brought to where it belongs.
 
-Lanes that nobody woke come first, since that is quick; then, beside each other, messages that the queue did not take,
-what is past its life, and the search through the whole table. One row that cannot be read or written stops nothing
-else, and everything ends within the time given: what was not reached comes first in the next sweep.
+Lanes that nobody woke come first, since that is quick; then all other parts, beside each other. One row that cannot be
+read or written stops nothing else. What was not reached in the time given comes first in the next sweep.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from tagcast.repairing.overdue import Lanes, Owed, owed_by_all, tell_watched, wa
 from tagcast.repairing.relay import Sending, resend
 from tagcast.repairing.search import search
 from tagcast.repairing.silent_groups import forget_exchanged, remove_orphans, remove_silent
-from tagcast.rows import stored
-from tagcast.rows.listed import Progress, progress_put
+from tagcast.rows.listed import SWEEP_ROWS, Progress
 
 LANES_SHARE = 0.4
 """Lanes that are to be started again take at most 40 % of a sweep's time."""
@@ -49,11 +47,11 @@ async def sweep(world: World, budget_s: float) -> Swept:
     ends = begins + budget_s
     lanes = await wake_lanes(world, begins + budget_s * LANES_SHARE)
     swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
-    swept.progress = await world.executor.run(partial(stored.progress, world.store))
+    swept.progress = await world.executor.run(lambda: SWEEP_ROWS.read(world.store) or Progress())
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
     if swept.expired:
         world.telemetry.count("Expired", swept.expired)
-    await world.executor.run(partial(world.store.write, progress_put(swept.progress)))
+    await world.executor.run(partial(world.store.write, SWEEP_ROWS.put(swept.progress)))
     return swept
 
 

@@ -33,7 +33,7 @@ def remembering(before: MessageRow, after: MessageRow, entries: Mapping[int, Ent
 def added(histories: bytes, new: Mapping[int, History]) -> bytes:
     """Return what a receipt remembers when it is told of *new* histories, by ordinals, too.
 
-    What was there stays as it is; of what there is no room for only the responses are forgotten, or everything.
+    What was there stays. Where there is no room the responses of the new ones are forgotten, or all of them.
     """
     known = _known(histories)
     bounded = {ordinal: unpacked(packed(history, RECEIPT_ENTRY_BYTES_MAX)) for ordinal, history in new.items()}

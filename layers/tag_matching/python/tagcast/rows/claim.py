@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.rows.declaration import Declaration, Written
+from tagcast.rows.declaration import Declaration, Fields, Written, attribute
 from tagcast.rows.keys import claim_key, nonce_key
-from tagcast.tables import ABSENT, Expectation, Key, Put
+from tagcast.tables import ABSENT, Expectation, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer to a producer: the id of the message, how long it lives, how many subscriptions it matched."""
+
+    message_id: str
+    accepted_at: int
+    expires_at: int
+    matched: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +24,7 @@ class Claim:
     """The digest of what was asked for, what was answered, and until when a repetition gets the same answer."""
 
     fingerprint: str
-    message_id: str
-    accepted_at: int
-    message_expires_at: int
-    matched: int
+    accepted: Accepted
     expires_at: int
 
 
@@ -27,14 +34,15 @@ CLAIM_ROWS = Declaration(
     "what a request with this Idempotency-Key was told",
     "after 5 minutes",
     "publish",
+    accepted=Fields(expires_at=attribute(named="message_expires_at")),
     ttl=Written("{} // 1000 + 1", "expires_at"),
 )
 
 
 def claim_put(topic: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
     """Return the write of a claim, on condition that nobody claimed *key* since *earlier* was read (None: no row)."""
-    expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.message_id}
-    return Put(claim_key(topic, key), CLAIM_ROWS.row_of(claim), expect)
+    expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
+    return CLAIM_ROWS.put(claim, topic, key, expect=expect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,6 @@ NONCE_ROWS = Declaration(
 )
 
 
-def nonce_put(key: Key, taken_by: str, ttl: int) -> Put:
-    """Return the write that takes a request, unless somebody took it before; the row goes after *ttl*."""
-    return Put(key, NONCE_ROWS.row_of(Nonce(taken_by, ttl)), {"pk": ABSENT})
+def nonce_put(nonce: Nonce, *named: str) -> Put:
+    """Return the write that takes the request that is so *named*, unless somebody took it before."""
+    return NONCE_ROWS.put(nonce, *named, expect={"pk": ABSENT})

@@ -15,7 +15,8 @@ from itertools import count
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from tagcast.tables import Key, Row, Store, Table, Value
+from tagcast.rows.keys import KeyOf
+from tagcast.tables import Expectation, Key, Put, Row, Store, Table, Value
 
 _T = TypeVar("_T")
 
@@ -140,7 +141,7 @@ class Declaration(Generic[_T]):
     def __init__(
         self,
         value: type[_T],
-        key: Callable[..., Key] | tuple[Table, str, str],
+        key: KeyOf | tuple[Table, str, str],
         what: str,
         goes: str,
         writes: str = "",
@@ -166,10 +167,18 @@ class Declaration(Generic[_T]):
         body = [*made.before, "get = row.get", f"return {read}"]
         return cast("Callable[[Row], _T]", made.function("value_of", "row", body))
 
-    def read(self, store: Store, key: Key) -> _T | None:
-        """Return the value in one row, or None."""
-        row = store.get(key)
+    def read(self, store: Store, *named: str | int) -> _T | None:
+        """Return the value in the row whose key is made of what is *named*; None if there is none."""
+        row = store.get(self._key(named))
         return None if row is None else self.value_of(row)
+
+    def put(self, value: _T, *named: str | int, expect: Expectation | None = None) -> Put:
+        """Return the write of a value to the row whose key is made of what is *named*, on condition of *expect*."""
+        return Put(self._key(named), self.row_of(value), expect or {})
+
+    def _key(self, named: tuple[str | int, ...]) -> Key:
+        assert isinstance(self.key, KeyOf)
+        return self.key(*named)
 
     def attributes(self) -> Iterator[tuple[str, str, object]]:
         """Yield the name of each attribute, how it stands there, and for which value it is left out."""

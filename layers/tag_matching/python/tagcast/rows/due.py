@@ -87,7 +87,7 @@ class OwedDelivery:
 
     @property
     def place(self) -> str:
-        """Return where the delivery stands in its backlog: whoever goes on reads what is behind it."""
+        """Return where the delivery stands in its backlog: the next page begins behind it."""
         return self.key.sk
 
     @property
@@ -217,20 +217,20 @@ PULLED = Declaration(
 
 
 def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
-    """Return what is known of the last of so many *pulls* that came to nothing; nobody may have told of it by *now*.
+    """Return what is known of the last of *pulls* that came to nothing; perhaps nothing was written of it by *now*.
 
     >>> last_pull(Pulled(1, 5, "returned"), 1, 9)
     Pulled(attempts=1, last_attempt_at=5, last_outcome='returned')
     >>> last_pull(Pulled(1, 5, "returned"), 2, 9)
     Pulled(attempts=2, last_attempt_at=9, last_outcome='not acknowledged in time')
     """
-    if known is None or known.attempts < pulls:  # Whoever was to write of the last one did not come to it.
+    if known is None or known.attempts < pulls:  # The last one was not written down.
         return Pulled(pulls, now, NOT_ACKNOWLEDGED)
     return known
 
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
-    """Return the write of what is known of an entry; whoever knows of the later pull writes last, near enough."""
+    """Return the write of what is known of an entry."""
     row = {**PULLED.row_of(pulled), "ttl": expires_at // 1000 + GARBAGE_S}
     return Put(pulled_key(topic, message_id, ordinal), row)
 

@@ -49,7 +49,7 @@ def _stored_bytes(text: str) -> int:
 
 
 def shortened(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
-    """Return the entries with outcomes of at most so many bytes."""
+    """Return the entries with outcomes of at most *outcome_bytes_max*."""
     return {ordinal: _shortened(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
 
 

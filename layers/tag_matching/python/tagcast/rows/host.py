@@ -60,7 +60,8 @@ def host_put(known: Host | None, changed: Host) -> Put:
 
 def read_host(store: Store, name: str) -> Host | None:
     """Return what is known of a host that gave no answer lately."""
-    return HOSTS.read(store, host_key(name))
+    row = store.get(host_key(name))
+    return None if row is None else HOSTS.value_of(row)
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:

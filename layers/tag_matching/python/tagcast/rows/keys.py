@@ -1,8 +1,9 @@
-"""The keys of all rows of the two tables (docs/tables.md)."""
+"""The keys of all rows of the two tables (docs/tables.md), and what a row is, by its key."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from hashlib import sha256
 from zlib import crc32
@@ -16,119 +17,63 @@ MESSAGE_PARTITION = "MSG#"
 _PLACES = 10**20 - 1
 
 
-def topic_key(topic: str) -> Key:
-    """Return the key of a topic's settings."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", "TOPIC")
+@dataclass(frozen=True, slots=True)
+class KeyOf:
+    """Makes the keys of one kind of row from the values that *pk* and *sk* name, in their order.
+
+    >>> KeyOf(Table.MESSAGES, "LANES#{topic}", "{subscription_id}")("orders", "1.2").pk
+    'LANES#orders'
+    """
+
+    table: Table
+    pk: str
+    sk: str
+    _forms: tuple[str, str] = field(init=False)
+    _split: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        forms = tuple(re.sub(r"{\w+", "{", each) for each in (self.pk, self.sk))
+        object.__setattr__(self, "_forms", forms)
+        object.__setattr__(self, "_split", self.pk.count("{"))
+
+    def __call__(self, *values: str | int) -> Key:
+        """Return the key of the row of these values."""
+        pk, sk = self._forms
+        return Key(self.table, pk.format(*values[: self._split]), sk.format(*values[self._split :]))
+
+    @property
+    def looks(self) -> tuple[Table, str, str]:
+        """Return table and keys as people read them."""
+        pk, sk = (re.sub(r"{(\w+)[^}]*}", lambda m: m[1].replace("_", " "), each) for each in (self.pk, self.sk))
+        return self.table, pk, sk
 
 
-def directory_key(topic: str) -> Key:
-    """Return the key of a topic's row in the list of all topics."""
-    return Key(Table.REGISTRY, "TOPICS", topic)
-
-
-def counters_key(topic: str) -> Key:
-    """Return the key of the counters that outlive a removed topic."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
-
-
-def subscription_key(topic: str, name: str) -> Key:
-    """Return the key of a subscription."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SUB#{name}")
-
-
-def name_key(topic: str, ordinal: int) -> Key:
-    """Return the key of the row that keeps the name of a removed subscription."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"NAME#{ordinal:010d}")
-
-
-def version_key(topic: str, ordinal: int, version: int) -> Key:
-    """Return the key of one version in the history of a subscription's filter."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{version:010d}")
-
-
-def shadow_key(topic: str, name: str) -> Key:
-    """Return the key of the candidate filter beside a subscription's active one."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
-
-
-def secrets_key(topic: str, name: str) -> Key:
-    """Return the key of the encrypted secrets of a subscription; no stream's reader is told of its partition."""
-    return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
-
-
-def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key that lists the secrets of a subscription that were exchanged and go at *until*."""
-    return Key(Table.REGISTRY, "EXCHANGED", f"{until:>015}#{topic}#{name}")
-
-
-def all_subscriptions(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which all subscriptions of a topic stand."""
-    return _all(subscription_key(topic, ""))
-
-
-def all_removed_names(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which the names of a topic's removed subscriptions stand."""
-    return _all(replace(name_key(topic, 0), sk="NAME#"))
-
-
-def all_shadows(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which all shadows of a topic stand."""
-    return _all(shadow_key(topic, ""))
-
-
-def subscriptions_and_shadows(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which all shadows of a topic stand, and directly behind them all subscriptions."""
-    return all_shadows(topic)[0], all_subscriptions(topic)[1]
-
-
-def _all(first: Key) -> tuple[Key, Key]:
-    """Return *first*, which ends in ``#``, and the first key that does not begin like it."""
-    return first, replace(first, sk=first.sk.removesuffix("#") + "$")
-
-
-def shadow_count_key(partition: str, shard: int) -> Key:
-    """Return the key of one part of a shadow's counts."""
-    return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
-
-
-def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
-    """Return the key of one message that a shadow and the active filter see differently."""
-    return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
-
-
-def message_key(topic: str, message_id: str) -> Key:
-    """Return the key of a message and its state map."""
-    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "MSG")
-
-
-def section_key(topic: str, message_id: str, section: int) -> Key:
-    """Return the key of one section of a wide message's state map."""
-    return replace(message_key(topic, message_id), sk=f"SECTION#{section:05d}")
-
-
-def tally_key(topic: str, message_id: str) -> Key:
-    """Return the key of the row that says in which sections of a message nobody is owed anything any more."""
-    return replace(message_key(topic, message_id), sk="TALLY")
-
-
-def sections_and_tally(topic: str, message_id: str) -> tuple[Key, Key]:
-    """Return the keys between which all sections of a message stand, and directly behind them its tally."""
-    return section_key(topic, message_id, 0), tally_key(topic, message_id)
-
-
-def lane_key(topic: str, subscription_id: str) -> Key:
-    """Return the key of a lane that is not active."""
-    return Key(Table.MESSAGES, f"LANES#{topic}", subscription_id)
-
-
-def due_key(subscription_id: str, position: str, message_id: str) -> Key:
-    """Return the key of one owed delivery."""
-    return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
-
-
-def rate_key(subscription_id: str) -> Key:
-    """Return the key of the rate of a subscription."""
-    return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
+topic_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "TOPIC")
+directory_key = KeyOf(Table.REGISTRY, "TOPICS", "{topic}")
+counters_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "GRAVE")
+subscription_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "SUB#{name}")
+name_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "NAME#{ordinal:010d}")
+version_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "VERSION#{ordinal:010d}#{version:010d}")
+shadow_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "SHADOW#{name}")
+secrets_key = KeyOf(Table.REGISTRY, "SECRETS#{topic}", "{name}")
+"""No stream's reader is told of its partition."""
+exchange_key = KeyOf(Table.REGISTRY, "EXCHANGED", "{until:>015}#{topic}#{name}")
+shadow_count_key = KeyOf(Table.MESSAGES, "{partition}", "COUNTS#{shard}")
+shadow_sample_key = KeyOf(Table.MESSAGES, "{partition}", "SAMPLE#{way}#{slot:02d}")
+message_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "MSG")
+section_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "SECTION#{section:05d}")
+tally_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "TALLY")
+lane_key = KeyOf(Table.MESSAGES, "LANES#{topic}", "{subscription_id}")
+due_key = KeyOf(Table.MESSAGES, "DUE#{subscription_id}", "{position}#{message_id}")
+rate_key = KeyOf(Table.MESSAGES, "RATE#{subscription_id}", "RATE")
+pulled_key = KeyOf(Table.MESSAGES, "PULLED#{topic}#{message_id}", "{ordinal:010d}")
+member_key = KeyOf(Table.MESSAGES, "MEMBERS#{topic}#{group}", "{client_id}")
+registration_key = KeyOf(Table.MESSAGES, "GROUPS", "{topic}#{group}#{subscription}")
+sweep_key = KeyOf(Table.MESSAGES, "SWEEP", "SWEEP")
+nonce_key = KeyOf(Table.MESSAGES, "NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+watch_key = KeyOf(Table.MESSAGES, "WATCHED", "{topic}")
+waiting_key = KeyOf(Table.MESSAGES, "WAITING#{topic}", "WAITING")
+claim_key = KeyOf(Table.MESSAGES, "IDEM#{topic}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:
@@ -140,11 +85,6 @@ def retained_key(topic: str, message_id: str, section: int | None = None) -> Key
     """Return the key that lists a message, or a section of its map, as owed after its first round."""
     name = message_id if section is None else f"{message_id}#{section:05d}"
     return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
-
-
-def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key of what is known of the pulls of one entry that came to nothing."""
-    return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
@@ -161,41 +101,6 @@ def unsent_list(shard: int) -> str:
     return f"UNSENT#{shard}"
 
 
-def member_key(topic: str, group: str, client_id: str) -> Key:
-    """Return the key of a member of a group."""
-    return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", client_id)
-
-
-def registration_key(topic: str, group: str, subscription: str) -> Key:
-    """Return the key that lists a subscription as made by heartbeats of a group."""
-    return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
-
-
-def registrations_of(topic: str, group: str) -> tuple[Key, Key]:
-    """Return the keys between which all subscriptions stand that heartbeats of a group made."""
-    return _all(registration_key(topic, group, ""))
-
-
-def sweep_key() -> Key:
-    """Return the key of the row in which the sweep remembers how far it came."""
-    return Key(Table.MESSAGES, "SWEEP", "SWEEP")
-
-
-def nonce_key(secret_id: str, timestamp: str, nonce: str) -> Key:
-    """Return the key of what a signed request is known by."""
-    return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
-
-
-def watch_key(topic: str) -> Key:
-    """Return the key that lists a topic as watched."""
-    return Key(Table.MESSAGES, "WATCHED", topic)
-
-
-def waiting_key(topic: str) -> Key:
-    """Return the key of the places in which requests about a topic wait."""
-    return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
-
-
 def tail_key(topic_id: str, place: str) -> Key:
     """Return the key of what the watchers of a topic are told of one batch; the newest *place* stands first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
@@ -210,13 +115,27 @@ def tail_place(sk: str) -> str:
     return f"{_PLACES - int(sk):020d}"
 
 
-def claim_key(topic: str, idempotency_key: str) -> Key:
-    """Return the key of an idempotency claim."""
-    return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")
+def all_like(first: Key) -> tuple[Key, Key]:
+    """Return *first*, which ends in ``#``, and the first key that does not begin like it.
+
+    >>> all_like(subscription_key("orders", ""))[1].sk
+    'SUB$'
+    """
+    return first, replace(first, sk=first.sk.removesuffix("#") + "$")
+
+
+def all_subscriptions(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which all subscriptions of a topic stand."""
+    return all_like(subscription_key(topic, ""))
+
+
+def all_shadows(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which all shadows of a topic stand; directly behind them stand all subscriptions."""
+    return all_like(shadow_key(topic, ""))
 
 
 class RowKind(Enum):
-    """What a row is."""
+    """What a row is that a table's stream tells of."""
 
     MESSAGE = auto()
     SECTION = auto()

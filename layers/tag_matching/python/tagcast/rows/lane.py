@@ -140,7 +140,7 @@ LANES = Declaration(
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return what a lane's row has in the index of those to wake: whoever goes on reads what is behind it."""
+    """Return what a lane's row has in the index of those to wake: the next page begins behind it."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
@@ -159,7 +159,7 @@ def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Upd
     """Return the write that brings a lane's row to *lane*, on condition of *expect*.
 
     Batches may join the backlog meanwhile: ``appended`` and ``joined`` belong to fan-out and stay as they are. So do
-    the claim and how far the backlog was filled, which only those change who take the head (*claims*).
+    the claim and how far the backlog was filled, which change only with the head's worker (*claims*).
     """
     kept = ("appended", "joined") if claims else ("appended", "joined", "claim", "filling")
     changes = {name: value for name, value in LANES.row_of(lane).items() if name not in kept}

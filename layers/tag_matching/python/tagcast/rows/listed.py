@@ -35,7 +35,7 @@ RETAINED = Declaration(
     (Table.MESSAGES, "RETAINED#topic", "`id` or `id#section`"),
     "a message, or a section of its map, that is owed after its first round, and was not handed over",
     "with the last entry",
-    "whoever closes the round, whoever ends the last entry",
+    "the write that closes the round or ends the last entry",
     message_id=InKey("sk", 0),
     section=From(_section_of),
     ttl=TTL_AFTER_EXPIRY,
@@ -105,10 +105,10 @@ def unsent_delete(row: Row) -> Delete:
 
 def _unsent_key(entry: QueueEntry) -> Key:
     """Return the key of an entry in its list: two that begin with one message stand side by side."""
-    whom = entry.audience.value
-    whom += "" if entry.section is None else f"#{entry.section:05d}"
-    whom += f"#{entry.rest}" if entry.others else ""
-    return unsent_key(entry.topic, entry.message_id, whom)
+    which = entry.audience.value
+    which += "" if entry.section is None else f"#{entry.section:05d}"
+    which += f"#{entry.rest}" if entry.others else ""
+    return unsent_key(entry.topic, entry.message_id, which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,3 @@ class Progress:
 
 
 SWEEP_ROWS = Declaration(Progress, sweep_key, "how far the sweep came", "never", "sweep", search=Fields())
-
-
-def progress_put(progress: Progress) -> Put:
-    """Return the write that leaves *progress* to the next sweep."""
-    return Put(sweep_key(), SWEEP_ROWS.row_of(progress))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tagcast.membership import Member, Registration
 from tagcast.rows.declaration import Declaration, Fields, InKey, Written, attribute
 from tagcast.rows.keys import member_key, registration_key
-from tagcast.tables import Delete, Key, Put, Update
+from tagcast.tables import Delete, Key, Update
 
 TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, because it says when the member was last seen."""
@@ -25,26 +25,16 @@ REGISTRATIONS = Declaration(
     registration_key,
     "that heartbeats made this version of a subscription",
     "with the subscription, or when somebody changed that",
-    "manage (the heartbeat that makes it, whoever joins); removed by sweep",
+    "manage (the heartbeat that makes it, and each that joins); removed by sweep",
     group=attribute(named="name"),
     client=Fields(version=attribute(named="client_version")),
 )
-
-
-def member_put(topic: str, group: str, member: Member) -> Put:
-    """Return the write of a member, in place of what it said before."""
-    return Put(member_key(topic, group, member.client.client_id), MEMBERS.row_of(member))
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:
     """Return the write after which a member is gone, unless it has spoken since it was read."""
     key = member_key(topic, group, member.client.client_id)
     return Update(key, {"is_gone": 1}, expect={"seen_at": member.seen_at})
-
-
-def registration_put(registration: Registration) -> Put:
-    """Return the write that lists a subscription as made by a heartbeat."""
-    return Put(_key(registration), REGISTRATIONS.row_of(registration))
 
 
 def renewal(known: Registration, now: int) -> Update:

@@ -1,6 +1,6 @@
 """The one codec between messages with their state maps and their rows.
 
-See docs/tables.md, The state map in a row.
+See docs/tables.md, The state map in a row, and docs/protocol.md, Wide messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry, own_group
@@ -33,11 +33,165 @@ from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
-_NONE = zlib.compress(b"[]")
+GARBAGE_S = 3 * 86_400
+TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
+TTL_AFTER_EXPIRY = Written(f"{{}} // 1000 + {GARBAGE_S}", "expires_at")
+FILTER_ERROR_NAMES_MAX = 100
+LATE_MAX, LATE_BYTES = 100, 48
+"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
+TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 270_000, 300_000
+"""A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
+
+So outcomes make no row larger than that. What was accepted may be: 256 KiB of body, 16 KiB of properties, and the
+matched ordinals. What is owed is counted as if it had ended, so that only entries that end later are shortened.
+"""
+SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
+"""At most a member of a set, an offset, names and numbers of a map, a message's key."""
+ENDED_BYTES = 50
+"""About what an entry takes that did not end in the first round."""
+BODY_ATTRIBUTES = ("body", "deflated")
+"""A row has one of them, or none when its message has no body any more."""
+DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
+"""Shorter bodies are not deflated, nor those of which that saves less: an eighth of what a write is billed by."""
+_NO_PACKS = zlib.compress(b"[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Where a section of a state map stands, and what was read of the others.
+
+    A narrow message has one section, in its own row. A wide one has several, each in a row of its own. *ended* are
+    those in which nothing is owed, as the tally says in its *tally_version*, 0 before there is one. *message_version*
+    is that of the message's own row.
+    """
+
+    number: int = 0
+    count: int = 1
+    ended: frozenset[int] = frozenset()
+    tally_version: int = 0
+    message_version: int = 0
+
+    @property
+    def is_in_message(self) -> bool:
+        """Say whether it stands in the message's own row."""
+        return self.count == 1
+
+    @property
+    def is_beside_open(self) -> bool:
+        """Say whether anything of the message is owed in another section."""
+        return len(self.ended | {self.number}) < self.count
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message with one *section* of its state map: the *map*, *version* and *histories* are those of its row.
+
+    *in_order* are the matched subscriptions that keep an order. A message that *is_alone* came in a request of its own;
+    otherwise the last message of the request carries its *packs*, the entries of the queue. *is_kept*: the body stays
+    for life, whatever is owed. *deflated* is the body as the row has it, or None: as it is. *bounds* are the first
+    ordinals of a wide message's sections; such a message that was read without a section has, in place of one, what its
+    own row says of all: the matched ordinals, and whether anything is owed.
+    """
+
+    message: Message
+    map: StateMap
+    subscriptions_version: int
+    version: int
+    filter_errors: tuple[str, ...] = ()
+    filter_error_count: int = 0
+    has_body: bool = True
+    histories: bytes = b""
+    in_order: frozenset[int] = frozenset()
+    is_alone: bool = True
+    packs: tuple[QueueEntry, ...] = ()
+    is_kept: bool = False
+    bounds: tuple[int, ...] = ()
+    section: Section = Section()
+    deflated: bytes | None = field(default=None, repr=False)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of topic and message."""
+        return self.message.topic, self.message.message_id
+
+    @property
+    def is_wide(self) -> bool:
+        """Say whether the message has several sections."""
+        return bool(self.bounds)
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes the section's row has: the body if it stands there, and all that has ended."""
+        body = len(self.message.draft.body) if self.section.is_in_message else 0
+        return body + len(self.histories) + ENDED_BYTES * len(self.map.settled)
+
+    def of(self, audience: Audience) -> frozenset[int]:
+        """Return the matched subscriptions that an entry of the queue is about."""
+        match audience:
+            case Audience.EVERYBODY:
+                return self.map.matched
+            case Audience.IN_ORDER:
+                return self.in_order
+            case Audience.APART:
+                return self.map.matched - self.in_order
+
+    def adding(self, ordinal: int, added: AddedLater) -> MessageRow:
+        """Return the row with an entry more, for a group that is younger than the message."""
+        return replace(self, map=self.map.adding(ordinal, added), version=self.version + 1)
+
+    def settled(
+        self,
+        entries: Mapping[int, Entry],
+        *,
+        round_at: int | None = None,
+        served: Set[int] | None = None,
+        with_consumer: Set[int] = frozenset(),
+    ) -> MessageRow:
+        """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
+
+        Their outcomes are kept as far as the row has room; what ended before stays as it is.
+        """
+        row = self
+        for outcome_bytes_max in OUTCOME_BYTES:
+            ended = shortened(entries, outcome_bytes_max)
+            after = self.map.settle(ended, round_at=round_at, served=served, with_consumer=with_consumer)
+            stays = self.is_kept or after.owed or self.section.is_beside_open
+            has_body = self.has_body and bool(stays)
+            row = replace(self, map=after, version=self.version + 1, has_body=has_body)
+            if not after.settled or is_light(row) or _fits(row):
+                break
+        return row
+
+
+def deflated(body: bytes) -> bytes | None:
+    """Return a body as zlib deflates it, or None where it is to stay as it is.
+
+    >>> deflated(b"x" * 255), len(deflated(b"x" * 1024) or b"")
+    (None, 17)
+    """
+    if len(body) < DEFLATED_FROM_BYTES:
+        return None
+    packed = zlib.compress(body)
+    return packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None
+
+
+def inflated(packed: bytes) -> bytes:
+    """Return the body that :func:`deflated` was given; zlib.error if it is larger than a body, or cut off.
+
+    A few bytes that somebody else wrote could otherwise fill the memory of every function that reads them.
+
+    >>> inflated(zlib.compress(b"x" * 300)) == b"x" * 300
+    True
+    """
+    stream = zlib.decompressobj()
+    body = stream.decompress(packed, BODY_BYTES_MAX + 1)
+    if len(body) > BODY_BYTES_MAX or not stream.eof:
+        raise zlib.error("not one whole body")
+    return body
 
 
 def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
-    """Return entries of one topic deflated, as a row keeps them: the ids of a request have most digits in common.
+    """Return entries of one topic deflated: the ids of a request have most digits in common.
 
     Entries for sections of one message are kept together, as a set of numbers.
 
@@ -48,7 +202,7 @@ def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
     True
     """
     if not packs:
-        return _NONE
+        return _NO_PACKS
     said: list[Any] = []
     sections: dict[tuple[str, str, str], list[int]] = {}
     for entry in packs:
@@ -59,15 +213,11 @@ def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
         if key not in sections:
             said.append(key)
         sections.setdefault(key, []).append(entry.section)
-    return zlib.compress(
-        json.dumps([_section_pack(each, sections) if each in sections else each for each in said]).encode()
-    )
-
-
-def _section_pack(key: tuple[str, str, str], sections: dict[tuple[str, str, str], list[int]]) -> dict[str, str]:
-    group, audience, message_id = key
-    packed = ordinals.pack(sections[key]).hex()
-    return {"group": group, "audience": audience, "message_id": message_id, "sections": packed}
+    for place, key in enumerate(said):
+        if key in sections:
+            named = dict(zip(("group", "audience", "message_id"), key, strict=True))
+            said[place] = {**named, "sections": ordinals.pack(sections[key]).hex()}
+    return zlib.compress(json.dumps(said).encode())
 
 
 def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
@@ -86,86 +236,74 @@ def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
         yield QueueEntry(topic, message_id, group, audience, section=section)
 
 
-LATE_MAX, LATE_BYTES = 100, 48
-"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
+def _body_in(row: Row) -> bytes:
+    deflated = row.get("deflated")
+    return inflated(cast("bytes", deflated)) if deflated is not None else cast("bytes", row.get("body") or b"")
 
 
-_SET, _DEFLATED = Beside("ordinals, packed"), Beside("JSON, deflated")
-OF_MAPS = {
-    "matched": Beside("ordinals, packed", optional=False),
-    **dict.fromkeys(("owed", "handed", "over", "finished"), _SET),
-    "late": Beside("JSON"),
-    "round": Beside("`open`, `done`", optional=False),
-    "round_at": Beside(),
-    "finishes": Beside("two bytes each"),
-    "exceptions": Beside("JSON"),
-    "ended": _DEFLATED,
-}
-"""The attributes of a state map as they are declared: those of two rows, of which one is written again and again."""
-OF_MESSAGES = {**OF_MAPS, "pending": Beside(optional=False)}
+def _body_of(value: MessageRow) -> bytes | None:
+    return value.message.draft.body if value.has_body and value.deflated is None else None
 
 
-class _Attributes(TypedDict, total=False):
-    accepted_at: int
-    matched: bytes
-    pending: int
-    round: str
-    owed: bytes
-    handed: bytes
-    over: bytes
-    late: str
-    round_at: int
-    finished: bytes
-    finishes: bytes
-    exceptions: str
-    ended: bytes
+def _deflated_of(value: MessageRow) -> bytes | None:
+    return value.deflated if value.has_body else None
 
 
-def progress_attributes(state_map: StateMap) -> dict[str, Value]:
-    """Return the attributes of a map without its ended entries; None is for what the row does not have."""
-    delivered = sorted(state_map.finishes)
-    return {
-        "matched": ordinals.pack(state_map.matched),
-        "owed": _packed(state_map.owed),
-        "handed": _packed(state_map.with_consumer),
-        "over": _packed(state_map.first_round_done),
-        "late": late_text(state_map.added_later) if state_map.added_later else None,
-        "pending": len(state_map.owed),
-        "round": "open" if state_map.round_open else "done",
-        "round_at": state_map.round_at,
-        "finished": _packed(delivered),
-        "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
-    }
+def _unordered(value: MessageRow) -> int | None:
+    return 1 if value.map.matched and not value.in_order else None
+
+
+def _some_in_order(value: MessageRow) -> bytes | None:
+    """Return those in order, packed, where others are not: a row says of all and of none in fewer bytes."""
+    return ordinals.pack(value.in_order) if value.in_order and value.in_order != value.map.matched else None
+
+
+def _in_order(row: Row) -> frozenset[int]:
+    if "unordered" in row:
+        return frozenset()
+    return ordinals.unpack(cast("bytes", row["in_order" if "in_order" in row else "matched"]))
+
+
+def _packs_in(row: Row) -> tuple[QueueEntry, ...]:
+    return packs_of(cast("bytes", row["packs"]), text(row, "topic")) if "packs" in row else ()
+
+
+def _carried(value: MessageRow) -> bytes | None:
+    return None if value.is_alone else packs_bytes(value.packs)
+
+
+def _bounds(packed: bytes) -> tuple[int, ...]:
+    return tuple(sorted(ordinals.unpack(packed)))
 
 
 def map_of(row: Row) -> StateMap:
-    """Return the state map in the row of a message."""
-    read = cast("_Attributes", row)
+    """Return the state map in the row of a message or of a section."""
+    read = cast("dict[str, Any]", row)
     delivered = sorted(_unpacked(read.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
     matched = ordinals.unpack(read["matched"])
     if "bounds" in read:
         return StateMap.of(matched) if read["pending"] else StateMap(matched, frozenset(), round_open=False)
-    still, is_open = _unpacked(read.get("owed")), read["round"] == "open"
+    packed = read.get("owed")
+    owed, is_open = matched if packed == read["matched"] else _unpacked(packed), read["round"] == "open"
     return StateMap(
         matched=matched,
-        owed=still,
+        owed=owed,
         round_open=is_open,
         round_at=read.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
-        settled=_ended(read, matched - still - set(delivered)),
-        with_consumer=_unpacked(read.get("handed")) & still,
-        first_round_done=_unpacked(read.get("over")) & still if is_open else frozenset(),
+        settled=_ended(read, matched - owed - set(delivered)),
+        with_consumer=_unpacked(read.get("handed")) & owed,
+        first_round_done=_unpacked(read.get("over")) & owed if is_open else frozenset(),
         added_later=late_of(read["late"]) if "late" in read else {},
     )
 
 
-def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
+def _ended(read: Mapping[str, Any], ended: frozenset[int]) -> Mapping[int, Entry]:
     """Return the ended entries in a row, whichever form they have."""
-    packed = row.get("ended")
-    if packed is not None:
-        return of_bytes(packed, ended, row["accepted_at"])
-    return of_text(row["exceptions"]) if row.get("exceptions") is not None else {}
+    if read.get("ended") is not None:
+        return of_bytes(read["ended"], ended, read["accepted_at"])
+    return of_text(read["exceptions"]) if read.get("exceptions") is not None else {}
 
 
 def _packed(some: Collection[int]) -> bytes | None:
@@ -191,186 +329,17 @@ def late_of(text: str) -> dict[int, AddedLater]:
     return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}
 
 
-BODY_ATTRIBUTES = ("body", "deflated")
-"""A row has one of them, or none when its message has no body any more."""
-DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
-"""Shorter bodies are not deflated, nor those of which that saves less: an eighth of what a write is billed by."""
-
-
-def deflated(body: bytes) -> bytes | None:
-    """Return a body as zlib deflates it, or None where it is to stay as it is.
-
-    >>> deflated(b"x" * 255), len(deflated(b"x" * 1024) or b"")
-    (None, 17)
-    """
-    if len(body) < DEFLATED_FROM_BYTES:
-        return None
-    packed = zlib.compress(body)
-    return packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None
-
-
-def inflated(packed: bytes) -> bytes:
-    """Return the body that :func:`deflated` was given.
-
-    No more than the largest body is inflated, whatever stands in the row: only this service writes it, but a few bytes
-    that somebody else put there could fill the memory of every function that reads them. Raises zlib.error of what
-    holds more, or is cut off.
-
-    >>> inflated(zlib.compress(b"x" * 300)) == b"x" * 300
-    True
-    """
-    stream = zlib.decompressobj()
-    body = stream.decompress(packed, BODY_BYTES_MAX + 1)
-    if len(body) > BODY_BYTES_MAX or not stream.eof:
-        raise zlib.error("not one whole body")
-    return body
-
-
-GARBAGE_S = 3 * 86_400
-TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
-TTL_AFTER_EXPIRY = Written(f"{{}} // 1000 + {GARBAGE_S}", "expires_at")
-"""The time to live of what goes so long after the expiry of its message."""
-FILTER_ERROR_NAMES_MAX = 100
-TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 270_000, 300_000
-"""A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
-
-So outcomes make no row larger than that, a message's or a section's. What was accepted may be: 256 KiB of body, 16 KiB
-of properties, and who matched. What is still owed is counted as if it had ended, so that an entry that has ended never
-has to change to make room: only those that end later are shortened.
-"""
-SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
-"""At most a member of a set, an offset, names and numbers of a map, a message's key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Which section of a wide message's map a row is, and what was read of the message and its other sections.
-
-    *ended* are those in which nobody is owed anything, as the tally says in its *tally_version*, 0 before there is one;
-    *message_version* is that of the message's own row.
-    """
-
-    number: int
-    count: int
-    ended: frozenset[int]
-    tally_version: int
-    message_version: int
-
-    @property
-    def is_beside_open(self) -> bool:
-        """Say whether somebody is owed the message in another section."""
-        return len(self.ended | {self.number}) < self.count
-
-
-@dataclass(frozen=True, slots=True)
-class MessageRow:
-    """A message with its state map, as one row; *version* is raised by every write.
-
-    *in_order* are those of whom it matched who keep an order; None says that all wait for its turn, whoever keeps one.
-    *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
-    says that it came alone.
-    *is_kept*: its body stays to the end of its life, whoever is owed it. *deflated* is how its row has it, or None: as
-    it is.
-    *bounds* are the first ordinals of the sections in which the map of a wide message is kept; none where it stands in
-    the message's own row. The *map* and the *version* of a wide message are those of one *section*; where that is None,
-    they are of its own row, which says whom it matched, and whether anybody is owed it still.
-    """
-
-    message: Message
-    map: StateMap
-    subscriptions_version: int
-    version: int
-    filter_errors: tuple[str, ...] = ()
-    filter_error_count: int = 0
-    has_body: bool = True
-    histories: bytes = b""
-    in_order: frozenset[int] | None = None
-    packs: tuple[QueueEntry, ...] | None = None
-    is_kept: bool = False
-    bounds: tuple[int, ...] = ()
-    section: Section | None = None
-    deflated: bytes | None = field(default=None, repr=False)
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return the names of topic and message."""
-        return self.message.topic, self.message.message_id
-
-    @property
-    def is_split(self) -> bool:
-        """Say whether some of those whom it matched wait for its turn and others do not."""
-        return bool(self.in_order)
-
-    def of(self, audience: Audience) -> frozenset[int]:
-        """Return whom of those that it matched an entry of the queue is about."""
-        matched, in_order = self.map.matched, self.in_order
-        match audience:
-            case Audience.EVERYBODY:
-                return matched
-            case Audience.IN_ORDER:
-                return matched if in_order is None else in_order
-            case Audience.APART:
-                return frozenset() if in_order is None else matched - in_order
-
-    def adding(self, ordinal: int, added: AddedLater) -> MessageRow:
-        """Return the row with an entry more, for a group that is younger than the message."""
-        return replace(self, map=self.map.adding(ordinal, added), version=self.version + 1)
-
-    def settled(
-        self,
-        entries: Mapping[int, Entry],
-        *,
-        round_at: int | None = None,
-        served: Set[int] | None = None,
-        with_consumer: Set[int] = frozenset(),
-    ) -> MessageRow:
-        """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
-
-        Their outcomes are kept as far as the row has room; what ended before stays as it is.
-        """
-        row = self
-        for outcome_bytes_max in OUTCOME_BYTES:
-            ended = shortened(entries, outcome_bytes_max)
-            after = self.map.settle(ended, round_at=round_at, served=served, with_consumer=with_consumer)
-            stays = self.is_kept or after.owed or (self.section is not None and self.section.is_beside_open)
-            has_body = self.has_body and bool(stays)
-            row = replace(self, map=after, version=self.version + 1, has_body=has_body)
-            if not after.settled or is_light(row) or _fits(row):
-                break
-        return row
-
-
-def _body_in(row: Row) -> bytes:
-    deflated = row.get("deflated")
-    return inflated(cast("bytes", deflated)) if deflated is not None else cast("bytes", row.get("body") or b"")
-
-
-def _body_of(value: MessageRow) -> bytes | None:
-    return value.message.draft.body if value.has_body and value.deflated is None else None
-
-
-def _deflated_of(value: MessageRow) -> bytes | None:
-    return value.deflated if value.has_body else None
-
-
-def _unordered(value: MessageRow) -> int | None:
-    return 1 if value.in_order is not None and not value.in_order else None
-
-
-def _in_order(row: Row) -> frozenset[int] | None:
-    if "in_order" in row:
-        return ordinals.unpack(cast("bytes", row["in_order"]))
-    return frozenset() if "unordered" in row else None
-
-
-def _packs(row: Row) -> tuple[QueueEntry, ...]:
-    return packs_of(cast("bytes", row["packs"]), text(row, "topic"))
-
-
-def _bounds(packed: bytes) -> tuple[int, ...]:
-    return tuple(sorted(ordinals.unpack(packed)))
-
-
+_SET = Beside("ordinals, packed")
+_OF_MAPS = {
+    "matched": Beside("ordinals, packed", optional=False),
+    **dict.fromkeys(("owed", "handed", "over", "finished"), _SET),
+    "late": Beside("JSON"),
+    "round": Beside("`open`, `done`", optional=False),
+    "round_at": Beside(),
+    "finishes": Beside("two bytes each"),
+    "exceptions": Beside("JSON"),
+    "ended": Beside("JSON, deflated"),
+}
 _VERSION = From("row['version']", Beside(optional=False))
 _HISTORIES = From("row.get('histories', b'')", Beside("JSON, deflated"))
 _TTL = Written(f"{{}} // 1000 + {GARBAGE_S}", "message.expires_at", kind="seconds")
@@ -394,16 +363,18 @@ MESSAGES = Declaration(
     filter_error_count=attribute(default=0),
     has_body=From("'body' in row or 'deflated' in row"),
     histories=_HISTORIES,
-    in_order=From(_in_order, Attribute("ordinals, packed", ordinals.pack, default=frozenset())),
+    in_order=From(_in_order, Written(_some_in_order, kind="ordinals, packed", optional=True)),
     unordered=Written(_unordered, kind="1", optional=True),
-    packs=From(_packs, Attribute("JSON, deflated", packs_bytes, default=None)),
+    is_alone=From("'packs' not in row"),
+    packs=From(_packs_in, Written(_carried, kind="JSON, deflated", optional=True)),
     is_kept=attribute(named="kept"),
     bounds=Attribute("ordinals, packed", ordinals.pack, _bounds, default=()),
     section=NOT_STORED,
     body=Written(_body_of, kind="bytes", optional=True),
     deflated=From("row.get('deflated')", Written(_deflated_of, kind="bytes, deflated", optional=True)),
     ttl=_TTL,
-    **OF_MESSAGES,
+    **_OF_MAPS,
+    pending=Beside(optional=False),
 )
 SECTIONS = Declaration(
     MessageRow,
@@ -416,28 +387,47 @@ SECTIONS = Declaration(
     version=_VERSION,
     has_body=From("False"),
     histories=_HISTORIES,
-    **dict.fromkeys(
-        ("filter_errors", "filter_error_count", "in_order", "packs", "is_kept", "bounds", "section", "deflated"),
-        NOT_STORED,
-    ),
+    **dict.fromkeys(("filter_errors", "filter_error_count", "in_order", "is_alone", "packs"), NOT_STORED),
+    **dict.fromkeys(("is_kept", "bounds", "section", "deflated"), NOT_STORED),
     ttl=_TTL,
-    **OF_MAPS,
+    **_OF_MAPS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """In which sections of a message nothing is owed any more: they have *ended*."""
+
+    ended: frozenset[int]
+    version: int
+    expires_at: int = 0
+
+
+TALLY_ROWS = Declaration(
+    Tally,
+    tally_key,
+    "in which of its sections nobody is owed anything any more",
+    "3 days after the expiry",
+    "the write that ends the last entry of a section",
+    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack, name="over"),
+    expires_at=NOT_STORED,
+    ttl=TTL_AFTER_EXPIRY,
 )
 
 
 def message_row(value: MessageRow) -> Row:
-    """Return the whole row of a message as it is accepted."""
+    """Return the whole row of a message as it is accepted, or of a section."""
     return {**_envelope(value), **map_attributes(value)}
 
 
 def _envelope(value: MessageRow) -> dict[str, Value]:
     """Return the attributes that stay, and the body; a section knows its message by name."""
-    return (MESSAGES if value.section is None else SECTIONS).row_of(value)
+    return (MESSAGES if value.section.is_in_message else SECTIONS).row_of(value)
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
     """Return the attributes that change while a message is delivered."""
-    attributes, ended = _progress(value), value.map.settled
+    attributes, ended = progress_attributes(value), value.map.settled
     if not ended:
         return attributes
     exceptions = to_text(ended)
@@ -446,14 +436,31 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
     return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
 
 
-def _progress(value: MessageRow) -> dict[str, Value]:
+def progress_attributes(value: MessageRow) -> dict[str, Value]:
     """Return the attributes of the map without its ended entries.
 
-    The row of a wide message says of all who matched that they are owed; a section's is not to be found by a search.
+    A wide message's own row does not say what is owed; a section does not say how much, so that no search finds it.
     """
-    left_out = {"pending": None} if value.section is not None else {"owed": None} if value.bounds else {}
-    progress = {**progress_attributes(value.map), **left_out}
-    return dense({**progress, "version": value.version, "histories": value.histories or None})
+    state_map, delivered = value.map, sorted(value.map.finishes)
+    progress: dict[str, Value] = {
+        "matched": ordinals.pack(state_map.matched),
+        "owed": _packed(state_map.owed),
+        "handed": _packed(state_map.with_consumer),
+        "over": _packed(state_map.first_round_done),
+        "late": late_text(state_map.added_later) if state_map.added_later else None,
+        "pending": len(state_map.owed),
+        "round": "open" if state_map.round_open else "done",
+        "round_at": state_map.round_at,
+        "finished": _packed(delivered),
+        "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
+        "version": value.version,
+        "histories": value.histories or None,
+    }
+    if not value.section.is_in_message:
+        del progress["pending"]
+    elif value.is_wide:
+        del progress["owed"]
+    return dense(progress)
 
 
 def is_light(value: MessageRow) -> bool:
@@ -468,7 +475,7 @@ def is_light(value: MessageRow) -> bool:
 def _fits(value: MessageRow) -> bool:
     """Say whether the compact form leaves room enough for whatever is still owed to end."""
     ended = to_bytes(value.map.settled, value.message.accepted_at)
-    return _reserved_bytes(value, _progress(value)) + len(ended) <= ROW_BYTES_MAX
+    return _reserved_bytes(value, progress_attributes(value)) + len(ended) <= ROW_BYTES_MAX
 
 
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
@@ -478,24 +485,24 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
 
 
 def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
-    """Return the first ordinals of the sections, of so many entries each, of all whom a wide message matched.
+    """Return the first ordinals of the sections, of at most *entries_max* entries each; none where one has them all.
 
-    >>> bounds_of([9, 1, 4, 7, 8], 2)
-    (1, 7, 9)
+    >>> bounds_of([9, 1, 4, 7, 8], 2), bounds_of([1, 2], 2)
+    ((1, 7, 9), ())
     """
-    return tuple(sorted(matched)[::entries_max])
+    return tuple(sorted(matched)[::entries_max]) if len(matched) > entries_max else ()
 
 
 def section_with(row: MessageRow, ordinal: int) -> int:
     """Return the number of the section of a wide message that has the entry of *ordinal*.
 
-    Late entries are for groups that are younger than all whom the message matched: the last section has them.
+    Late entries are for groups that are younger than all matched subscriptions: the last section has them.
     """
     return max(0, bisect_right(row.bounds, ordinal) - 1)
 
 
 def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
-    """Yield whom a wide message matched, section by section."""
+    """Yield the matched ordinals of a wide message, section by section."""
     matched = sorted(row.map.matched)
     starts = [bisect_left(matched, bound) for bound in row.bounds]
     for start, end in zip(starts, (*starts[1:], len(matched)), strict=True):
@@ -510,57 +517,14 @@ def unwritten(row: MessageRow, section: int) -> StateMap:
 
 
 def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | None) -> MessageRow:
-    """Return a wide message, read as *row*, with the map of one section: *found* and *tally* are its rows, if any."""
+    """Return a wide message, read as *row*, with one section: *found* and *tally* are its rows, if any."""
     known = unwritten(row, section) if found is None else map_of(found)
     tallied = Tally(frozenset(), 0) if tally is None else TALLY_ROWS.value_of(tally)
     return replace(
         row,
         map=known,
         version=0 if found is None else number(found, "version"),
-        histories=_histories(found),
-        in_order=None if row.in_order is None else row.in_order & known.matched,
-        section=Section(
-            number=section,
-            count=len(row.bounds),
-            ended=tallied.ended,
-            tally_version=tallied.version,
-            message_version=row.version,
-        ),
+        histories=b"" if found is None else cast("bytes", found.get("histories", b"")),
+        in_order=row.in_order & known.matched,
+        section=Section(section, len(row.bounds), tallied.ended, tallied.version, row.version),
     )
-
-
-def section_number(found: Row) -> int:
-    """Return which section a row is."""
-    return int(str(found["sk"]).partition("#")[2])
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """In which sections of a message nobody is owed anything any more: they have *ended*."""
-
-    ended: frozenset[int]
-    version: int
-    expires_at: int = 0
-
-
-TALLY_ROWS = Declaration(
-    Tally,
-    tally_key,
-    "in which of its sections nobody is owed anything any more",
-    "3 days after the expiry",
-    "whoever ends the last entry of a section",
-    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack, name="over"),
-    expires_at=NOT_STORED,
-    ttl=TTL_AFTER_EXPIRY,
-)
-
-
-def tally_row(value: MessageRow, ended: frozenset[int]) -> Row:
-    """Return the whole row that says which sections have *ended*, after the one that *value* was read with."""
-    assert value.section is not None
-    return TALLY_ROWS.row_of(Tally(ended, value.section.tally_version + 1, value.message.expires_at))
-
-
-def _histories(found: Row | None) -> bytes:
-    histories = None if found is None else found.get("histories")
-    return histories if isinstance(histories, bytes) else b""

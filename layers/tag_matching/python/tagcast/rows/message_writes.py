@@ -14,11 +14,12 @@ from tagcast.rows.listed import RETAINED, Retained
 from tagcast.rows.message import (
     BODY_ATTRIBUTES,
     KEY_BYTES,
+    TALLY_ROWS,
     MessageRow,
+    Tally,
     deflated,
     map_attributes,
     message_row,
-    tally_row,
 )
 from tagcast.rows.values import row_bytes
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
@@ -26,7 +27,7 @@ from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 ACCEPTED_BYTES_MAX = 395_000
 """DynamoDB takes 409,600: what comes besides are the entries of a request, and a hundred late ones."""
 OTHERS_BYTES_MAX = 110_000
-"""More than all takes that is neither the body nor sets of who matched: the envelope, and entries of a whole map."""
+"""More than all takes that is neither the body nor a set of ordinals: the envelope, and entries of a whole map."""
 
 
 def accepted_put(row: MessageRow) -> Put:
@@ -38,8 +39,7 @@ def may_outgrow(topic: Topic, body: bytes) -> bool:
     """Say of any message with such a *body*, before it is matched, whether its row might be too large.
 
     A set of ordinals takes a byte for each seven bits of every gap, so one more for each 128 at most, or else a bit for
-    each ordinal. Two sets are as large as all who matched: these, and those who are owed it; or in a wide message those
-    who keep an order.
+    each ordinal. Two sets are as large as the matched ones: these and the owed, or in a wide message those in order.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))
@@ -58,35 +58,32 @@ def _formed(row: MessageRow) -> MessageRow:
 
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row, or one section of its map, from *before* to *after*.
-
-    See docs/protocol.md, Invariants, 2 and 3.
-    """
+    """Return the writes that bring one section of a map from *before* to *after*."""
     change = _map_write(before, after)
-    sections = () if after.section is None else _tally_writes(before, after)
+    tally = () if after.section.is_in_message else _tally_writes(before, after)
     message, was, stays = after.message, before.map.is_retained, after.map.is_retained
     if stays and not was:
         listed = Retained(message.message_id, message.expires_at, message.accepted_at)
-        return (change, *sections, Put(_retained_key(after), RETAINED.row_of(listed)))
+        return (change, *tally, Put(_retained_key(after), RETAINED.row_of(listed)))
     if was and not stays:
-        return (change, *sections, Delete(_retained_key(after)))
-    return (change, *sections)
+        return (change, *tally, Delete(_retained_key(after)))
+    return (change, *tally)
 
 
-def lone_update(before: MessageRow, after: MessageRow) -> Update:
-    """Return the one write by which a message ends that was not retained, and whose map is whole."""
-    (change,) = map_writes(before, after)
-    assert isinstance(change, Update)
-    return change
+def lone_update(before: MessageRow, after: MessageRow) -> Update | None:
+    """Return the update that is all there is to write; None if there is more."""
+    match map_writes(before, after):
+        case (Update() as update,):
+            return update
+        case _:
+            return None
 
 
 def _map_write(before: MessageRow, after: MessageRow) -> Write:
     """Return the write of the row that has the map; that of a section comes to be with its first change."""
-    section = after.section
-    if section is None:
-        key = _message_key(after)
-    else:
-        key = section_key(*after.names, section.number)
+    key = message_key(*after.names)
+    if not after.section.is_in_message:
+        key = section_key(*after.names, after.section.number)
         if before.version == 0:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
@@ -101,18 +98,18 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     With the last section the message's own row comes to its end, and its body goes.
     """
     known = before.section
-    assert known is not None
     ended = known.ended - {known.number} if after.map.owed else known.ended | {known.number}
     if ended == known.ended:
         return ()
     expected = {"version": known.tally_version} if known.tally_version else {"pk": ABSENT}
-    tally = Put(tally_key(*before.names), tally_row(before, ended), expected)
+    row = TALLY_ROWS.row_of(Tally(ended, known.tally_version + 1, before.message.expires_at))
+    tally = Put(tally_key(*before.names), row, expected)
     if known.count not in (len(ended), len(known.ended)):
         return (tally,)
     owed = len(after.map.owed)
     changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
     gone = () if after.has_body else BODY_ATTRIBUTES
-    return (tally, Update(_message_key(after), changes, gone, {"version": known.message_version}))
+    return (tally, Update(message_key(*after.names), changes, gone, {"version": known.message_version}))
 
 
 def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
@@ -120,23 +117,20 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     gone = () if value.map.owed else ("owed",)
     if value.map.settled:
         gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body or value.section is not None else (*gone, *BODY_ATTRIBUTES)
+    return gone if value.has_body or not value.section.is_in_message else (*gone, *BODY_ATTRIBUTES)
 
 
-def body_removal(row: MessageRow) -> Update:
-    """Return the write that takes the body of a message that is kept no longer, unless its row changed since."""
-    return Update(_message_key(row), {"version": row.version + 1}, (*BODY_ATTRIBUTES, "kept"), {"version": row.version})
+def removal(row: MessageRow) -> Update | Delete:
+    """Return the write for what owes nothing and is still kept or listed: its body goes, or its place in the list.
 
-
-def retained_delete(row: MessageRow) -> Delete:
-    """Return the write that takes a message, or a section of its map, off the list of what is retained."""
-    return Delete(_retained_key(row))
-
-
-def _message_key(row: MessageRow) -> Key:
-    return message_key(row.message.topic, row.message.message_id)
+    With its last entry a message goes off the list of what is retained, so that only an accident leaves one there.
+    """
+    if not row.is_kept or not row.section.is_in_message:
+        return Delete(_retained_key(row))
+    changes = {"version": row.version + 1}
+    return Update(message_key(*row.names), changes, (*BODY_ATTRIBUTES, "kept"), {"version": row.version})
 
 
 def _retained_key(row: MessageRow) -> Key:
-    section = None if row.section is None else row.section.number
-    return retained_key(row.message.topic, row.message.message_id, section)
+    section = None if row.section.is_in_message else row.section.number
+    return retained_key(*row.names, section)

@@ -10,7 +10,7 @@ from tagcast.model import SubscriptionSettings
 from tagcast.rows.declaration import Declaration
 from tagcast.rows.keys import exchange_key, secrets_key
 from tagcast.settings import FormerSecret
-from tagcast.tables import Delete, Expectation, Key, Put, Row, Store, Table, Update, Write
+from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,10 @@ class Exchange:
     token: str
     until: int
 
-    @property
-    def key(self) -> Key:
-        """Return the key of its row."""
-        return exchange_key(self.until, self.topic, self.name)
-
 
 EXCHANGE_ROWS = Declaration(
     Exchange, exchange_key, "that exchanged secrets of a subscription have to go", "when they went"
 )
-
-
-def read_sealed(store: Store, topic: str, name: str) -> Sealed | None:
-    """Return the encrypted secrets of a subscription."""
-    return SECRETS.read(store, secrets_key(topic, name))
 
 
 def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
@@ -64,11 +54,11 @@ def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
     """Return the writes of a subscription's secrets; they go with one that puts the token in the subscription's row."""
-    put = Put(secrets_key(topic, name), SECRETS.row_of(sealed))
+    put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)
     listed = Exchange(topic, name, sealed.token, sealed.formers_until)
-    return put, Put(listed.key, EXCHANGE_ROWS.row_of(listed))
+    return put, EXCHANGE_ROWS.put(listed, listed.until, topic, name)
 
 
 def sealed_delete(topic: str, name: str) -> Delete:
@@ -84,7 +74,7 @@ def formers_removal(listed: Exchange) -> Update:
 
 def exchange_delete(listed: Exchange) -> Delete:
     """Return the write that takes *listed* from the list."""
-    return Delete(listed.key)
+    return Delete(exchange_key(listed.until, listed.topic, listed.name))
 
 
 def plain_text(settings: SubscriptionSettings) -> bytes:

@@ -99,11 +99,6 @@ SAMPLE_ROWS = Declaration(
 )
 
 
-def shadow_put(shadow: Shadow) -> Put:
-    """Return the write of a shadow, in place of any before it."""
-    return Put(shadow.key, SHADOWS.row_of(shadow))
-
-
 def shadow_delete(shadow: Shadow) -> Delete:
     """Return the write that ends a shadow, unless another took its place since it was read."""
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})

@@ -6,32 +6,32 @@ Where one row that cannot be read must not hide the others, the rows themselves 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from tagcast.membership import Member, Registration
 from tagcast.model import Subscription, Topic
 from tagcast.ports import Store
 from tagcast.rows import keys
-from tagcast.rows.claim import CLAIM_ROWS, NONCE_ROWS, Claim
 from tagcast.rows.due import DUES, PULLED, OwedDelivery, Pulled, ordinal_pulled
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.listed import SWEEP_ROWS, Progress
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
-from tagcast.rows.message import MESSAGES, MessageRow, section_number, section_of, section_with
-from tagcast.rows.rate import RATE_ROWS
+from tagcast.rows.message import MESSAGES, MessageRow, section_of, section_with
 from tagcast.rows.shadow import SHADOWS, Shadow
-from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, SUBSCRIPTIONS, FilterVersion, Removal
-from tagcast.rows.topic import COUNTERS, TOPICS, Counters, names_changed
+from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, FilterVersion
+from tagcast.rows.topic import TOPICS, names_changed
 from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
 
+message = MESSAGES.read
+"""Returns a message with its state map, or None when even its receipt is gone.
+
+Of a wide one no section is read. Who reads one reads the message first: while anything is owed in it, the body was
+there.
+"""
+lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
+"""A lane is None while it is active."""
 READ_AT_ONCE = 50
 """At most 50 sections are read at once, because each takes two of a request's hundred rows, its own and the tally."""
-
-
-def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its state map, or None when even its receipt is gone."""
-    row = store.get(keys.message_key(topic, message_id))
-    return None if row is None else MESSAGES.value_of(row)
 
 
 def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
@@ -42,82 +42,76 @@ def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, 
 
 
 def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with that part of its map which has, or would have, the entry of *ordinal*."""
+    """Return a message with the section that has, or would have, the entry of *ordinal*."""
     row = message(store, topic, message_id)
-    if row is None or not row.bounds:
-        return row
-    return section_of_read(store, row, section_with(row, ordinal))
+    return None if row is None else with_entry(store, row, ordinal)
+
+
+def with_entry(store: Store, row: MessageRow, ordinal: int) -> MessageRow:
+    """Return a message, read before, with the section that has, or would have, the entry of *ordinal*."""
+    return with_section(store, row, section_with(row, ordinal)) if row.is_wide else row
 
 
 def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are, each as :func:`entry` returns it, in that order."""
     found = messages(store, topic, message_ids)
-    wide = [(row, section_with(row, ordinal)) for row in found.values() if row.bounds]
-    return found | {row.message.message_id: row for row in sections_of_read(store, wide)} if wide else found
-
-
-def section(store: Store, topic: str, message_id: str, number: int | None) -> MessageRow | None:
-    """Return a message with one section of its map; with None, as its own row is."""
-    row = message(store, topic, message_id)
-    if row is None or number is None:
-        return row
-    return section_of_read(store, row, number)
-
-
-def section_of_read(store: Store, row: MessageRow, number: int) -> MessageRow:
-    """Return a wide message, read before, with one section of its map."""
-    return next(sections_of_read(store, [(row, number)]))
+    wide = [(row, section_with(row, ordinal)) for row in found.values() if row.is_wide]
+    return found | {row.message.message_id: row for row in with_sections(store, wide)} if wide else found
 
 
 def again(store: Store, row: MessageRow) -> MessageRow | None:
     """Return as it stands now what was read as *row*."""
-    return section(store, *row.names, None if row.section is None else row.section.number)
+    found, section = message(store, *row.names), row.section
+    return found if found is None or section.is_in_message else with_section(store, found, section.number)
 
 
-def brought(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
+def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are and that an entry of the queue is about, in that order.
 
-    That names either one section of a wide message, or messages whose maps are whole; a section of no map is nothing.
+    It names one section of a wide message, or narrow messages; a section that there is not is nothing.
     """
     if number is None:
-        return {each: row for each, row in messages(store, topic, message_ids).items() if not row.bounds}
+        return {each: row for each, row in messages(store, topic, message_ids).items() if not row.is_wide}
     row = message(store, topic, message_ids[0])
     if row is None or number >= len(row.bounds):
         return {}
-    return {message_ids[0]: section_of_read(store, row, number)}
+    return {message_ids[0]: with_section(store, row, number)}
 
 
 def sections(store: Store, row: MessageRow) -> list[MessageRow]:
-    """Return a message with each part of its map in turn: with every section of a wide one, else as it is."""
-    if not row.bounds:
+    """Return a message with each of its sections in turn."""
+    if not row.is_wide:
         return [row]
-    low, high = keys.sections_and_tally(row.message.topic, row.message.message_id)
+    low, high = keys.section_key(*row.names, 0), keys.tally_key(*row.names)  # The tally stands behind all sections.
     rows = {str(found["sk"]): found for found in store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)}
     tally = rows.pop(high.sk, None)
-    found = {section_number(each): each for each in rows.values()}
-    return [section_of(row, number, found.get(number), tally) for number in range(len(row.bounds))]
+    names = [keys.section_key(*row.names, number).sk for number in range(len(row.bounds))]
+    return [section_of(row, number, rows.get(name), tally) for number, name in enumerate(names)]
 
 
-def sections_of_read(store: Store, wanted: Sequence[tuple[MessageRow, int]]) -> Iterator[MessageRow]:
-    """Yield wide messages, read before, each with one section of its map, in the order given."""
+def with_section(store: Store, row: MessageRow, number: int | None) -> MessageRow:
+    """Return a message, read before, with one of its sections; with None as it is."""
+    return next(with_sections(store, [(row, number)]))
+
+
+def with_sections(store: Store, wanted: Sequence[tuple[MessageRow, int | None]]) -> Iterator[MessageRow]:
+    """Yield messages, read before, each as :func:`with_section` returns it, in the order given."""
     for start in range(0, len(wanted), READ_AT_ONCE):
-        some = [
-            (row, place, keys.section_key(*row.names, place), keys.tally_key(*row.names))
-            for row, place in wanted[start : start + READ_AT_ONCE]
-        ]
-        found = store.get_many(tuple({key: None for _, _, *both in some for key in both}))
-        for row, place, key, tally in some:
-            yield section_of(row, place, found.get(key), found.get(tally))
+        some = wanted[start : start + READ_AT_ONCE]
+        both = [(keys.section_key(*row.names, at), keys.tally_key(*row.names)) for row, at in some if at is not None]
+        found = store.get_many(tuple({key: None for pair in both for key in pair})) if both else {}
+        pairs = iter(both)
+        for row, at in some:
+            if at is None:
+                yield row
+            else:
+                section, tally = next(pairs)
+                yield section_of(row, at, found.get(section), found.get(tally))
 
 
 def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
     """Return the rows of those of the messages (at most 100) that there are."""
     return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
-
-
-def lane(store: Store, topic: str, subscription_id: str) -> Lane | None:
-    """Return the lane of a subscription; None while it is active."""
-    return LANES.read(store, keys.lane_key(topic, subscription_id))
 
 
 def lanes(store: Store, topic: str) -> dict[str, Lane]:
@@ -158,24 +152,8 @@ def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None 
 
 
 def place(row: Row) -> str:
-    """Return where a row stands in its list: whoever goes on reads what is *after* it."""
+    """Return where a row stands in its list: the next page is *after* it."""
     return text(row, "sk")
-
-
-def claim(store: Store, topic: str, key: str) -> Claim | None:
-    """Return the claim of an idempotency key."""
-    return CLAIM_ROWS.read(store, keys.claim_key(topic, key))
-
-
-def nonce_taken_by(store: Store, key: Key) -> str | None:
-    """Return who took a signed request; None if nobody did."""
-    nonce = NONCE_ROWS.read(store, key)
-    return None if nonce is None else nonce.taken_by
-
-
-def member(store: Store, topic: str, group: str, client_id: str) -> Member | None:
-    """Return what a consumer of a group said last."""
-    return MEMBERS.read(store, keys.member_key(topic, group, client_id))
 
 
 def members(store: Store, topic: str, group: str) -> list[Member]:
@@ -185,28 +163,14 @@ def members(store: Store, topic: str, group: str) -> list[Member]:
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
     """Return which subscriptions heartbeats of a group made: one of its name, or one for each of its members."""
-    return [REGISTRATIONS.value_of(row) for row in _between(store, *keys.registrations_of(topic, group))]
+    return [
+        REGISTRATIONS.value_of(row) for row in _between(store, *keys.all_like(keys.registration_key(topic, group, "")))
+    ]
 
 
 def registration_rows(store: Store) -> list[Row]:
     """Return the list of all subscriptions that heartbeats made."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
-
-
-def free_us(store: Store, subscription_id: str) -> int | None:
-    """Return from when on an attempt of a subscription's rate is free, in microseconds; None if nobody took any."""
-    rate = RATE_ROWS.read(store, keys.rate_key(subscription_id))
-    return None if rate is None else rate.free_us
-
-
-def progress(store: Store) -> Progress:
-    """Return what the last sweep left to the next."""
-    return SWEEP_ROWS.read(store, keys.sweep_key()) or Progress()
-
-
-def topic(store: Store, name: str) -> Topic | None:
-    """Return the settings of a topic."""
-    return TOPICS.read(store, keys.topic_key(name))
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
@@ -228,16 +192,6 @@ def topic_ids(store: Store) -> list[tuple[str, str]]:
     return [(place(row), text(row, "topic_id")) for row in rows]
 
 
-def counters(store: Store, topic: str) -> Counters:
-    """Return what a removed topic of that name left behind; a name that no topic ever had begins at zero."""
-    return COUNTERS.read(store, keys.counters_key(topic)) or Counters()
-
-
-def subscription(store: Store, topic: str, name: str) -> Subscription | None:
-    """Return a subscription."""
-    return SUBSCRIPTIONS.read(store, keys.subscription_key(topic, name))
-
-
 def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
     """Return those of the subscriptions (at most 100) that there are, by their names."""
     wanted = {name: keys.subscription_key(topic, name) for name in names}
@@ -248,7 +202,7 @@ def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str,
 def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:
     """Return all subscriptions of a topic and all shadows beside them, read by one query."""
     first_subscription = keys.subscription_key(topic, "").sk
-    rows = _between(store, *keys.subscriptions_and_shadows(topic))
+    rows = _between(store, keys.all_shadows(topic)[0], keys.all_subscriptions(topic)[1])
     subscriptions = [SUBSCRIPTIONS.value_of(row) for row in rows if place(row) >= first_subscription]
     return subscriptions, [SHADOWS.value_of(row) for row in rows if place(row) < first_subscription]
 
@@ -278,7 +232,7 @@ def names(store: Store, topic: str) -> dict[int, str]:
 
 def removed_names(store: Store, topic: str) -> dict[int, str]:
     """Return the names of removed subscriptions that receipts of *topic* can mention."""
-    return _names(store, keys.all_removed_names(topic))
+    return _names(store, keys.all_like(replace(keys.name_key(topic, 0), sk="NAME#")))
 
 
 def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
@@ -291,19 +245,9 @@ def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
     return next((text(row, "name") for row in rows), None)
 
 
-def shadow(store: Store, topic: str, name: str) -> Shadow | None:
-    """Return the candidate filter beside a subscription's active one."""
-    return SHADOWS.read(store, keys.shadow_key(topic, name))
-
-
 def shadows(store: Store, topic: str) -> list[Shadow]:
     """Return all shadows of a topic."""
     return [SHADOWS.value_of(row) for row in _between(store, *keys.all_shadows(topic))]
-
-
-def removal(store: Store, topic: str, ordinal: int) -> Removal | None:
-    """Return when the subscription of *ordinal* was removed; None if it is there, or forgotten."""
-    return REMOVALS.read(store, keys.name_key(topic, ordinal))
 
 
 def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:

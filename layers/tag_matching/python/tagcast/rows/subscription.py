@@ -63,7 +63,7 @@ def filter_of(row: Row) -> Mapping[str, object] | None:
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
     """Return the write of *changed* over *known* (None: there is none), unless that changed since it was read."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
-    return Put(subscription_key(changed.topic, changed.name), SUBSCRIPTIONS.row_of(changed), expect)
+    return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
 
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
@@ -105,7 +105,7 @@ def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_versi
     assert tombstone.ttl is not None
     removed_at, ttl = tombstone.next_attempt_at, tombstone.ttl
     removal = Removal(subscription.name, subscription.ordinal, removed_at, subscriptions_version, ttl)
-    return Put(name_key(subscription.topic, subscription.ordinal), REMOVALS.row_of(removal))
+    return REMOVALS.put(removal, subscription.topic, subscription.ordinal)
 
 
 _NOT_KEPT = ("pk", "sk", "secret")
@@ -185,8 +185,7 @@ def version_put(subscription: Subscription, since: int) -> Put:
         name=subscription.name,
         topic_id=subscription.topic_id,
     )
-    key = version_key(subscription.topic, subscription.ordinal, subscription.version)
-    return Put(key, FILTER_VERSIONS.row_of(version))
+    return FILTER_VERSIONS.put(version, subscription.topic, subscription.ordinal, subscription.version)
 
 
 def version_delete(topic: str, version: FilterVersion) -> Delete:

@@ -35,11 +35,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """What happened at one instant; of a message without *ordinal*, of a lane without *message_id*.
-
-    >>> TailEvent.from_list(TailEvent(7, EventKind.MESSAGE, "accepted", "42").as_list()).message_id
-    '42'
-    """
+    """What happened at one instant; of a message without *ordinal*, of a lane without *message_id*."""
 
     happened_at: int
     kind: EventKind
@@ -48,17 +44,6 @@ class TailEvent:
     ordinal: int | None = None
     attempts: int | None = None
     outcome: str | None = None
-
-    def as_list(self) -> list[str | int | None]:
-        """Return it as a row keeps it."""
-        first = [self.happened_at, self.kind.value, self.state]
-        return [*first, self.message_id, self.ordinal, self.attempts, self.outcome]
-
-    @classmethod
-    def from_list(cls, kept: Sequence[str | int | None]) -> TailEvent:
-        """Read it."""
-        happened_at, kind, *others = kept
-        return cls(cast("int", happened_at), EventKind(cast("str", kind)), *cast("tuple[str]", others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +87,12 @@ class Watch:
 
 
 def _deflated(events: Sequence[TailEvent]) -> bytes:
-    kept = [event.as_list() for event in events]
-    return zlib.compress(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())
+    return zlib.compress(json.dumps(list(map(astuple, events)), separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def _inflated(events: bytes) -> tuple[TailEvent, ...]:
-    return tuple(map(TailEvent.from_list, json.loads(zlib.decompress(events))))
+    kept = json.loads(zlib.decompress(events))
+    return tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in kept)
 
 
 WATCHES = Declaration(
@@ -132,11 +117,6 @@ TAIL_ROWS = Declaration(
 )
 
 
-def watch_put(watch: Watch) -> Put:
-    """Return the write that says that somebody watches; the last one counts."""
-    return Put(watch_key(watch.topic), WATCHES.row_of(watch))
-
-
 def batch_put(topic_id: str, batch: TailBatch) -> Put:
     """Return the write of one batch; where its events are too large for a row, the oldest are left out."""
     row = TAIL_ROWS.row_of(batch)
@@ -146,11 +126,6 @@ def batch_put(topic_id: str, batch: TailBatch) -> Put:
         batch = replace(batch, events=batch.events[-kept:], left_out=left_out)
         row = TAIL_ROWS.row_of(batch)
     return Put(tail_key(topic_id, batch.place), row)
-
-
-def watch(store: Store, topic: str) -> Watch | None:
-    """Return who watches a topic, or did lately."""
-    return WATCHES.read(store, watch_key(topic))
 
 
 def watches(store: Store) -> list[Watch]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.model import Keep, Topic
 from tagcast.rows.declaration import Declaration, attribute
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.tables import ABSENT, Delete, Expectation, Put, Update, Value, Write
+from tagcast.tables import ABSENT, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
 SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at")
@@ -53,8 +53,8 @@ COUNTERS = Declaration(
 def topic_puts(topic: Topic) -> tuple[Write, ...]:
     """Return the writes of a new topic, unless there is one of its name."""
     return (
-        Put(topic_key(topic.name), TOPICS.row_of(topic), {"pk": ABSENT}),
-        Put(directory_key(topic.name), DIRECTORY.row_of(Listed(topic.topic_id))),
+        TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
+        DIRECTORY.put(Listed(topic.topic_id), topic.name),
     )
 
 
@@ -85,7 +85,7 @@ def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
     return (
         Delete(topic_key(topic.name), _as_read(topic)),
         Delete(directory_key(topic.name)),
-        Put(counters_key(topic.name), COUNTERS.row_of(counters)),
+        COUNTERS.put(counters, topic.name),
     )
 
 

@@ -12,10 +12,10 @@ from tagcast.errors import UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.rows.sealed import (
+    SECRETS,
     Sealed,
     formers_text,
     plain_text,
-    read_sealed,
     sealed_delete,
     sealed_puts,
     with_plain_text,
@@ -91,7 +91,7 @@ def opened(world: World, subscription: Subscription) -> Subscription:
         return ready
     token = subscription.settings.sealed
     assert token is not None
-    row = read_sealed(world.store, subscription.topic, subscription.name)
+    row = SECRETS.read(world.store, subscription.topic, subscription.name)
     if row is None:  # They went with a later version of the subscription, which is read at the next look.
         raise UnavailableError("the subscription's secrets are gone")
     context = _context(subscription)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.delivery.publishing import Accepted
 from tagcast.instant import rfc3339
+from tagcast.rows.claim import Accepted
 from typing_extensions import TypedDict
 
 

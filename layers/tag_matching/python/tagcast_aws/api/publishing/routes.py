@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tagcast.delivery.publishing import Accepted, Idempotency, Original, check_draft, publish, replay
+from tagcast.delivery.publishing import Idempotency, Original, check_draft, publish, replay
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import publishing_directory
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.authorization import Scope
