@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring import filter_sets
-from glue_jobs.measuring.filter_sets import READ, FilterSet
+from glue_jobs.measuring.filter_sets import READ, Filter, FilterSet, current_filter
 from glue_jobs.measuring.measures import hour_of
 from glue_jobs.pages.backtest_page import backtest_page
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Filter = Mapping[str, object] | None
 WAYS = ("newly_matched", "newly_unmatched")
 COLUMNS = ("both", *WAYS, "neither", "failed", "unjudged")
 COMPARED = "hour bigint, name string, number bigint"
@@ -138,17 +137,6 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
         "candidate": compile_filter(candidate).explain(seen).as_json(),
         "current": compile_filter(current).explain(seen).as_json(),
     }
-
-
-def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return the newest filter of a subscription before *end_at*. Raises LookupError if there is none."""
-    parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
-    mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
-    rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)
-    if not rows:
-        raise LookupError(f"the archive has no filter of {topic}/{subscription}")
-    found: Filter = None if rows[0].filter is None else json.loads(rows[0].filter)
-    return found
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:

@@ -25,6 +25,7 @@ from glue_jobs.io.messages_read import BODIES, Seen, body_of
 from glue_jobs.io.pace import Pace
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.measuring.filter_sets import current_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -150,7 +151,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser("replay", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--subscription", required=True)
-    parser.add_argument("--filter", metavar="JSON", default="null", help="only messages that this filter matches")
+    text = "only messages that this filter matches; null is all (default: the subscription's newest in the archive)"
+    parser.add_argument("--filter", metavar="JSON", help=text)
     parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) sends nothing")
     parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
     parser.add_argument("--rate", type=float, default=10.0, help="messages in a second (default: %(default)s)")
@@ -184,13 +186,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--api says where to send")
     if given.rate <= 0 or not 1 <= given.chunk <= 100:
         parser.error("--rate is more than 0, --chunk from 1 to 100")
-    try:
-        filter = compile_filter(json.loads(given.filter))
-    except (ValueError, InvalidFilterError) as fault:
-        parser.error(f"--filter: {fault}")
-    asked = json.dumps([given.topic, given.subscription, first_at, end_at, given.filter, given.chunk])
-    run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     archive = Archive.at(open_session(given), given.archive)
+    try:
+        chosen_by = json.loads(given.filter or "null")
+        if given.filter is None:
+            chosen_by = current_filter(archive, given.topic, given.subscription, arguments.now_ms())
+        filter = compile_filter(chosen_by)
+    except (LookupError, ValueError, InvalidFilterError) as fault:
+        parser.error(f"--filter JSON names a filter, null all messages: {fault}")
+    asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, given.chunk])
+    run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]
     messages = chosen(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
     told = preview(messages, filter)

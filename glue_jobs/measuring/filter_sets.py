@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
+from tagcast.archive.record import RecordKind
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
 from tagcast.filters.index.topic_index import TopicIndex
@@ -22,11 +23,13 @@ from tagcast.filters.kinds import (
 )
 
 from glue_jobs.io.messages_read import Seen
+from glue_jobs.io.storage import Archive
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+Filter = Mapping[str, object] | None
 READ = ("tags", "routing_key", "texts", "content")
 """What the filters read of a message, as columns that can be grouped; *texts* are the properties they name."""
 COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
@@ -189,4 +192,15 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
             if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "filter" not in value:
                 raise ValueError(f"line {number}: an object with name and filter is expected")
             found.append((value["name"], value["filter"]))
+    return found
+
+
+def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
+    """Return the newest filter of a subscription before *end_at*. Raises LookupError if there is none."""
+    parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
+    mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
+    rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)
+    if not rows:
+        raise LookupError(f"the archive has no filter of {topic}/{subscription}")
+    found: Filter = None if rows[0].filter is None else json.loads(rows[0].filter)
     return found

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
@@ -32,10 +31,7 @@ LINES_KEPT = 30
 """What a job that broke is quoted with."""
 PROGRESS = "progress: "
 STARTING, WAITING = "starting Spark", "waiting for another job"
-COMPACT = "compact"
 Said = Callable[[str], object]
-Archived = Callable[[str], str]
-"""Answers the digest of what arrived in an archive from a day on."""
 
 
 class JobSessionError(Exception):
@@ -85,24 +81,22 @@ class JobSession:
 
     A client writes one line ``{"token": …, "first": […], "job": […]}``: a job with its arguments, and one to do before
     it, or none. It reads lines ``{"said": …}``, and then ``{"code": …, "summary": …}`` or ``{"fault": …}``. A client
-    that goes away ends its job. A compaction before a job is left out if nothing arrived since the last one.
+    that goes away ends its job.
     """
 
     def __init__(
         self,
         environment: Mapping[str, str],
-        archived: Archived,
         program: Sequence[str] = PROGRAM,
         idle_s: float = IDLE_S,
         silent_s_max: float = SILENT_S_MAX,
     ) -> None:
         self.token = secrets.token_urlsafe(24)
-        self._environment, self._archived, self._program = environment, archived, program
+        self._environment, self._program = environment, program
         self._idle_s, self._silent_s_max = idle_s, silent_s_max
         self._turn = asyncio.Lock()
         self._lines: Lines | None = None
         self._idle: asyncio.Task[None] | None = None
-        self._compacted: dict[tuple[str, ...], str] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
 
     async def listen(self) -> int:
@@ -148,20 +142,13 @@ class JobSession:
         async with self._turn:
             if self._idle is not None:
                 self._idle.cancel()
-            compactions = {tuple(link): await self._digest(link) for link in (first, job) if link[:1] == [COMPACT]}
-            is_known = bool(first) and self._compacted.get(tuple(first)) == compactions.get(tuple(first), "")
             try:
-                code, printed = await self._ended([*job] if is_known or not first else [*first, "--then", *job], said)
+                code, printed = await self._ended([*first, "--then", *job] if first else job, said)
             except BaseException:
                 await self._end()
                 raise
-            if any(each.get("job") == COMPACT and each.get("ok") for each in printed):
-                self._compacted |= compactions
             self._idle = asyncio.create_task(self._end_later())
         return {"code": code, "summary": printed[-1] if printed else None}
-
-    async def _digest(self, compaction: Sequence[str]) -> str:
-        return await asyncio.to_thread(self._archived, compaction[compaction.index("--from") + 1])
 
     async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
         """Let the program do what *words* say; return its exit code and what it printed. Raises JobSessionError."""
@@ -207,14 +194,3 @@ def _object(line: str | bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def archived_in(s3: Any, bucket: str, first: str) -> str:
-    """Return the digest of the raw objects that arrived in a bucket on the day *first* or later."""
-    found = sha256()
-    pages = s3.get_paginator("list_objects_v2")
-    for kind in s3.list_objects_v2(Bucket=bucket, Prefix="raw/", Delimiter="/").get("CommonPrefixes", ()):
-        for page in pages.paginate(Bucket=bucket, Prefix=kind["Prefix"], StartAfter=f"{kind['Prefix']}dt={first}"):
-            for each in page.get("Contents", ()):
-                found.update(f"{each['Key']} {each['ETag']} ".encode())
-    return found.hexdigest()

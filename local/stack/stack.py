@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
@@ -22,7 +22,7 @@ from local.sources.sources import Sources
 from local.stack.data_folder import DataFolder
 from local.stack.delivery_log import printer
 from local.stack.exposition import Exposition
-from local.stack.job_session import QUICK_START, JobSession, archived_in
+from local.stack.job_session import QUICK_START, JobSession
 from local.stack.user_functions import make_known, specs_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
@@ -137,11 +137,7 @@ class Stack:
         owner = {"AWS_ENDPOINT_URL": engine.url, "AWS_DEFAULT_REGION": REGION, **engine.owner.environment}
         self._folder.write_environment({**some_function.environment, **owner})
         where = {"AWS_ENDPOINT_URL": engine.url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
-        bucket = deployment.outputs["ArchiveBucketName"]
-        self._jobs = JobSession(
-            {**where, **callers.jobs.environment, "JDK_JAVA_OPTIONS": QUICK_START},
-            partial(archived_in, engine.client("s3"), bucket),
-        )
+        self._jobs = JobSession({**where, **callers.jobs.environment, "JDK_JAVA_OPTIONS": QUICK_START})
         self._folder.announce(
             url=self.url,
             engine_url=engine.url,

@@ -21,7 +21,6 @@ from tagcast_aws.store.dynamodb import DynamoStore
 from local.cli.job_run import bucket_of
 from local.sources.expiry import Expiry
 from local.sources.sources import _lanes
-from local.stack.job_session import archived_in
 
 ROOT = Path(__file__).parents[2]
 LISTING = {
@@ -30,7 +29,6 @@ LISTING = {
     "local/cli/job_run.py",
     "local/sources/expiry.py",
     "local/sources/sources.py",
-    "local/stack/job_session.py",
     # tests/unit/console/test_archive_jobs.py has a page for each object.
     "local/console/archive_jobs.py",
     # tests/unit/console/test_charts.py has what is looked for on a second page.
@@ -132,22 +130,6 @@ def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks() -> None:
         stub.add_response("describe_stacks", {"Stacks": [stack("b")]}, {"NextToken": "2"})
         assert bucket_of(cloudformation, f"{url}/") == "archive-b"
         stub.assert_no_pending_responses()
-
-
-def test_what_arrived_in_an_archive_is_digested_to_the_last_page() -> None:
-    def digest(last: str) -> str:
-        s3 = client("s3")
-        with Stubber(s3) as stub:
-            raw = {"CommonPrefixes": [{"Prefix": "raw/lanes/"}]}
-            stub.add_response("list_objects_v2", raw, {"Bucket": "b", "Prefix": "raw/", "Delimiter": "/"})
-            asked = {"Bucket": "b", "Prefix": "raw/lanes/", "StartAfter": "raw/lanes/dt=2026-11-01"}
-            page = {"Contents": [{"Key": "k", "ETag": "1"}], "IsTruncated": True, "NextContinuationToken": "2"}
-            stub.add_response("list_objects_v2", page, asked)
-            page = {"Contents": [{"Key": "l", "ETag": last}]}
-            stub.add_response("list_objects_v2", page, asked | {"ContinuationToken": "2"})
-            return archived_in(s3, "b", "2026-11-01")
-
-    assert digest("1") == digest("1") != digest("2")
 
 
 def test_everything_that_lists_is_tried_beyond_one_page() -> None:

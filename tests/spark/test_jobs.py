@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from glue_jobs import audit, backtest, compact, delivery_report, replay
 from glue_jobs.io import arguments
 from glue_jobs.io.storage import Archive
+from glue_jobs.measuring.filter_sets import current_filter
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, NOON, Record, end, filter_version, lane, message, subscribed, wait
 
@@ -196,7 +197,7 @@ def test_the_filter_of_now_is_that_of_the_subscription_that_has_the_name_now(
     bucket.put("subscriptions", DAY, [{**each, "subscription": "billing"} for each in (*before, made_again)])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
 
-    found = backtest.current_filter(Archive.at(spark, bucket.uri), "fruit", "billing", NOON)
+    found = current_filter(Archive.at(spark, bucket.uri), "fruit", "billing", NOON)
 
     assert found == json.loads(APPLE)
 
