@@ -89,6 +89,11 @@ def desk_of(request: web.Request) -> Desk:
     return request.app[DESK]
 
 
+async def said_in(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form; browsers end lines with CR and LF, whatever was typed, and nobody meant the CR."""
+    return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}
+
+
 async def together(questions: Iterable[Awaitable[T]]) -> list[T]:
     """Return the answers to *questions* in their order; a few of them are asked at a time."""
     places = asyncio.Semaphore(SIDE_BY_SIDE_MAX)

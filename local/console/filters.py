@@ -15,7 +15,7 @@ from tagcast_client import InvalidError, NewMessage, operations
 from tagcast_client.models import Filter, Message, Subscription
 
 from local.console.acts import Preview
-from local.console.desk import Desk, desk_of, together
+from local.console.desk import Desk, desk_of, said_in, together
 from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
@@ -78,7 +78,7 @@ async def tried(request: web.Request) -> web.Response:
 
 
 async def _bench(request: web.Request) -> Bench:
-    return Bench.of({name: str(value) for name, value in (await request.post()).items()})
+    return Bench.of(await said_in(request))
 
 
 async def _page(desk: Desk, bench: Bench) -> web.Response:

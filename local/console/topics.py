@@ -11,7 +11,7 @@ from aiohttp import web
 from tagcast_client import NewMessage, operations
 
 from local.console.attention import causes, topic_of
-from local.console.desk import desk_of
+from local.console.desk import desk_of, said_in
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -68,8 +68,7 @@ async def topic(request: web.Request) -> web.Response:
 
 async def publish(request: web.Request) -> web.Response:
     """Publish what a form says, once however often it is sent, and go to the message."""
-    desk, name, form = desk_of(request), request.match_info["topic"], await request.post()
-    said = {field: str(value) for field, value in form.items()}
+    desk, name, said = desk_of(request), request.match_info["topic"], await said_in(request)
     message = new_message(said)
     accepted = await desk.api.publish(
         name,

@@ -374,6 +374,14 @@ def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, 
     assert "price=7</textarea>" in visitor.get(f"/workbench?topic=orders&message={message}").text
 
 
+def test_lines_of_a_form_are_those_that_were_typed(visitor: Visitor) -> None:
+    asked = {"topic": "orders", "kind": "sql92", "text": "price > 1\r\nAND price < 3", "properties": "price=2\r\nb=c"}
+    bench = visitor.act("/workbench", asked).text
+    assert ("price=2\nb=c</textarea>" in bench, "price &gt; 1\nAND price &lt; 3</textarea>" in bench) == (True, True)
+    sent = visitor.act("/topics/orders/messages", {"body": "one\r\ntwo"}).location
+    assert visitor.api.get_message("orders", sent.rsplit("/", 1)[1]).body == "one\ntwo"
+
+
 def test_the_workbench_says_what_a_filter_says_and_what_is_wrong_with_one(visitor: Visitor, ids: list[str]) -> None:
     asked = {"topic": "orders", "kind": "sql92", "text": "price > 100", "properties": "price=120"}
 
