@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from tagcast_client import Client
 
 from tests.console import worst_day
@@ -29,6 +29,8 @@ WIDTHS: tuple[int, ...] = (360, 400, 1_000, 1_600)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 HEIGHT_MAX = 6_000
 """Of longer pages the beginning is pictured."""
+READ_MS = 30_000
+"""What is read beside a page, such as how much lanes owe, is in its place when it is read again."""
 FAULT = "fault"
 """The one page that is pictured because something is not there."""
 
@@ -155,6 +157,8 @@ def _picture(chromium: Browser, look: Look | None, console: str, shown: Mapping[
         if answer is None or answer.ok != (name != FAULT):
             raise RuntimeError(f"{name}: {path} was answered with {answer and answer.status}")
         settle(page)
+        expect(page.locator("main")).not_to_contain_text("being read", timeout=READ_MS)
+        expect(page.locator(".lanes td").get_by_text("…", exact=True)).to_have_count(0, timeout=READ_MS)
         suffix = f"-{width}-{scheme}" if look else ""
         is_short = page.evaluate("document.documentElement.scrollHeight") < HEIGHT_MAX
         page.screenshot(path=folder / f"{name}{suffix}.png", full_page=look is not None and is_short)
