@@ -31,7 +31,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.ports import Key, Row
 from tagcast.registry import subscriptions
-from tagcast.rows.attempt_history import UNTOLD
+from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow, message_row
 from tagcast.rows.subscription import settings_attributes

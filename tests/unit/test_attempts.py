@@ -14,8 +14,7 @@ from tagcast.model import Outcome, PastAttempt, Push
 from tagcast.operating import lanes
 from tagcast.pushing.response_text import EDGE_LENGTH, READ_BYTES_MAX, REDACTED, SHOWN_BYTES_MAX, response_text
 from tagcast.registry import subscriptions
-from tagcast.rows.attempt_history import RECEIPT_BYTES_MAX, added, history_in
-from tagcast.rows.due import HISTORY_BYTES_MAX, packed, unpacked
+from tagcast.rows.due import HISTORY_BYTES_MAX, RECEIPT_BYTES_MAX, added, history_in, packed, unpacked
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import OK, FakeWorld

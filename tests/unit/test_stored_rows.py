@@ -29,9 +29,8 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
-from tagcast.rows.attempt_history import remembering
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
-from tagcast.rows.due import DUES, PLACES, OwedDelivery, position
+from tagcast.rows.due import DUES, PLACES, OwedDelivery, position, remembering
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone

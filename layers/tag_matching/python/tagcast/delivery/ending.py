@@ -18,8 +18,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
 from tagcast.rows import stored
-from tagcast.rows.attempt_history import remembering
-from tagcast.rows.due import OwedDelivery, due_delete_as_read
+from tagcast.rows.due import OwedDelivery, due_delete_as_read, remembering
 from tagcast.rows.message import ENDED_BYTES, MessageRow
 from tagcast.rows.message_writes import lone_update, map_writes
 from tagcast.tables import UPDATES_MAX, fitting

@@ -18,8 +18,7 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.attempt_history import history_in
-from tagcast.rows.due import OwedDelivery, Pulled
+from tagcast.rows.due import OwedDelivery, Pulled, history_in
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow

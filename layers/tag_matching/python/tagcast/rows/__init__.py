@@ -3,7 +3,7 @@
 - `keys`: where rows stand, and what a row is by its key; `declaration`: how a kind of row is declared, from which
   reading and writing follow; `values`, `ordinals`, `ended_entries`: how values stand in them;
 - one module for each subject, with its declarations and its conditional writes: `topic`, `subscription`, `sealed`,
-  `shadow`; `message`, `message_writes`, `attempt_history`; `lane`, `due`, `listed`; `host`, `rate`, `waiting`,
+  `shadow`; `message`, `message_writes`; `lane`, `due`, `listed`; `host`, `rate`, `waiting`,
   `claim`, `tail`, `member`;
 - `stored`: what the tables say, as values.
 """

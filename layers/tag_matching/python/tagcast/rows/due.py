@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
 
@@ -13,7 +11,8 @@ from tagcast.model import Entry, EntryState, PastAttempt
 from tagcast.rows.declaration import Attribute, Beside, Declaration, InKey
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY
+from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY, MessageRow, is_light
+from tagcast.rows.values import deflated_json, inflated_json
 from tagcast.tables import Delete, Key, Put, Row
 
 REMEMBERED_MAX = 10
@@ -34,7 +33,7 @@ def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     True
     """
     kept = list(history[-REMEMBERED_MAX:])
-    while len(written := deflated(attempt_rows(kept))) > bytes_max:
+    while len(written := deflated_json(attempt_rows(kept))) > bytes_max:
         speaking = next((place for place, each in enumerate(kept) if each.response), None)
         if speaking is None:
             del kept[0]
@@ -45,17 +44,12 @@ def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
 
 def unpacked(written: bytes) -> tuple[PastAttempt, ...]:
     """Return the attempts that :func:`packed` kept."""
-    return tuple(PastAttempt(*row) for row in json.loads(zlib.decompress(written)))
+    return tuple(PastAttempt(*row) for row in inflated_json(written))
 
 
 def attempt_rows(history: History) -> list[Any]:
     """Return attempts as JSON has them."""
     return [astuple(each) for each in history]
-
-
-def deflated(value: object) -> bytes:
-    """Return a JSON value in few bytes."""
-    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +232,49 @@ def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expire
 def ordinal_pulled(row: Row) -> int:
     """Return of whose entry a row tells."""
     return int(cast("str", row["sk"]))
+
+
+RECEIPT_BYTES_MAX = 16_384
+"""A receipt remembers at most 16 KiB of attempts, because each delivery that ends writes the whole row."""
+RECEIPT_ENTRY_BYTES_MAX = 2_048
+UNTOLD = frozenset({"history", "histories"})
+"""The attributes that no archive is told of."""
+
+
+def remembering(before: MessageRow, after: MessageRow, entries: Mapping[int, Entry]) -> MessageRow:
+    """Return *after* with the attempts of those *entries* that failed since *before*, if its row has room for them."""
+    ended = before.map.owed - after.map.owed
+    failed = {o: entry for o, entry in entries.items() if o in ended and entry.state is not EntryState.DELIVERED}
+    row = replace(after, histories=added(after.histories, {o: e.history for o, e in failed.items() if e.history}))
+    return row if is_light(row) else after
+
+
+def added(histories: bytes, new: Mapping[int, History]) -> bytes:
+    """Return what a receipt remembers when it is told of *new* histories, by ordinals, too.
+
+    What was there stays. Where there is no room the responses of the new ones are forgotten, or all of them.
+    """
+    known = _known(histories)
+    bounded = {ordinal: unpacked(packed(history, RECEIPT_ENTRY_BYTES_MAX)) for ordinal, history in new.items()}
+    for told in (bounded, {ordinal: _silent(history) for ordinal, history in bounded.items()}):
+        written = deflated_json(known | {str(ordinal): attempt_rows(history) for ordinal, history in told.items()})
+        if len(written) <= RECEIPT_BYTES_MAX:
+            return written
+    return histories
+
+
+def history_in(histories: bytes, ordinal: int) -> tuple[PastAttempt, ...]:
+    """Return what a receipt remembers of one delivery.
+
+    >>> history_in(added(b"", {3: [PastAttempt(1, 1_500, 20, "http 500", 500, "no")]}), 3)[0].response
+    'no'
+    """
+    return tuple(PastAttempt(*row) for row in _known(histories).get(str(ordinal), ()))
+
+
+def _known(histories: bytes) -> dict[str, Any]:
+    return dict(inflated_json(histories)) if histories else {}
+
+
+def _silent(history: History) -> History:
+    return [replace(each, response="") for each in history]

@@ -6,11 +6,11 @@ A row that would become too large with the text (``exceptions``) gets the compac
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tagcast.model import Entry, EntryState
+from tagcast.rows.values import deflated_json, inflated_json
 
 OUTCOME_BYTES_MAX = 200
 """An outcome takes at most 200 bytes of a row, as UTF-8 inside JSON, where a control character takes six."""
@@ -91,8 +91,8 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
     *accepted_at* to the last attempt, which outcome, and the outcomes.
 
     >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
-    >>> zlib.decompress(to_bytes(one, 1_000)).decode()
-    '[[1,2],[4,0],[500,null],[0,null],["http 500"]]'
+    >>> inflated_json(to_bytes(one, 1_000))
+    [[1, 2], [4, 0], [500, None], [0, None], ['http 500']]
     >>> of_bytes(to_bytes(one, 1_000), [3, 7], 1_000) == one
     True
     """
@@ -108,12 +108,12 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
         [None if entry.last_outcome is None else places[entry.last_outcome] for entry in ordered],
         list(places),
     ]
-    return zlib.compress(json.dumps(columns, separators=(",", ":"), ensure_ascii=False).encode())
+    return deflated_json(columns)
 
 
 def of_bytes(packed: bytes, ordinals: Iterable[int], accepted_at: int) -> dict[int, Entry]:
     """Return the entries that :func:`to_bytes` was given; *ordinals* are theirs, in any order."""
-    states, attempts, since, places, outcomes = json.loads(zlib.decompress(packed))
+    states, attempts, since, places, outcomes = inflated_json(packed)
     return {
         ordinal: Entry(
             EntryState(_STATES[state]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
@@ -13,6 +11,7 @@ from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
 from tagcast.rows.declaration import Attribute, Declaration, Fields, InKey, Written
 from tagcast.rows.keys import tail_key, tail_place, watch_key
+from tagcast.rows.values import deflated_json, inflated_json
 from tagcast.tables import Put, Table
 
 TAIL_S = 600
@@ -87,11 +86,11 @@ class Watch:
 
 
 def _deflated(events: Sequence[TailEvent]) -> bytes:
-    return zlib.compress(json.dumps(list(map(astuple, events)), separators=(",", ":"), ensure_ascii=False).encode())
+    return deflated_json(list(map(astuple, events)))
 
 
 def _inflated(events: bytes) -> tuple[TailEvent, ...]:
-    kept = json.loads(zlib.decompress(events))
+    kept = inflated_json(events)
     return tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in kept)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from tagcast.tables import Row, Value
 
@@ -33,6 +35,20 @@ def optional_text(row: Row, name: str) -> str | None:
 def dense(row: Mapping[str, Value]) -> dict[str, Value]:
     """Return the attributes that have a value."""
     return {name: value for name, value in row.items() if value is not None}
+
+
+def deflated_json(value: object) -> bytes:
+    """Return a JSON value in few bytes.
+
+    >>> inflated_json(deflated_json(["é", None]))
+    ['é', None]
+    """
+    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def inflated_json(deflated: bytes) -> Any:
+    """Return the value that :func:`deflated_json` was given."""
+    return json.loads(zlib.decompress(deflated))
 
 
 def row_bytes(row: Row) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from tagcast.archive.record import Change
 from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
-from tagcast.rows.attempt_history import UNTOLD
+from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, is_new_generation
 from tagcast.rows.message import MESSAGES
