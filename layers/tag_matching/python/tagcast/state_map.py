@@ -98,9 +98,9 @@ class StateMap:
     ) -> StateMap:
         """Return the map after *entries* became terminal; those that are terminal already keep what they have.
 
-        What is in *with_consumer* and still owed lies in its group's queue now. With *round_at* the first round of those
-        that are *served* (None: of all) is done, and its first-attempt deliveries take their compact form, counted
-        from the instant at which the first part of it began. The round as a whole is over when nothing waits for it.
+        What is in *with_consumer* and still owed lies in its group's queue now. With *round_at* the first round of what
+        is *served* (None: of all) is done, and its first-attempt deliveries take their compact form, counted from the
+        instant at which the first part of it began. The round as a whole is over when nothing waits for it.
 
         >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
         >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum, auto
 from hashlib import sha256
 from zlib import crc32
@@ -17,7 +17,6 @@ MESSAGE_PARTITION = "MSG#"
 _PLACES = 10**20 - 1
 
 
-@dataclass(frozen=True, slots=True)
 class KeyOf:
     """Makes the keys of one kind of row from the values that *pk* and *sk* name, in their order.
 
@@ -25,21 +24,15 @@ class KeyOf:
     'LANES#orders'
     """
 
-    table: Table
-    pk: str
-    sk: str
-    _forms: tuple[str, str] = field(init=False)
-    _split: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        forms = tuple(re.sub(r"{\w+", "{", each) for each in (self.pk, self.sk))
-        object.__setattr__(self, "_forms", forms)
-        object.__setattr__(self, "_split", self.pk.count("{"))
+    def __init__(self, table: Table, pk: str, sk: str) -> None:
+        self.table, self.pk, self.sk = table, pk, sk
+        names = ", ".join(re.findall(r"{(\w+)", pk + sk))
+        self._made = eval(f"lambda {names}: Key(table, f{pk!r}, f{sk!r})", {"Key": Key, "table": table})
 
     def __call__(self, *values: str | int) -> Key:
         """Return the key of the row of these values."""
-        pk, sk = self._forms
-        return Key(self.table, pk.format(*values[: self._split]), sk.format(*values[self._split :]))
+        made: Key = self._made(*values)
+        return made
 
     @property
     def looks(self) -> tuple[Table, str, str]:
