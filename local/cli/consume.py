@@ -14,9 +14,12 @@ from tagcast_client import Consumer, ConsumerOptions, Later, MessageModel, Pulle
 from tagcast_client.consuming import client_id as new_client_id
 
 from local.cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
     JsonFilter,
+    PatternScope,
     RoutingKeyFilter,
-    SqlDialect,
     SqlFilter,
     TagExpression,
     TagFilter,
@@ -79,10 +82,13 @@ def consume(
     topic: TopicName,
     name: GroupName,
     tag: TagFilter = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
     client_id: Annotated[str | None, typer.Option(help="Who this is; by default host, process and chance.")] = None,
     broadcast: Annotated[bool, typer.Option("--broadcast", help="Get every message, not a share.")] = False,
@@ -104,10 +110,13 @@ def consume(
     session = session_of(ctx)
     wanted = filter_of(
         tags=tag,
+        all_tags=all_tags,
         tag_expression=tag_expression,
         patterns=routing_key,
         sql=sql,
+        event_pattern=event_pattern,
         dialect=dialect,
+        scope=scope,
         filter_json=filter_json,
     )
     options = replace(

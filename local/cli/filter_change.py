@@ -8,9 +8,12 @@ import typer
 from tagcast_client.operation import path_of
 
 from local.cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
     JsonFilter,
+    PatternScope,
     RoutingKeyFilter,
-    SqlDialect,
     SqlFilter,
     TagExpression,
     TagFilter,
@@ -25,10 +28,13 @@ def set_filter(
     topic: TopicName,
     name: SubscriptionName,
     tag: TagFilter = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
     if_match: Annotated[
         str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
@@ -37,10 +43,13 @@ def set_filter(
     """Replace the filter of a subscription; without one it receives everything. Secret, headers and all else stay."""
     described = filter_of(
         tags=tag,
+        all_tags=all_tags,
         tag_expression=tag_expression,
         patterns=routing_key,
         sql=sql,
+        event_pattern=event_pattern,
         dialect=dialect,
+        scope=scope,
         filter_json=filter_json,
     )
     session = session_of(ctx)

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json
 
-from local.cli.content import BodyArgument, ContentType, PropertyPairs, RoutingKey, Tags, message_of
+from local.cli.content import BodyArgument, ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
 from local.cli.screen import state_text
 from local.cli.session import session_of
 from local.cli.tree import explanation_tree
@@ -20,10 +20,20 @@ filters = typer.Typer(no_args_is_help=True, help="Try a filter out, or give it t
 
 
 class Dialect(StrEnum):
-    """How SQL92 is read."""
+    """How SQL92 is read, or an event pattern."""
 
     STRICT = "strict"
     ROCKETMQ = "rocketmq"
+    EVENTBRIDGE = "eventbridge"
+    SNS = "sns"
+
+
+class Scope(StrEnum):
+    """What an event pattern reads of a message."""
+
+    BODY = "body"
+    PROPERTIES = "properties"
+    ENVELOPE = "envelope"
 
 
 TagFilter = Annotated[
@@ -43,29 +53,54 @@ RoutingKeyFilter = Annotated[
 SqlFilter = Annotated[
     str | None, typer.Option("--sql", metavar="EXPR", help='SQL92 over properties, such as "price > 100".')
 ]
-SqlDialect = Annotated[Dialect | None, typer.Option("--dialect", help="How --sql is read (default: strict).")]
+EventPattern = Annotated[
+    str | None,
+    typer.Option(
+        "--event-pattern",
+        metavar="JSON",
+        help="Pattern of EventBridge or SNS as JSON, or @file.json.",
+    ),
+]
+AllTags = Annotated[bool, typer.Option("--all-tags", help="Only messages that have every --tag, not any of them.")]
+FilterDialect = Annotated[
+    Dialect | None,
+    typer.Option(
+        "--dialect", help="How --sql (strict) or --event-pattern (eventbridge) is read; in brackets without it."
+    ),
+]
+PatternScope = Annotated[
+    Scope | None, typer.Option("--scope", help="What --event-pattern reads of a message (default: body).")
+]
 JsonFilter = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
 ]
 
 
-def _parsed_filter(text: str) -> Json:
+def _parsed(option: str, text: str, example: str) -> Json:
     try:
         parsed = json.loads(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--filter is not JSON: {error}") from None
+        raise typer.BadParameter(f"{option} is not JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise typer.BadParameter('--filter is not a JSON object such as {"kind": "tags", "tags": ["apple"]}')
+        raise typer.BadParameter(f"{option} is not a JSON object such as {example}")
     return parsed
+
+
+def _parsed_pattern(text: str) -> Json:
+    content = body_bytes(text).decode("utf-8", "replace") if text.startswith("@") else text
+    return _parsed("--event-pattern", content, '{"price": [{"numeric": [">", 100]}]}')
 
 
 def filter_of(
     *,
     tags: list[str] | None = None,
+    all_tags: bool = False,
     tag_expression: str | None = None,
     patterns: list[str] | None = None,
     sql: str | None = None,
+    event_pattern: str | None = None,
     dialect: Dialect | None = None,
+    scope: Scope | None = None,
     filter_json: str | None = None,
 ) -> Json | None:
     """The one filter that the options describe; None means everything.
@@ -77,23 +112,31 @@ def filter_of(
     >>> filter_of() is None
     True
     """
-    if dialect is not None and sql is None:
-        raise typer.BadParameter("--dialect belongs to --sql")
+    for option, is_given, belongs, is_there in (
+        ("--dialect", dialect, "--sql or --event-pattern", sql is not None or event_pattern is not None),
+        ("--scope", scope, "--event-pattern", event_pattern is not None),
+        ("--all-tags", all_tags, "tags", bool(tags)),
+    ):
+        if is_given and not is_there:
+            raise typer.BadParameter(f"{option} belongs to {belongs}")
     described: list[Json] = []
+    chosen: Json = {"dialect": dialect.value} if dialect else {}
     if tags:
-        described.append({"kind": "tags", "tags": tags})
+        described.append({"kind": "tags", "tags": tags, **({"match": "all"} if all_tags else {})})
     if tag_expression is not None:
         described.append({"kind": "tag_expression", "expression": tag_expression})
     if patterns:
         described.append({"kind": "routing_key", "patterns": patterns})
     if sql is not None:
-        chosen: Json = {"dialect": dialect.value} if dialect else {}
         described.append({"kind": "sql92", "expression": sql, **chosen})
+    if event_pattern is not None:
+        read: Json = {"scope": scope.value} if scope else {}
+        described.append({"kind": "event_pattern", "pattern": _parsed_pattern(event_pattern), **chosen, **read})
     if filter_json is not None:
-        described.append(_parsed_filter(filter_json))
+        described.append(_parsed("--filter", filter_json, '{"kind": "tags", "tags": ["apple"]}'))
     if len(described) > 1:
         raise typer.BadParameter(
-            "there is one filter: give one of --tag, --tag-expression, --routing-key, --sql, --filter"
+            "there is one filter: give one of --tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
         )
     return described[0] if described else None
 
@@ -109,8 +152,12 @@ def filter_text(described: Any) -> str:
     if not isinstance(described, dict):
         return "everything"
     kind = described.get("kind", "?")
+    if described.get("match") == "all":
+        kind = f"{kind} (all of them)"
     if dialect := described.get("dialect"):
-        kind = f"{kind} ({dialect})"
+        kind = f"{kind} ({', '.join(filter(None, (dialect, described.get('scope'))))})"
+    if "pattern" in described:
+        return f"{kind}: {json.dumps(described['pattern'], ensure_ascii=False)}"
     for name in ("tags", "patterns", "expression", "function"):
         if name in described:
             condition = described[name]
@@ -133,13 +180,16 @@ def try_filter(
         list[str] | None,
         typer.Option("--filter-tag", metavar="TAG", help="Tag filter under test; may be repeated."),
     ] = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     pattern: Annotated[
         list[str] | None,
         typer.Option("--pattern", metavar="PATTERN", help="Routing key pattern under test; may be repeated."),
     ] = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
     tag: Tags = None,
     routing_key: RoutingKey = None,
@@ -149,14 +199,17 @@ def try_filter(
     """Ask what a filter says to a message, and why; nothing is stored or sent.
 
     The message is described as for `publish` (--tag, --routing-key, --property), the filter by one of
-    --filter-tag, --tag-expression, --pattern, --sql or --filter. Exit code 0, whatever the verdict.
+    --filter-tag, --tag-expression, --pattern, --sql, --event-pattern or --filter. Exit code 0, whatever the verdict.
     """
     described = filter_of(
         tags=tag_filter,
+        all_tags=all_tags,
         tag_expression=tag_expression,
         patterns=pattern,
         sql=sql,
+        event_pattern=event_pattern,
         dialect=dialect,
+        scope=scope,
         filter_json=filter_json,
     )
     message = message_of(

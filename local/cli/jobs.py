@@ -18,9 +18,12 @@ from tagcast_client.signing import is_aws
 
 from local.cli.api_client import client_for, url_fault
 from local.cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
     JsonFilter,
+    PatternScope,
     RoutingKeyFilter,
-    SqlDialect,
     SqlFilter,
     TagExpression,
     TagFilter,
@@ -132,10 +135,13 @@ def backtest(
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Messages shown of each way in which both differ.")] = SAMPLES,
     tag: TagFilter = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
     as_is: AsItIs = False,
     show: Opens = True,
@@ -143,10 +149,13 @@ def backtest(
     """Say what a filter would have done to the archived messages of a topic."""
     candidate = filter_of(
         tags=tag,
+        all_tags=all_tags,
         tag_expression=tag_expression,
         patterns=routing_key,
         sql=sql,
+        event_pattern=event_pattern,
         dialect=dialect,
+        scope=scope,
         filter_json=filter_json,
     )
     place, days = _archive(ctx, data, uri, url), _days(first, end)

@@ -10,9 +10,12 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from local.cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
     JsonFilter,
+    PatternScope,
     RoutingKeyFilter,
-    SqlDialect,
     SqlFilter,
     TagExpression,
     TagFilter,
@@ -70,10 +73,13 @@ def set_shadow(
     topic: TopicName,
     subscription: SubscriptionName,
     tag: TagFilter = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
 ) -> None:
     """Begin to run a candidate filter, in place of a present one; without a filter option, one that takes everything.
@@ -82,10 +88,13 @@ def set_shadow(
     """
     described = filter_of(
         tags=tag,
+        all_tags=all_tags,
         tag_expression=tag_expression,
         patterns=routing_key,
         sql=sql,
+        event_pattern=event_pattern,
         dialect=dialect,
+        scope=scope,
         filter_json=filter_json,
     )
     session = session_of(ctx)

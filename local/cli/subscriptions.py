@@ -12,9 +12,12 @@ from tagcast_client.operation import Json, path_of
 
 from local.cli.endpoints import endpoint_of, endpoint_text, protocol_of
 from local.cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
     JsonFilter,
+    PatternScope,
     RoutingKeyFilter,
-    SqlDialect,
     SqlFilter,
     TagExpression,
     TagFilter,
@@ -176,10 +179,13 @@ def subscribe(
     sqs: Queue = None,
     function: Function = None,
     tag: TagFilter = None,
+    all_tags: AllTags = False,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
-    dialect: SqlDialect = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
     filter_json: JsonFilter = None,
     strategy: AfterFailure = None,
     max_retries: MaxRetries = None,
@@ -211,10 +217,13 @@ def subscribe(
     body |= given(
         filter=filter_of(
             tags=tag,
+            all_tags=all_tags,
             tag_expression=tag_expression,
             patterns=routing_key,
             sql=sql,
+            event_pattern=event_pattern,
             dialect=dialect,
+            scope=scope,
             filter_json=filter_json,
         ),
         retry=retry_of(strategy, max_retries, interval, max_interval),

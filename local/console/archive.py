@@ -15,13 +15,13 @@ from local.cli.job_arguments import Days
 from local.console.acts import Preview
 from local.console.archive_jobs import JOBS, Order
 from local.console.desk import Desk, desk_of
-from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of
+from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of
 
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What such a page may do: look as it does. It was made from what strangers published."""
-FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect")
+FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect", "scope")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def order_of(said: Mapping[str, str]) -> Order:
         return Order(job, days, topic)
     if topic is None:
         raise ValueError("a backtest is of one topic: name it")
-    form = FilterForm(said.get("kind", ""), said.get("text", ""), said.get("dialect") or "strict")
+    words = said.get("dialect") or "strict", said.get("scope") or "body"
+    form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
     return Order(job, days, topic, filter_of(form))
 
 
@@ -96,6 +97,7 @@ async def archive(request: web.Request) -> web.Response:
         page=page_of(desk, reports),
         kinds=KINDS,
         dialects=DIALECTS,
+        scopes=SCOPES,
         today=today.isoformat(),
         tomorrow=(today + timedelta(1)).isoformat(),
     )

@@ -12,7 +12,7 @@ from tagcast_client.operation import path_of
 
 from local.console import forms
 from local.console.desk import Desk, desk_of, said_in
-from local.console.filter_form import DIALECTS, KINDS
+from local.console.filter_form import DIALECTS, KINDS, SCOPES
 from local.console.forms import Said, UnreadableFieldError
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
@@ -147,6 +147,7 @@ async def _form(
         formats=forms.FORMATS,
         kinds=KINDS,
         dialects=DIALECTS,
+        scopes=SCOPES,
         **{"version": "", "signatures": (), **values},
     )
 

@@ -15,11 +15,14 @@ KINDS = {
     "tag_expression": "tags joined by ||",
     "routing_key": "patterns, one a line; * is a word, # any number of them",
     "sql92": "a condition over properties, such as price > 100",
+    "event_pattern": 'a pattern of EventBridge or SNS, such as {"price": [{"numeric": [">", 100]}]}',
     "function": "name of a Lambda function of the subscriber",
     "json": "the filter as the API writes it",
 }
 """The kinds of filter, and what the text of each is."""
-DIALECTS = ("strict", "rocketmq")
+DIALECTS = ("strict", "rocketmq", "eventbridge", "sns")
+SCOPES = ("body", "properties", "envelope")
+_OF_PATTERNS = ("eventbridge", "sns")
 _TEXT = {"tag_expression": "expression", "sql92": "expression", "function": "function"}
 _LIST = {"tags": "tags", "routing_key": "patterns"}
 _FIELDS = {
@@ -43,13 +46,14 @@ class FilterForm:
     kind: str = "everything"
     text: str = ""
     dialect: str = "strict"
+    scope: str = "body"
 
 
 def form_of(described: Mapping[str, Any] | None) -> FilterForm:
     r"""Return the fields that make *described* again.
 
     >>> form_of({"kind": "tags", "tags": ["a", "b"]})
-    FilterForm(kind='tags', text='a\nb', dialect='strict')
+    FilterForm(kind='tags', text='a\nb', dialect='strict', scope='body')
     """
     if described is None:
         return FilterForm()
@@ -62,6 +66,9 @@ def form_of(described: Mapping[str, Any] | None) -> FilterForm:
                 return FilterForm(kind, text)
         elif kind in _TEXT and isinstance(described.get(_TEXT[kind]), str):
             return FilterForm(kind, described[_TEXT[kind]], str(described.get("dialect", "strict")))
+    if kind == "event_pattern" and set(described) <= {"kind", "pattern", "dialect", "scope"}:
+        text = json.dumps(described.get("pattern"), indent=2, ensure_ascii=False)
+        return FilterForm(kind, text, str(described.get("dialect")), str(described.get("scope")))
     return FilterForm("json", json.dumps(described, indent=2, ensure_ascii=False))
 
 
@@ -84,8 +91,16 @@ def filter_of(form: FilterForm) -> dict[str, Any] | None:
             return {"kind": "sql92", "expression": form.text.strip(), "dialect": form.dialect}
         case "tag_expression" | "function":
             return {"kind": form.kind, _TEXT[form.kind]: form.text.strip()}
+    read = _object(form.text)
+    if form.kind != "event_pattern":
+        return read
+    dialect = form.dialect if form.dialect in _OF_PATTERNS else _OF_PATTERNS[0]
+    return {"kind": form.kind, "pattern": read, "dialect": dialect, "scope": form.scope}
+
+
+def _object(text: str) -> dict[str, Any]:
     try:
-        read = json.loads(form.text)
+        read = json.loads(text)
     except ValueError as fault:
         raise UnreadableFilterError(f"the text is no JSON: {fault}") from None
     if not isinstance(read, dict):

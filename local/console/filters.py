@@ -16,7 +16,7 @@ from tagcast_client.models import Filter, Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of, said_in, together
-from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of, form_of
+from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
@@ -47,7 +47,8 @@ class Bench:
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Bench:
         """Read the fields of the form."""
-        form = FilterForm(said.get("kind", "everything"), said.get("text", ""), said.get("dialect", "strict"))
+        kind, text = said.get("kind", "everything"), said.get("text", "")
+        form = FilterForm(kind, text, said.get("dialect", "strict"), said.get("scope", "body"))
         return cls(
             said.get("topic", "").strip(), said.get("subscription", "").strip(), said.get("version", ""), form, said
         )
@@ -69,7 +70,13 @@ async def workbench(request: web.Request) -> web.Response:
 def _fields(message: Message) -> dict[str, str]:
     """Return what a message says as the fields of the form have it."""
     pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
-    return {"tags": ", ".join(message.tags), "routing_key": message.routing_key or "", "properties": pairs}
+    text = "" if message.body is None else message.body
+    return {
+        "tags": ", ".join(message.tags),
+        "routing_key": message.routing_key or "",
+        "properties": pairs,
+        "body": text,
+    }
 
 
 async def tried(request: web.Request) -> web.Response:
@@ -91,6 +98,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
         topic_names=[each.name for each in topics.items],
         kinds=KINDS,
         dialects=DIALECTS,
+        scopes=SCOPES,
         verdicts=verdicts,
         change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
         faults=faults,
@@ -111,7 +119,10 @@ class Change:
 async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | None:
     """Return what saving would change, tried on the messages of today that are retained; None of a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
-    return changed(subscription.filter, filter_of(bench.form), recent)
+    candidate = filter_of(bench.form)
+    if _reads_body(subscription.filter) or _reads_body(candidate):
+        recent = await _with_bodies(desk, bench.topic, recent[:RECENT_SHOWN])
+    return changed(subscription.filter, candidate, recent)
 
 
 def changed(active: Filter | None, candidate: Filter | None, messages: list[Message]) -> Change | None:
@@ -146,6 +157,8 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
+        if _reads_body(candidate):
+            recent = await _with_bodies(desk, bench.topic, recent)
         found = await together(_judged(desk, candidate, each, _as_sent(each)) for each in recent)
     except UnreadableFilterError as fault:
         return [], [str(fault)]
@@ -159,8 +172,17 @@ async def _recent(desk: Desk, topic: str) -> list[Message]:
     return list(reversed(page.items))
 
 
+def _reads_body(described: Filter | None) -> bool:
+    """Say whether a filter reads bodies, which lists of messages leave out."""
+    return described is not None and described.get("kind") == "event_pattern" and described.get("scope") != "properties"
+
+
+async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[Message]:
+    return list(await together(desk.api.get_message(topic, each.message_id) for each in messages))
+
+
 def _as_sent(message: Message) -> NewMessage:
-    return NewMessage("", message.tags, message.routing_key, message.properties)
+    return NewMessage(message.content or "", message.tags, message.routing_key, message.properties)
 
 
 async def _judged(desk: Desk, candidate: Mapping[str, Any] | None, of: Message | None, sent: NewMessage) -> Verdict:
@@ -212,6 +234,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, A
             "kind": bench.form.kind,
             "text": bench.form.text,
             "dialect": bench.form.dialect,
+            "scope": bench.form.scope,
             "confirmed": "yes",
         },
         action="/workbench/save",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,7 @@ def subscription_said(of: Subscription) -> dict[str, str]:
         "kind": filter.kind,
         "text": filter.text,
         "dialect": filter.dialect,
+        "scope": filter.scope,
         "strategy": str(retry.get("strategy", "")),
         **{name: str(retry.get(name, "")) for name in ("max_retries", "interval_seconds", "max_interval_seconds")},
         "timeout_seconds": str(of.timeout_seconds),
@@ -255,7 +257,8 @@ def _endpoint(said: Said) -> Json:
 
 
 def _filter(said: Said) -> Json | None:
-    form = Filter(said.get("kind") or "everything", said.get("text", ""), said.get("dialect") or "strict")
+    words = said.get("dialect") or "strict", said.get("scope") or "body"
+    form = Filter(said.get("kind") or "everything", said.get("text", ""), *words)
     try:
         return filter_of(form)
     except UnreadableFilterError as fault:
@@ -277,6 +280,8 @@ def _filter_words(said: Said) -> list[str]:
             return [word for each in patterns for word in ("--routing-key", each)]
         case {"kind": "tag_expression", "expression": text}:
             return ["--tag-expression", text]
+        case {"kind": "event_pattern", "pattern": pattern, "dialect": dialect, "scope": scope}:
+            return ["--event-pattern", json.dumps(pattern), "--dialect", dialect, "--scope", scope]
         case {"kind": "sql92", "expression": text}:
             return ["--sql", text, *(["--dialect", said["dialect"]] if said.get("dialect") == "rocketmq" else [])]
     return ["--filter", said.get("text", "") if said.get("kind") == "json" else f"{filter}".replace("'", '"')]

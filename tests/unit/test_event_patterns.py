@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from tagcast.errors import InvalidFilterError
+from tagcast.filters.event_pattern import event
+from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
+from tagcast.strict_json import parse
 
 from tests.event_patterns.verdicts import our_verdict
 
@@ -25,7 +28,7 @@ def refused(pattern: object, **more: object) -> dict[str, str]:
     return {fault.pointer: fault.detail for fault in caught.value.faults}
 
 
-def says(pattern: object, body: Any, properties: dict[str, str] | None = None, **more: object) -> bool | None:
+def says(pattern: object, body: Any, properties: dict[str, str] | None = None, **more: Any) -> bool | None:
     value = {"kind": "event_pattern", "pattern": pattern, **more}
     return compile_filter(value).evaluate(message(body, **(properties or {})))
 
@@ -34,3 +37,286 @@ def test_verdicts_and_refusals_are_those_of_the_official_engine() -> None:
     assert len(PAIRS) >= 600
     different = [(pair, ours) for pair in PAIRS if (ours := our_verdict(pair[0], pair[1])) != pair[2]]
     assert different == []
+
+
+def test_a_body_that_is_no_json_object_does_not_match_and_explain_says_so() -> None:
+    filter = compile_filter({"kind": "event_pattern", "pattern": {"a": [{"exists": False}]}})
+    bodies = {
+        b"hello": "not JSON",
+        b'["a"]': "no object",
+        b"": "not JSON",
+        b"\xff": "not UTF-8",
+        b'{"a": 1, "a": 2}': "twice",
+        b'{"b": "\\ud800"}': "surrogate",
+        b'{"b": NaN}': "NaN",
+        b'{"a":' * 101 + b"1" + b"}" * 101: "too deeply",
+        b'{"b": [' + b"1," * 20_000 + b"1]}": "more than 20000 values",
+    }
+    for body, reason in bodies.items():
+        tree = filter.explain(message(body))
+        assert (filter.evaluate(message(body)), tree.verdict) == (False, "not_matched")
+        assert reason in tree.note
+    assert filter.evaluate(message({"b": 1})) is True
+
+
+def test_a_body_is_read_once_for_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def counted(content: bytes, **more: Any) -> object:
+        read.append(content)
+        return parse(content, **more)
+
+    monkeypatch.setattr(event, "parse", counted)
+    scopes = ("body", "envelope", "body")
+    values = [{"kind": "event_pattern", "pattern": {"x": [n]}, "scope": scope} for n, scope in enumerate(scopes)]
+    tagged = {"kind": "tags", "tags": ["t1"]}
+    body, other = message({"x": "read once"}), message({"x": "read by nobody"})
+
+    TopicIndex.build(dict(enumerate(values))).match(body)
+    compile_filter(values[0]).evaluate(body)
+    TopicIndex.build({1: tagged, 2: {**values[0], "scope": "properties"}}).match(other)
+
+    assert read == [body.body]
+
+
+def test_the_envelope_is_made_of_properties_routing_key_tags_and_body() -> None:
+    pattern = {"source": ["shop"], "detail-type": ["order.new"], "resources": ["t1"], "detail": {"price": [7]}}
+    said: dict[str, Any] = {"scope": "envelope"}
+    assert says(pattern, {"price": 7}, {"source": "shop"}, **said)
+    assert not says(pattern, {"price": 7}, {"source": "shop", "detail-type": "other"}, **said)
+    assert not says(pattern, {"price": 7}, **said)
+    assert says({"account": ["1"], "time": [{"prefix": "2026"}]}, {}, {"account": "1", "time": "2026-11"}, **said)
+    assert not says({"detail-type": ["order.new"]}, b"no JSON", **said)
+
+
+def test_properties_are_texts_to_eventbridge_and_attributes_to_sns() -> None:
+    properties = {"price": "99", "tags": '["a", "b"]', "a.b": "x"}
+    both: list[dict[str, Any]] = [{"scope": "properties", "dialect": dialect} for dialect in ("eventbridge", "sns")]
+    cases = [
+        ({"price": ["99"]}, (True, True)),
+        ({"price": [99]}, (False, True)),
+        ({"price": [{"numeric": [">", 0, "<=", 100]}]}, (False, True)),
+        ({"price": [{"anything-but": [99]}]}, (True, False)),
+        ({"price": [{"anything-but": ["99"]}]}, (False, False)),
+        ({"price": [{"prefix": "9"}]}, (True, True)),
+        ({"tags": ["a"]}, (False, True)),
+        ({"tags": ["c"]}, (False, False)),
+        ({"tags": ['["a", "b"]']}, (True, False)),
+        ({"a.b": ["x"]}, (True, True)),
+        ({"missing": [{"exists": False}]}, (True, True)),
+    ]
+    for pattern, expected in cases:
+        assert tuple(says(pattern, b"", properties, **each) for each in both) == expected, pattern
+
+
+def test_a_property_with_a_dot_is_a_path_too() -> None:
+    assert says({"a": {"b": ["x"]}}, b"", {"a.b": "x"}, scope="properties")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "scope", "pointer", "part"),
+    [
+        ({"object": {"key": [{"prefix": "auto-"}]}}, "properties", "/pattern", "nested"),
+        ({f"k{n}": ["v"] for n in range(6)}, "body", "/pattern", "5 keys"),
+        ({"key": [f"value{n}" for n in range(151)]}, "properties", "/pattern", "combinations"),
+        ({"k1": [f"v{n}" for n in range(100)], "k2": [f"v{n}" for n in range(51)]}, "properties", "/pattern", "combin"),
+        (
+            {"a": {"b": {"c": ["1", "2", "3", "4"]}}, "d": {"e": ["1", "2", "3"]}, "f": ["1", "2", "3"]},
+            "body",
+            "/pattern",
+            "combinations",
+        ),
+        (
+            {"$or": [{"m": ["1", "2", "3"]}, {"n": ["1", "2"]}],
+             "d": {"s": ["1", "2"], "$or": [{"x": ["1"]}, {"y": ["1", "2", "3"]}]}},
+            "body",
+            "/pattern",
+            "combinations",
+        ),
+        ({"key": "value"}, "body", "/pattern/key", "an object or a list"),
+        ({"key": [["value"]]}, "body", "/pattern/key/0", "a text, a number"),
+        ({"key": [{"wrong": True}]}, "body", "/pattern/key/0", "no operator"),
+        ({"key": [{"suffix": "a", "prefix": "b"}]}, "body", "/pattern/key/0", "one operator"),
+        ({"key": [{"suffix": 100}]}, "body", "/pattern/key/0/suffix", "a text"),
+        ({"key": [{"suffix": None}]}, "body", "/pattern/key/0/suffix", "a text"),
+        ({"key": {"suffix": "value"}}, "body", "/pattern/key/suffix", "an object or a list"),
+        ({"key": [{"suffix": []}]}, "body", "/pattern/key/0/suffix", "a text"),
+        ({"key": [{"suffix": ["a", "b"]}]}, "body", "/pattern/key/0/suffix", "a text"),
+        ({"key": [{"numeric": []}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": ["operator"]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [1, "<="]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
+        ({"key": [{"numeric": ["=", "000"]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
+        ({"key": [{"numeric": [">="]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": ["<", 100, ">", 10]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">=", 1, ">", 2]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">", 3, "<", 1]}]}, "body", "/pattern/key/0/numeric", "less than"),
+        ({"key": [{"numeric": [">", 20, "<="]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">", 20, 30]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">", "20", "<", "30"]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
+        ({"key": [{"numeric": [">", 20, "<", "30"]}]}, "body", "/pattern/key/0/numeric/3", "a number"),
+        ({"key": [{"numeric": [">", 20, "<", 30, "<", 50]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"exists": None}]}, "body", "/pattern/key/0/exists", "true or false"),
+        ({"key": [{"exists": "no"}]}, "body", "/pattern/key/0/exists", "true or false"),
+        ({"key": [{"anything-but": {"wrong": None}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
+        ({"key": [{"anything-but": {"suffix": "test"}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
+        ({"key": [{"anything-but": {"exists": False}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
+        ({"key": [{"anything-but": {"prefix": False}}]}, "body", "/pattern/key/0/anything-but/prefix", "a text"),
+        ({"key": [{"wildcard": "a*"}]}, "body", "/pattern/key/0", "no operator"),
+        ({"key": [1_000_000_001]}, "body", "/pattern/key/0", "from -1000000000"),
+        ({"key": [{"numeric": [">", 0.123456]}]}, "body", "/pattern/key/0/numeric/1", "5 digits"),
+    ],
+)  # fmt: skip
+def test_sns_refuses_what_sns_refuses(pattern: object, scope: str, pointer: str, part: str) -> None:
+    assert part in refused(pattern, dialect="sns", scope=scope)[pointer]
+
+
+def test_sns_takes_what_sns_takes() -> None:
+    sources = ["aws.cloudwatch", "aws.events", "aws.test"]
+    taken = {
+        "source": sources,
+        "$or": [
+            {"metricName": ["CPUUtilization", "ReadLatency", "t1", "t2", "t3", "t4"]},
+            {
+                "metricType": ["MetricType", "TestType", "TestType2", "TestType3"],
+                "$or": [{"metricId": [1234, 4321, 5678, 9012]}, {"spaceId": [1, 2, 3, 4, 5, 6, 7]}],
+            },
+        ],
+    }
+    compile_filter({"kind": "event_pattern", "pattern": taken, "dialect": "sns", "scope": "properties"})
+    one_more = {**taken, "source": [*sources, "aws.test2"]}
+    assert "combinations" in refused(one_more, dialect="sns", scope="properties")["/pattern"]
+    for leaf in ({"prefix": "test-"}, ["test", "test2"], "test"):
+        assert says({"key": [{"anything-but": leaf}]}, b"", {"key": "other"}, dialect="sns", scope="properties")
+    assert "/scope" in refused({"a": ["b"]}, dialect="sns", scope="envelope")
+
+
+def test_sns_says_of_bodies_what_sns_said() -> None:
+    records = {
+        "Records": {"s3": {"object": {"key": [{"prefix": "auto-"}]}}, "eventName": [{"prefix": "ObjectCreated:"}]}
+    }
+    created, removed = "ObjectCreated:Put", "ObjectRemoved:Delete"
+    nested = {
+        "object": {"key": [{"prefix": "auto-"}, "fixed"], "nested": [{"exists": False}]},
+        "test": [{"exists": False}],
+    }
+    cases: list[tuple[object, object, bool]] = [
+        (nested, {"object": {"key": "auto-test"}}, True),
+        (nested, {"object": {"key": "fixed"}}, True),
+        (nested, {"object": {"key": "test-auto"}}, False),
+        (nested, {"object": {"key": "auto-test"}, "test": "there"}, False),
+        (nested, {"object": {"key": "auto-test", "nested": "there"}}, False),
+        (nested, {"test": "auto-test"}, False),
+        (nested, "a text", False),
+        (records, {"Records": [{"eventName": created, "s3": {"object": {"key": "auto-1"}}}]}, True),
+        (records, {"Records": [{"eventName": removed, "s3": {"object": {"key": "auto-1"}}}]}, False),
+        (records, {"Records": [{"eventName": created, "s3": {"object": {"key": "home-1"}}}]}, False),
+        (records, {"Records": [{"eventName": created, "s3": {"object": [[{"key": "auto-1"}]]}},
+                               {"eventName": removed, "s3": {"object": {"key": "home-1"}}}]}, True),
+        ({"headers": {"route-to": ["q1"]}}, {"headers": {"route-to": ["q1", "q2"]}}, True),
+        ({"headers": {"route-to": ["q1"]}}, {"headers": {"route-to": ["q3"]}}, False),
+    ]  # fmt: skip
+    for pattern, body, expected in cases:
+        assert says(pattern, body, dialect="sns", scope="body") is expected, (pattern, body)
+
+
+def test_every_fault_of_a_pattern_is_named_with_its_pointer() -> None:
+    pattern = {"a": [], "b/c": [{"prefix": 1}, {"cidr": "x"}], "d": {"e": "f"}, "g": [{"wildcard": "a**"}], "h": {}}
+    assert refused(pattern) == {
+        "/pattern/a": "a list is not empty",
+        "/pattern/b~1c/0/prefix": "a text is expected",
+        "/pattern/b~1c/1/cidr": "an address, a slash and a number of bits are expected, such as 10.0.0.0/8",
+        "/pattern/d/e": "an object or a list of values is expected",
+        "/pattern/g/0/wildcard": "character 2: two * stand side by side",
+        "/pattern/h": "an object is not empty",
+    }
+    assert refused({"a": [1]}, dialect="aws", scope="all", more=1).keys() == {"/dialect", "/scope", "/more"}
+    assert refused(None) == {"/pattern": "a pattern is an object"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "too_much", "part"),
+    [
+        ({"a": ["x" * 16_374]}, {"a": ["x" * 16_378]}, "16384 characters"),
+        ({"a": list(range(1_000))}, {"a": list(range(1_001))}, "1000 values"),
+        ({"a" * 1_024: [1]}, {"a" * 1_025: [1]}, "1024 characters"),
+        ({f"f{n}": [1] for n in range(256)}, {f"f{n}": [1] for n in range(257)}, "256 fields"),
+        ({"a": [{"wildcard": "*a*"}] * 32}, {"a": [{"wildcard": "*a*"}] * 33}, "32 wildcards"),
+    ],
+)
+def test_as_much_as_is_allowed_is_taken_and_one_more_is_refused(taken: object, too_much: object, part: str) -> None:
+    compile_filter({"kind": "event_pattern", "pattern": taken})
+    assert any(part in detail for detail in refused(too_much).values())
+
+
+def test_alternatives_and_levels_are_bounded() -> None:
+    def ors(count: int) -> dict[str, Any]:
+        return {f"o{n}": {"$or": [{f"x{k}": [1]} for k in range(10)]} for n in range(count)}
+
+    compile_filter({"kind": "event_pattern", "pattern": ors(3)})
+    assert any("combinations" in detail for detail in refused(ors(4)).values())
+    deep: dict[str, Any] = {"a": [1]}
+    for _ in range(50):
+        deep = {"a": deep}
+    compile_filter({"kind": "event_pattern", "pattern": deep})
+    assert any("50 levels" in detail for detail in refused({"a": deep}).values())
+
+
+def test_what_is_decided_otherwise_than_the_engine() -> None:
+    decided = {
+        "a path that is asked twice is refused: the engine drops the first": (
+            ('{"a": [1], "$or": [{"a": [2]}, {"b": [1]}]}', "{}", "refused"),
+            ('{"a.b": [1], "a": {"b": [2]}}', "{}", "refused"),
+        ),
+        "a name that is empty is refused": (('{"": [1]}', '{"": 1}', "refused"),),
+        "a pattern's number is a double": (('{"a": [0.30000000000000000001]}', '{"a": 0.3}', "true"),),
+        "characters beyond the first plane are themselves where case is ignored": (
+            ('{"a": [{"equals-ignore-case": "😀"}]}', '{"a": "😀"}', "true"),
+            ('{"a": [{"equals-ignore-case": "😀"}]}', '{"a": "??"}', "false"),
+        ),
+        "a number is no address": (('{"a": [{"cidr": "0.0.0.0/0"}]}', '{"a": 100000}', "false"),),
+        "an empty list after anything-but is refused": (
+            ('{"a": [1, {"anything-but": {"prefix": []}}]}', "{}", "refused"),
+        ),
+        "a repeated name makes an event unreadable": (('{"a": [1]}', '{"a": 1, "a": 2}', "false"),),
+    }
+    for why, pairs in decided.items():
+        for pattern, body, verdict in pairs:
+            assert our_verdict(pattern, body) == verdict, why
+
+
+def test_explain_shows_what_was_compared_and_which_element_failed() -> None:
+    pattern = {"items": {"sku": ["A1"], "qty": [{"numeric": [">", 5]}]}, "user": {"name": [{"prefix": "Ad"}, "Bo"]}}
+    body = {"items": [{"sku": "A1", "qty": 2}, {"sku": "B2", "qty": 9}], "user": {"name": "Cy"}}
+    tree = compile_filter({"kind": "event_pattern", "pattern": pattern}).explain(message(body))
+
+    parts = {part.text: part for part in tree.children}
+    assert tree.verdict == "not_matched"
+    assert parts["items.sku"].note == 'items.sku is "A1" in element 0, "B2" in element 1'
+    assert [(leaf.text, leaf.value, leaf.note) for leaf in parts["items.qty"].children] == [
+        ('{"numeric": [">", 5]}', True, "met in element 1")
+    ]
+    assert [(leaf.text, leaf.value) for leaf in parts["user.name"].children] == [
+        ('{"prefix": "Ad"}', False),
+        ('"Bo"', False),
+    ]
+
+    tree = compile_filter({"kind": "event_pattern", "pattern": {"items": pattern["items"]}}).explain(message(body))
+    assert (tree.value, tree.note) == (False, "each is met by itself, but not within the same element of an array")
+
+
+def test_a_pattern_with_a_field_of_the_name_or_is_taken_with_a_warning() -> None:
+    written = {"$or": [{"prefix": "a"}, {"prefix": "b"}]}
+    assert "name of a field" in compile_filter({"kind": "event_pattern", "pattern": written}).warnings[0]
+
+
+def test_all_of_several_tags() -> None:
+    value = {"kind": "tags", "tags": ["t1", "t2"], "match": "all"}
+    every = compile_filter(value)
+    assert every.as_json() == value
+    assert compile_filter({**value, "match": "any"}).as_json() == {"kind": "tags", "tags": ["t1", "t2"]}
+    assert compile_filter({**value, "tags": ["t1"]}).as_json() == {"kind": "tags", "tags": ["t1"]}
+    for tags, matched in ((("t1",), False), (("t2", "t1", "t3"), True), ((), False)):
+        seen = SimpleNamespace(tags=tags, routing_key=None, properties={}, body=b"")
+        assert (every.evaluate(seen), every.explain(seen).value) == (matched, matched)
+    with pytest.raises(InvalidFilterError, match='"any" or "all" is expected'):
+        compile_filter({**value, "match": "most"})

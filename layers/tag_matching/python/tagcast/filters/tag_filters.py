@@ -24,25 +24,28 @@ EXPRESSION_CHARACTERS_MAX = 16_384
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter:
-    """At least one tag in common; no tags = everything."""
+    """At least one tag in common, or all of them (*match_all*); no tags = everything."""
 
     tags: frozenset[str]
     written: tuple[str, ...]
+    match_all: bool = False
     kind: str = "tags"
     warnings: tuple[str, ...] = ()
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """The rule of :func:`tagcast.filters.tags.matches`."""
-        return matches(message.tags, self.tags)
+        """The rule of :func:`tagcast.filters.tags.matches`, or that no tag of the filter is missing."""
+        return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
         """One child for each tag of the filter: whether the message has it."""
-        return _explain_tags(f"tags: {', '.join(self.written) or 'everything'}", self.written, message)
+        title = f"{'all of the ' if self.match_all else ''}tags: {', '.join(self.written) or 'everything'}"
+        return _explain_tags(title, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
-        """The tags in the order written, without duplicates."""
-        return {"kind": self.kind, "tags": list(self.written)}
+        """The tags in the order written, without duplicates; any of them is enough where nothing else is said."""
+        match: dict[str, object] = {"match": "all"} if self.match_all else {}
+        return {"kind": self.kind, "tags": list(self.written), **match}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class TagExpressionFilter:
 
     def explain(self, message: FilterInput) -> Explanation:
         """One child for each tag of the expression: whether the message has it."""
-        return _explain_tags(self.expression, self.written, message)
+        return _explain_tags(self.expression, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
         """The expression in its normal form, ``TagA || TagB`` or ``*``."""
@@ -70,18 +73,22 @@ class TagExpressionFilter:
 
 
 def compile_tags(value: FilterValue) -> TagsFilter:
-    """Validate ``{"kind": "tags", "tags": [...]}``.
+    """Validate ``{"kind": "tags", "tags": [...], "match": "any" | "all"}``.
 
     >>> compile_tags({"kind": "tags", "tags": ["apple", "apple"]}).as_json()
     {'kind': 'tags', 'tags': ['apple']}
     """
-    faults = unknown_keys(value, frozenset({"kind", "tags"}))
+    faults = unknown_keys(value, frozenset({"kind", "tags", "match"}))
+    match = value.get("match", "any")
+    if not isinstance(match, str) or match not in ("any", "all"):
+        faults.append(Fault('"any" or "all" is expected', "/match"))
     tags = list_of_text(value, "tags", FILTER_TAGS_MAX, "tags", faults)
     for tag, place in tags.items():
         faults.extend(Fault(detail, f"/tags/{place}") for detail in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    return TagsFilter(frozenset(tags), tuple(tags))
+    # One tag or none: all of them are any of them.
+    return TagsFilter(frozenset(tags), tuple(tags), match_all=match == "all" and len(tags) > 1)
 
 
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
@@ -117,7 +124,7 @@ def _tag_faults(tag: str) -> Iterator[str]:
         yield "a tag has no control characters and no half surrogate pairs"
 
 
-def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput) -> Explanation:
+def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput, verdict: bool) -> Explanation:
     if not wanted:
         return Explanation(text, True, note="a filter without tags receives everything")
     children = tuple(Explanation(tag, tag in message.tags) for tag in wanted)
@@ -125,4 +132,4 @@ def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput) -> E
     missing = [tag for tag in wanted if tag not in message.tags]
     has = quoted(sorted(message.tags))
     note = f"common: {quoted(common)}; missing: {quoted(missing)}; the message has {has}"
-    return Explanation(text, bool(common), children, note)
+    return Explanation(text, verdict, children, note)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tagcast.filters.event_pattern.evaluate import hold_together, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
-from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row
+from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, seen_by
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index.event_column import Column
 from tagcast.filters.sql92.cell_tests import bits_of
 
-HANDFUL_MAX = 3
+HANDFUL_MAX = 12
 _STEP = 8
 
 
@@ -58,15 +58,17 @@ class Found:
 class Handful:
     """Alternatives too few for columns: they are asked one by one."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_asked", "_key")
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = entries
+    def __init__(self, entries: Iterable[Entry], key: str | None) -> None:
+        self._key = key
+        # What the key says is met already.
+        self._asked = [(entry, [each for each in entry.conditions if each.path != key]) for entry in entries]
 
     def match(self, event: Event, found: Found) -> None:
         """Add what the event meets."""
-        for entry in self._entries:
-            for condition in entry.conditions:
+        for entry, conditions in self._asked:
+            for condition in conditions:
                 if not may_be_met(condition, event):
                     break
             else:
@@ -74,7 +76,12 @@ class Handful:
 
     def as_row(self) -> list[Any]:
         """Plain lists, for a snapshot."""
-        return [entry.as_row() for entry in self._entries]
+        return [self._key, [entry.as_row() for entry, _ in self._asked]]
+
+    @classmethod
+    def from_row(cls, key: str | None, rows: Sequence[Any]) -> Handful:
+        """Return what :meth:`as_row` described."""
+        return cls([Entry.from_row(*row) for row in rows], key)
 
 
 class Cell:
@@ -83,13 +90,15 @@ class Cell:
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 
     def __init__(
-        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[Entry | str]
+        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[Entry] | str
     ) -> None:
         self._owners = owners
         self._columns = columns
-        self._entries = list(entries)
+        self._entries = entries
         self._all = (1 << len(owners)) - 1
-        self._tests = [(path, _Bits(column, len(owners))) for path, column in columns.items()]
+        tests = [(path, _Bits(column, len(owners))) for path, column in columns.items()]
+        # What most ask leaves the fewest in.
+        self._tests = sorted(tests, key=lambda test: -test[1].asked.bit_count())
 
     @classmethod
     def of(cls, entries: Sequence[Entry], key: str | None) -> Cell:
@@ -107,32 +116,30 @@ class Cell:
         """Add what the event meets."""
         bits, values = self._all, event.values
         for path, test in self._tests:
-            bits &= test.of(values.get(path), path in event.elements)
-            if not bits:
-                return
+            if bits & test.asked:
+                bits &= test.of(values.get(path), bits, path in event.elements)
+                if not bits:
+                    return
         owners = self._owners
         if not event.elements:
             for place in places_of(bits):
                 found.owners += owners[place]
             return
+        if isinstance(self._entries, str):
+            self._entries = [Entry.from_row(*row) for row in json.loads(self._entries)]
         for place in places_of(bits):
-            found.take(self._entry(place), event)
-
-    def _entry(self, place: int) -> Entry:
-        entry = self._entries[place]
-        if isinstance(entry, str):
-            entry = self._entries[place] = Entry.from_row(*json.loads(entry))
-        return entry
+            found.take(self._entries[place], event)
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot."""
-        texts = [each if isinstance(each, str) else json.dumps(each.as_row()) for each in self._entries]
-        return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, texts]
+        """Plain lists, for a snapshot; the entries as a text, since only events with arrays of objects need them."""
+        entries = self._entries
+        text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
+        return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]
 
     @classmethod
-    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], texts: Sequence[str]) -> Cell:
+    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> Cell:
         """Return the cell that :meth:`as_row` described."""
-        return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, texts)
+        return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, entries)
 
 
 def places_of(bits: int) -> Iterator[int]:
@@ -151,62 +158,59 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 class _Bits:
-    """A column as bits: those that the values of its path leave in."""
+    """A column as bits: those that the values of its path leave in. *asked* are those that ask something."""
 
-    __slots__ = (
-        "_but",
-        "_column",
-        "_count",
-        "_excluded",
-        "_exists",
-        "_free",
-        "_missing",
-        "_numbers",
-        "_ready",
-        "_there",
-    )
+    __slots__ = ("_but", "_excluded", "_exists", "_looked_up", "_missing", "_numbers", "_there", "asked")
 
     def __init__(self, column: Column, count: int) -> None:
-        self._column, self._count = column, count
-        self._ready: dict[int, int] = {}
-        free = (1 << count) - 1 & ~_asked(column, count)
+        self._looked_up = _LookedUp(column, count)
+        self.asked = _asked(column, count)
+        free = (1 << count) - 1 & ~self.asked
         self._exists = free | bits_of(column.exists, count)
         self._there = bits_of(column.absent, count)
         self._missing = free | self._there
         self._numbers = _Bounds(column.numeric, count) if column.numeric else None
-        self._but = bits_of(list(column.but), count)
-        self._excluded: dict[Any, int] = {}
+        self._but = bits_of(column.but, count)
+        self._excluded = None if column.excluded is None else _LookedUp(column.excluded, count)
 
-    def of(self, values: Sequence[Value] | None, is_in_elements: bool) -> int:
-        """Return the bits of those that the values may meet; what is absent may be so beside some elements."""
+    def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool) -> int:
+        """Return the bits, of those *wanted*, that the values may meet; what is absent may be so beside elements."""
         if values is None:
             return self._missing
         bits = self._exists | self._there if is_in_elements else self._exists
-        ready = self._ready
         for value in values:
-            for places in self._column.hits(value):
-                found = ready.get(id(places))
-                if found is None:
-                    found = ready[id(places)] = bits_of(places, self._count)
-                bits |= found
+            bits |= self._looked_up.of(value, wanted)
             if self._numbers is not None:
                 number = value.number if type(value) is Decimals else value
                 if type(number) is float:
                     bits |= self._numbers.beside(number)
-            if self._but:
-                bits |= self._but & ~self._named(value)
+            if self._excluded is not None and self._but & wanted:
+                bits |= self._but & ~self._excluded.of(value, wanted)
         return bits
 
-    def _named(self, value: Value) -> int:
-        if type(value) is Decimals:
-            return self._named(value.text) | self._named(value.number)
-        found = self._excluded.get(value)
-        if found is None:
-            places = self._column.excluded.get(value)
-            if places is None:
-                return 0
-            found = self._excluded[value] = bits_of(places, self._count)
-        return found
+
+class _LookedUp:
+    """The leaves of a column that a value is looked up for, as bits; they are made when a value first finds them."""
+
+    __slots__ = ("_column", "_count", "_others", "_ready")
+
+    def __init__(self, column: Column, count: int) -> None:
+        self._column, self._count = column, count
+        self._ready: dict[int, int] = {}
+        self._others = [(leaf, bits_of(places, count)) for leaf, places in column.others]
+
+    def of(self, value: Value, wanted: int) -> int:
+        """Return the bits of the leaves that a value meets; where each has to be asked, of those *wanted*."""
+        bits, ready = 0, self._ready
+        for places in self._column.hits(value):
+            found = ready.get(id(places))
+            if found is None:
+                found = ready[id(places)] = bits_of(places, self._count)
+            bits |= found
+        for leaf, place in self._others:
+            if place & wanted and leaf.holds(seen_by(leaf, value)):
+                bits |= place
+        return bits
 
 
 def _asked(column: Column, count: int) -> int:

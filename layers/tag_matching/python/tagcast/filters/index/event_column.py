@@ -3,7 +3,7 @@
 A place is an owner, or the number of a bit. Leaves of which a part is fixed are found by that part and then asked.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tagcast.filters.event_pattern.address import address_digits
@@ -23,7 +23,6 @@ from tagcast.filters.event_pattern.leaves import (
     Wildcard,
     leaf_from_row,
     leaf_row,
-    seen_by,
 )
 
 Places = list[int]
@@ -49,8 +48,9 @@ class Column:
         self.checked: dict[tuple[str, int], dict[str, _Checked]] = {}
         self.others: _Checked = []
         self.numeric: dict[int, Numeric] = {}
-        self.but: dict[int, AnythingBut] = {}
-        self.excluded: dict[Value, Places] = {}
+        self.but: Places = []
+        self.excluded: Column | None = None
+        """The leaves of what those in :attr:`but` do not want."""
         self.exists: Places = []
         self.absent: Places = []
 
@@ -79,13 +79,13 @@ class Column:
         if isinstance(leaf, Numeric) and place not in self.numeric:
             self.numeric[place] = leaf
             return
-        if isinstance(leaf, AnythingBut) and place not in self.but:
-            tokens = [each.token for each in leaf.but if isinstance(each, Equals)]
-            if len(tokens) == len(leaf.but):
-                self.but[place] = leaf
-                for token in tokens:
-                    self.excluded.setdefault(token, []).append(place)
-                return
+        if isinstance(leaf, AnythingBut) and place not in self.but[-1:]:
+            if self.excluded is None:
+                self.excluded = Column()
+            self.but.append(place)
+            for each in leaf.but:
+                self.excluded.add(each, place)
+            return
         self._check(leaf, place)
 
     def _part(self, kind: str, text: str, place: int) -> None:
@@ -99,36 +99,31 @@ class Column:
             kind, text = key
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
-    def hits(self, value: Value) -> Iterator[Places]:
-        """Yield the places of leaves that a value meets, but for what bits say better: numbers, all but some."""
-        if type(value) is str:
-            yield from self._of_text(value)
-            found = self.tokens.get(value)
-            if found is not None:
-                yield found
-        elif type(value) is Decimals:
-            yield from self._of_text(value.text)
-            for token in (value.text, value.number):
-                found = self.tokens.get(token)
-                if found is not None:
-                    yield found
-        else:
-            found = self.tokens.get(value)
-            if found is not None:
-                yield found
-        for leaf, places in self.others:
-            if leaf.holds(seen_by(leaf, value)):
-                yield places
+    def hits(self, value: Value) -> list[Places]:
+        """Return the places of leaves that a value finds; not of :attr:`others`, of numbers, and of all but some."""
+        if type(value) is Decimals:
+            return self._found(value.text, value.text) + self._found(value.number, None)
+        return self._found(value, value if type(value) is str else None)
 
-    def _of_text(self, text: str) -> Iterator[Places]:
+    def _found(self, token: Value, text: str | None) -> list[Places]:
+        found = self.tokens.get(token)
+        hits = [] if found is None else [found]
+        if text is None:
+            return hits
         for (kind, size), table in self.parts.items():
-            found = table.get(_part_of(kind, size, text))
+            if kind == START:
+                found = table.get(text[:size])
+            elif kind == END:
+                found = table.get(text[-size:] if size else "")
+            else:
+                found = table.get(_part_of(kind, size, text))
             if found is not None:
-                yield found
+                hits.append(found)
         for (kind, size), asked in self.checked.items():
-            for leaf, places in asked.get(_part_of(kind, size, text), ()):
+            for leaf, places in asked.get(text[:size] if kind == START else _part_of(kind, size, text), ()):
                 if leaf.holds(text):
-                    yield places
+                    hits.append(places)
+        return hits
 
     def as_row(self) -> list[Any]:
         """Plain lists and dicts, for a snapshot."""
@@ -142,7 +137,7 @@ class Column:
             ],
             _checked_row(self.others),
             [[place, *leaf_row(leaf)[1:]] for place, leaf in self.numeric.items()],
-            [[place, leaf_row(leaf)] for place, leaf in self.but.items()],
+            [self.but, None if self.excluded is None else self.excluded.as_row()],
             self.exists,
             self.absent,
         ]
@@ -168,8 +163,8 @@ class Column:
         }
         column.others = _checked_from(others)
         column.numeric = {place: Numeric(*row) for place, *row in numeric}
-        for place, row in but:
-            column.add(leaf_from_row(*row), place)
+        column.but, excluded = but
+        column.excluded = None if excluded is None else cls.from_row(*excluded)
         column.exists, column.absent = exists, absent
         return column
 
@@ -193,17 +188,12 @@ def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
 
 def _part_of(kind: str, size: int, text: str) -> str:
     """Return the part of a text that a key of that size may be; nothing if it has none."""
-    match kind:
-        case "start":
-            return text[:size]
-        case "end":
-            return text[len(text) - size :] if size <= len(text) else ""
-        case "digits":
-            digits = address_digits(text)
-            return "" if digits is None else digits[:size]
-        case _:
-            part = text[:size] if kind == LOWER_START else text[len(text) - size :] if size <= len(text) else ""
-            return part.lower() if part.isascii() else ""
+    if kind == DIGITS:
+        return (address_digits(text) or "")[:size]
+    part = text[:size] if kind in (START, LOWER_START) else text[-size:] if size else ""
+    if kind in (START, END):
+        return part
+    return part.lower() if part.isascii() else ""
 
 
 def token_row(token: Value) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tagcast.filters.compiled import FilterInput
 from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, steps_of
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
-from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Numeric, Token
+from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, seen_by
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, Scope, event_of
 from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
@@ -43,70 +43,68 @@ class Heavy(NamedTuple):
 
 
 class Posting:
-    """What is found by one path: owners by what they ask of it, and cells by its values or its presence."""
+    """What is found by one path: owners and cells by what a value meets, and cells by its presence."""
 
-    __slots__ = ("_alone", "_by_token", "_exact", "_line", "_present")
+    __slots__ = ("_cells", "_line", "_looked_up", "_present")
 
     def __init__(
-        self,
-        line: bytes | None,
-        by_token: dict[Value, _Asked | bytes],
-        present: list[_Asked | bytes],
-        exact: Mapping[Value, list[int]] | None = None,
-        alone: Column | None = None,
+        self, looked_up: LookedUp | None, cells: list[_Asked | bytes], present: list[_Asked | bytes], line: bytes = b""
     ) -> None:
-        self._line = line
-        self._by_token, self._present = by_token, present
-        self._exact, self._alone = exact or {}, alone
+        self._looked_up, self._line = looked_up, line
+        self._cells, self._present = cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: Found) -> None:
         """Add the owners of what the event meets."""
-        if self._line is not None:
-            self._exact, self._alone = _read_alone(self._line)
-            self._line = None
-        alone = self._alone
+        looked_up = self._looked_up
+        if looked_up is None:
+            looked_up = self._looked_up = LookedUp.from_row(*json.loads(self._line))
+        exact, alone, keys = looked_up
         for value in values:
-            if type(value) is Decimals:
-                self._match_token(value.text, event, found)
-                self._match_token(value.number, event, found)
-            else:
-                self._match_token(value, event, found)
+            for token in (value.text, value.number) if type(value) is Decimals else (value,):
+                found.owners += exact.get(token, ())
             if alone is not None:
-                for owners in alone.hits(value):
+                for owners in _met(alone, value):
                     found.owners += owners
-        if self._present:
-            _ask(self._present, event, found)
-
-    def _match_token(self, token: Value, event: Event, found: Found) -> None:
-        owners = self._exact.get(token)
-        if owners is not None:
-            found.owners += owners
-        cell = self._by_token.get(token)
-        if cell is not None:
-            if isinstance(cell, bytes):
-                cell = self._by_token[token] = _read(cell)
-            cell.match(event, found)
+            for numbers in () if keys is None else _met(keys, value):
+                for number in numbers:
+                    _ask(self._cells, number, event, found)
+        for number in range(len(self._present)):
+            _ask(self._present, number, event, found)
 
     def lines(self) -> Iterator[bytes]:
-        """What is read when a message needs it: what asks only this path, then the cells."""
-        if self._line is not None:
-            yield self._line
-        else:
-            exact = [[token_row(token), owners] for token, owners in self._exact.items()]
-            yield _packed([exact, None if self._alone is None else self._alone.as_row()])
-        for cell in (*self._by_token.values(), *self._present):
+        """What is read when a message needs it: what a value is looked up in, then the cells."""
+        yield self._line if self._looked_up is None else _packed(self._looked_up.as_row())
+        for cell in (*self._cells, *self._present):
             yield cell if isinstance(cell, bytes) else _written(cell)
 
-    def as_row(self) -> list[Any]:
-        """The values and the number of cells, in the order of :meth:`lines`."""
-        return [[token_row(token) for token in self._by_token], len(self._present)]
+    def as_row(self) -> list[int]:
+        """The numbers of cells, in the order of :meth:`lines`."""
+        return [len(self._cells), len(self._present)]
 
     @classmethod
-    def from_row(cls, lines: Iterator[bytes], tokens: Sequence[Any], present: int) -> Posting:
+    def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
         """Return the posting that :meth:`as_row` and :meth:`lines` described."""
         line = next(lines)
-        by_token: dict[Value, _Asked | bytes] = {token_from_row(*row): next(lines) for row in tokens}
-        return cls(line, by_token, [next(lines) for _ in range(present)])
+        return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
+
+
+class LookedUp(NamedTuple):
+    """Owners of what asks one path only, by values and by other leaves; and by leaves the numbers of cells."""
+
+    exact: dict[Value, tuple[int, ...]]
+    alone: Column | None
+    keys: Column | None
+
+    def as_row(self) -> list[Any]:
+        """Plain lists, for a snapshot."""
+        exact = [[token_row(token), owners] for token, owners in self.exact.items()]
+        return [exact, *(None if each is None else each.as_row() for each in (self.alone, self.keys))]
+
+    @classmethod
+    def from_row(cls, exact: Sequence[Any], *columns: Any) -> LookedUp:
+        """Return what :meth:`as_row` described."""
+        alone, keys = (None if row is None else Column.from_row(*row) for row in columns)
+        return cls({token_from_row(*token): tuple(owners) for token, owners in exact}, alone, keys)
 
 
 class PatternIndex:
@@ -158,8 +156,8 @@ class PatternIndex:
         values, postings = event.values, self._postings
         for path in self._paths & values.keys():
             postings[path].match(values[path], event, found)
-        if self._always:
-            _ask(self._always, event, found)
+        for number in range(len(self._always)):
+            _ask(self._always, number, event, found)
         heavy = self._heavy if self._heavy and self._heavy[0].weight * event.most > COMPARISONS_MAX else ()
         if event.most == 1 and not heavy and not self._overlapping:
             return found.owners, found.failed
@@ -241,11 +239,20 @@ class EventIndex:
         return cls({(Scope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows})
 
 
-def _ask(cells: list[_Asked | bytes], event: Event, found: Found) -> None:
-    for place, cell in enumerate(cells):
-        if isinstance(cell, bytes):
-            cell = cells[place] = _read(cell)
-        cell.match(event, found)
+def _met(column: Column, value: Value) -> list[list[int]]:
+    """Return what leaves a value meets that are looked up, or asked."""
+    hits = column.hits(value)
+    for leaf, places in column.others:
+        if leaf.holds(seen_by(leaf, value)):
+            hits.append(places)
+    return hits
+
+
+def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: Found) -> None:
+    cell = cells[number]
+    if isinstance(cell, bytes):
+        cell = cells[number] = _read(cell)
+    cell.match(event, found)
 
 
 class _Place:
@@ -254,86 +261,83 @@ class _Place:
     def __init__(self) -> None:
         self.exact: dict[Value, list[int]] = {}
         self.alone: Column | None = None
-        self.by_token: dict[Value, list[Entry]] = {}
+        self.by_leaf: dict[Leaf, list[Entry]] = {}
         self.present: list[Entry] = []
+
+    def add_alone(self, condition: Condition, owners: Sequence[int]) -> None:
+        """Add what asks nothing else."""
+        for leaf in condition.leaves:
+            if isinstance(leaf, Equals):
+                self.exact.setdefault(leaf.token, []).extend(owners)
+            else:
+                if self.alone is None:
+                    self.alone = Column()
+                for owner in owners:
+                    self.alone.add(leaf, owner)
+
+    def posting(self, path: str) -> Posting:
+        """Return what all of this is found by."""
+        keys = Column() if self.by_leaf else None
+        cells: list[_Asked | bytes] = []
+        for number, (leaf, entries) in enumerate(self.by_leaf.items()):
+            assert keys is not None
+            keys.add(leaf, number)
+            cells += _asked(entries, path)
+        exact = {token: tuple(owners) for token, owners in self.exact.items()}
+        return Posting(LookedUp(exact, self.alone, keys), cells, [*_asked(self.present, None)])
 
 
 def _placed(entries: Sequence[Entry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
     """Return where each entry is found, what is asked always, and whether a value may find an owner twice."""
-    asking = Counter((each.path, token) for entry in entries for each in entry.conditions for token in each.tokens)
+    asking = Counter((each.path, leaf) for entry in entries for each in entry.conditions for leaf in each.leaves)
     places: dict[str, _Place] = {}
     always: list[Entry] = []
     shares = False
     for entry in entries:
-        only = entry.conditions[0]
-        if len(entry.conditions) == 1 and not any(isinstance(leaf, _NOT_LOOKED_UP) for leaf in only.leaves):
-            shares |= len(only.leaves) > 1
-            _alone(places.setdefault(only.path, _Place()), only, entry.owners)
-            continue
         key = _key(entry.conditions, asking)
         if key is None:
             always.append(entry)
-        elif _is_few(key):
-            for token in key.tokens:
-                places.setdefault(key.path, _Place()).by_token.setdefault(token, []).append(entry)
+            continue
+        place = places.setdefault(key.path, _Place())
+        shares |= len(key.leaves) > 1
+        if _is_looked_up(key) and len(entry.conditions) == 1:
+            place.add_alone(key, entry.owners)
+        elif not _is_looked_up(key) or len(key.leaves) > KEYS_MAX:
+            place.present.append(entry)
         else:
-            places.setdefault(key.path, _Place()).present.append(entry)
-    postings = {
-        path: Posting(
-            None,
-            {token: _asked(several, path)[0] for token, several in place.by_token.items()},
-            [*_asked(place.present, None)],
-            place.exact,
-            place.alone,
-        )
-        for path, place in places.items()
-    }
-    return postings, [*_asked(always, None)], shares
+            for leaf in key.leaves:
+                place.by_leaf.setdefault(leaf, []).append(entry)
+    return {path: place.posting(path) for path, place in places.items()}, [*_asked(always, None)], shares
 
 
 _NOT_LOOKED_UP = (Numeric, AnythingBut, Exists, Absent)
 
 
-def _alone(place: _Place, condition: Condition, owners: list[int]) -> None:
-    for leaf in condition.leaves:
-        if isinstance(leaf, Equals):
-            place.exact.setdefault(leaf.token, []).extend(owners)
-        else:
-            if place.alone is None:
-                place.alone = Column()
-            for owner in owners:
-                place.alone.add(leaf, owner)
+def _is_looked_up(condition: Condition) -> bool:
+    return not any(isinstance(leaf, _NOT_LOOKED_UP) for leaf in condition.leaves)
 
 
-def _is_few(condition: Condition) -> bool:
-    return not condition.others and not condition.may_be_absent and len(condition.tokens) <= KEYS_MAX
-
-
-def _key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Token], int]) -> Condition | None:
-    """Return the condition that finds an alternative: the one that fewest ask, values before presence."""
-    few = [each for each in conditions if _is_few(each)]
+def _key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
+    """Return the condition that finds an alternative: one that is looked up, of which fewest ask, before presence."""
+    few = [
+        each for each in conditions if _is_looked_up(each) and (len(each.leaves) <= KEYS_MAX or len(conditions) == 1)
+    ]
     if few:
-        return min(few, key=lambda each: sum(asking[each.path, token] for token in each.tokens))
+        return min(few, key=lambda each: sum(asking[each.path, leaf] for leaf in each.leaves))
     return next((each for each in conditions if not each.may_be_absent), None)
 
 
 def _asked(entries: Sequence[Entry], key: str | None) -> list[_Asked]:
     if len(entries) <= HANDFUL_MAX:
-        return [Handful(entries)] if entries else []
+        return [Handful(entries, key)] if entries else []
     if key is not None:
         return [Cell.of(entries, key)]
     return [Cell.of(entries[first : first + CELL_MAX], key) for first in range(0, len(entries), CELL_MAX)]
 
 
-def _read_alone(line: bytes) -> tuple[Mapping[Value, list[int]], Column | None]:
-    exact, alone = json.loads(line)
-    owners = {token_from_row(*row): owners for row, owners in exact}
-    return owners, None if alone is None else Column.from_row(*alone)
-
-
 def _read(line: bytes) -> _Asked:
     is_cell, row = json.loads(line)
-    return Cell.from_row(*row) if is_cell else Handful([Entry.from_row(*each) for each in row])
+    return Cell.from_row(*row) if is_cell else Handful.from_row(*row)
 
 
 def _written(asked: _Asked) -> bytes:

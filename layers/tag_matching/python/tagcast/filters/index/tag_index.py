@@ -1,5 +1,6 @@
 """Many tag filters at once: from each tag to the subscriptions that want it, few as a list and many as bits."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 FEW_MIN = 64
@@ -75,6 +76,45 @@ class TagIndex:
     def from_rows(cls, postings: dict[str, Posting | str], always: str) -> "TagIndex":
         """The index that :meth:`as_rows` described."""
         return cls(postings, always)
+
+
+class AllTagsIndex:
+    """Filters that want all of several tags, each below the one that fewest of them want.
+
+    >>> index = AllTagsIndex.build({4: {"apple", "imac"}, 5: {"apple", "pear"}})
+    >>> index.match(("imac", "apple")), index.match(("apple",))
+    ([4], [])
+    """
+
+    def __init__(self, postings: dict[str, list[tuple[int, list[str]]]]) -> None:
+        self._postings = postings
+
+    @classmethod
+    def build(cls, tags: Mapping[int, Collection[str]]) -> "AllTagsIndex":
+        """Index the tags of each ordinal."""
+        wanting = Counter(tag for wanted in tags.values() for tag in wanted)
+        postings: dict[str, list[tuple[int, list[str]]]] = {}
+        for ordinal, wanted in tags.items():
+            rarest = min(sorted(wanted), key=wanting.__getitem__)
+            postings.setdefault(rarest, []).append((ordinal, sorted(set(wanted) - {rarest})))
+        return cls(postings)
+
+    def __len__(self) -> int:
+        """How many postings there are."""
+        return len(self._postings)
+
+    def match(self, tags: Collection[str]) -> list[int]:
+        """The ordinals of those of which no tag is missing."""
+        found: list[int] = []
+        for tag in tags:
+            for ordinal, others in self._postings.get(tag, ()):
+                if all(other in tags for other in others):
+                    found.append(ordinal)
+        return found
+
+    def as_rows(self) -> list[object]:
+        """Plain lists, for a snapshot: what the class is made of."""
+        return [self._postings]
 
 
 def _bits(places: Mapping[int, int], ordinals: Iterable[int]) -> int:

@@ -16,7 +16,7 @@ from tagcast.filters.function_filter import FunctionFilter
 from tagcast.filters.index.event_index import EventIndex
 from tagcast.filters.index.routing_trie import RoutingTrie
 from tagcast.filters.index.sql92_index import Sql92Index
-from tagcast.filters.index.tag_index import TagIndex
+from tagcast.filters.index.tag_index import AllTagsIndex, TagIndex
 from tagcast.filters.kinds import EverythingFilter, compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92 import CompiledExpression
@@ -54,6 +54,7 @@ class TopicIndex:
         self,
         ordinals: list[int],
         tags: TagIndex,
+        all_tags: AllTagsIndex,
         routing: RoutingTrie,
         expressions: Sql92Index,
         reading_tags: Sql92Index,
@@ -61,6 +62,7 @@ class TopicIndex:
     ) -> None:
         self._ordinals = ordinals
         self._tags = tags
+        self._all_tags, self._has_all_tags = all_tags, len(all_tags) > 0
         self._routing = routing
         self._expressions = expressions
         self._reading_tags = reading_tags
@@ -68,6 +70,7 @@ class TopicIndex:
         self._has_events = len(events) > 0
         self._has_tags, self._has_patterns = len(tags) > 0, len(routing) > 0
         self._has_expressions, self._reads_tags = len(expressions) > 0, len(reading_tags) > 0
+        self._has_others = self._reads_tags or self._has_all_tags or self._has_events
         self._overlapping = expressions.overlapping or reading_tags.overlapping
         self._only: CompiledFilter | None = None
         self._received = self._failed = _NOBODY
@@ -77,6 +80,7 @@ class TopicIndex:
         """Index the filters, in their JSON form or compiled, by the ordinals of their subscriptions."""
         ordinals = sorted(filters)
         tags: dict[int, frozenset[str]] = {}
+        all_tags: dict[int, frozenset[str]] = {}
         always: list[int] = []
         patterns: list[tuple[str, int]] = []
         expressions: list[tuple[int, CompiledExpression]] = []
@@ -87,6 +91,8 @@ class TopicIndex:
             value = filters[ordinal]
             compiled = compile_filter(value) if value is None or isinstance(value, Mapping) else value
             match compiled:
+                case TagsFilter(match_all=True):
+                    all_tags[ordinal] = compiled.tags
                 case TagsFilter() | TagExpressionFilter() if compiled.tags:
                     tags[ordinal] = compiled.tags
                 case RoutingKeyFilter():
@@ -102,7 +108,8 @@ class TopicIndex:
                     raise TypeError(f"the index does not know filters of kind {compiled.kind}")
         tag_index = TagIndex.build(ordinals, tags, always)
         both = Sql92Index.build(expressions), Sql92Index.build(reading_tags)
-        index = cls(ordinals, tag_index, RoutingTrie(patterns), *both, EventIndex.build(events))
+        each_tag = AllTagsIndex.build(all_tags)
+        index = cls(ordinals, tag_index, each_tag, RoutingTrie(patterns), *both, EventIndex.build(events))
         if len(ordinals) == 1:
             index._only = compiled
             index._received, index._failed = Matched((ordinals[0],), ()), Matched((), (ordinals[0],))
@@ -118,12 +125,8 @@ class TopicIndex:
         bits, few = self._tags.match(message.tags) if self._has_tags else (0, ())
         routed = self._routing.match(message.routing_key or "") if self._has_patterns else ()
         found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
-        if self._reads_tags:
-            more, failing = self._reading_tags.match(properties_with_tags(message))
-            found, errors = [*found, *more], [*errors, *failing]
-        if self._has_events:
-            more, failing = self._events.match(message)
-            found, errors = [*found, *more], [*errors, *failing]
+        if self._has_others:
+            found, errors = self._with_others(message, found, errors)
         failed = tuple(sorted(set(errors))) if errors else ()
         if bits:
             return Matched(self._marked(bits, chain(few, routed, found)), failed)
@@ -137,10 +140,23 @@ class TopicIndex:
             return Matched(tuple(found), failed)
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
+    def _with_others(self, message: FilterInput, found: list[int], errors: list[int]) -> tuple[list[int], list[int]]:
+        """What was found and has failed, with what few topics have."""
+        if self._reads_tags:
+            more, failing = self._reading_tags.match(properties_with_tags(message))
+            found, errors = [*found, *more], [*errors, *failing]
+        if self._has_all_tags:
+            found = [*found, *self._all_tags.match(message.tags)]
+        if self._has_events:
+            more, failing = self._events.match(message)
+            found, errors = [*found, *more], [*errors, *failing]
+        return found, errors
+
     def to_snapshot(self) -> bytes:
         """The index as data, independent of the Python version: a line of JSON, and one for each expression."""
         both = self._expressions, self._reading_tags
-        parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in (*both, self._events))]
+        rows = (self._tags, self._all_tags, self._routing, *both, self._events)
+        parts = [part.as_rows() for part in rows]
         each = [part.lines() for part in (*both, self._events)]
         head = [SNAPSHOT_FORMAT, _runs(self._ordinals), list(map(len, each)), *parts]
         lines = chain.from_iterable(each)
@@ -156,12 +172,13 @@ class TopicIndex:
             raise SnapshotError("not a snapshot of a topic index") from error
         if name != SNAPSHOT_FORMAT:
             raise SnapshotError(f"a snapshot of format {name!r}")
-        runs, counts, tags, routing, expressions, reading_tags, events = parts
+        runs, counts, tags, all_tags, routing, expressions, reading_tags, events = parts
         rest = iter(entries)
         first, second, third = (list(islice(rest, count)) for count in counts)
         return cls(
             [ordinal for first, count in runs for ordinal in range(first, first + count)],
             TagIndex.from_rows(*tags),
+            AllTagsIndex(*all_tags),
             RoutingTrie.from_rows(*routing),
             Sql92Index.from_rows(first, *expressions),
             Sql92Index.from_rows(second, *reading_tags),
