@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
 LONG = {
+    ("local/cli/consume.py", "consume"),
     ("local/cli/listen.py", "listen"),
     ("local/cli/subscription_update.py", "update"),
     ("local/cli/subscriptions.py", "subscribe"),

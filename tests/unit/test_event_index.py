@@ -79,7 +79,6 @@ def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pyte
     monkeypatch.setattr(evaluate, "COMPARISONS_MAX", 2)
     monkeypatch.setattr(event_index, "COMPARISONS_MAX", 2)
     monkeypatch.setattr(evaluate, "STEPS_MAX", 1)
-    monkeypatch.setattr(evaluate, "STEPS_MIN", 1)
     failed = 0
     for filters, events in topics(30, seed=7):
         index = TopicIndex.build(filters)

@@ -42,12 +42,14 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
     >>> are_consistent([Wanted([first, second], None), Wanted([second], None)], 100)
     True
     """
+    if (known := _in_one_array(wanted)) is not None:
+        return known
     trees = [(_tree(each.met), None if each.there is None else _tree(each.there)) for each in wanted]
     later: list[set[int]] = [set()]
     for met, there in reversed(trees):
         later.append(later[-1] | _arrays(met) | (set() if there is None else _arrays(there)))
     later.reverse()
-    seen: set[tuple[int, frozenset[tuple[int, int]]]] = set()
+    seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
     pending = [_options(*trees[0], {})]
     steps = 0
     while pending:
@@ -62,11 +64,24 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
         if steps > steps_max:
             raise TooManyStepsError
         matters = later[place]
-        state = place, frozenset(choice for choice in chosen.items() if choice[0] in matters)
+        state = place, tuple(choice for choice in chosen.items() if choice[0] in matters)
         if state not in seen:
             seen.add(state)
             pending.append(_options(*trees[place], chosen))
     return False
+
+
+def _in_one_array(wanted: Sequence[Wanted]) -> bool | None:
+    """Say the same where all is about the elements of one array: whether one of them meets all; else None."""
+    found = [element for each in wanted for element in each.met if element is not None]
+    if any(each.there is not None for each in wanted) or not found:
+        return None
+    if any(element.parent is not None or element.array != found[0].array for element in found):
+        return None
+    indices = [
+        {element.index for element in each.met if element is not None} for each in wanted if None not in each.met
+    ]
+    return not indices or bool(set.intersection(*indices))
 
 
 def _tree(elements: Sequence[Element | None]) -> _Node:

@@ -9,9 +9,10 @@ from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 COMPARISONS_MAX = 100_000
 """Values of an event times the comparisons that are asked of them."""
-STEPS_MAX = 20_000
-"""Combinations of elements of arrays that are tried, for all alternatives of a pattern together."""
-STEPS_MIN = 100
+STEPS_MAX = 3_000
+"""Combinations of elements of arrays that are tried for one alternative."""
+TRIED = 40
+"""Comparisons that an element of an array counts as, for each of several alternatives."""
 TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
 TOO_MUCH = f"the event has so many values that it would take more than {COMPARISONS_MAX} comparisons"
 
@@ -38,7 +39,7 @@ def matches(pattern: Pattern, event: Event) -> bool:
             if not known:
                 break
         else:
-            together = hold_together([pattern.conditions[place] for place in alternative], event, steps_of(pattern))
+            together = hold_together([pattern.conditions[place] for place in alternative], event)
             if together:
                 return True
             is_unknown |= together is None
@@ -49,10 +50,11 @@ def matches(pattern: Pattern, event: Event) -> bool:
 
 def is_too_much(pattern: Pattern, event: Event) -> bool:
     """Say whether the values of an event are too many for what is asked of them."""
-    if pattern.weight * event.most <= COMPARISONS_MAX:
+    tried = TRIED * branches_of(pattern) * event.objects
+    if pattern.weight * event.most + tried <= COMPARISONS_MAX:
         return False
     values = event.values
-    return sum(each.weight * len(values.get(each.path, ())) for each in pattern.conditions) > COMPARISONS_MAX
+    return sum(each.weight * len(values.get(each.path, ())) for each in pattern.conditions) + tried > COMPARISONS_MAX
 
 
 def may_be_met(condition: Condition, event: Event) -> bool:
@@ -65,12 +67,12 @@ def may_be_met(condition: Condition, event: Event) -> bool:
     return any(map(condition.holds, values))
 
 
-def steps_of(pattern: Pattern) -> int:
-    """Return how many combinations of elements are tried for each alternative of a pattern."""
-    return max(STEPS_MIN, STEPS_MAX // len(pattern.alternatives))
+def branches_of(pattern: Pattern) -> int:
+    """Return how many alternatives a pattern has, none if it is only one."""
+    return len(pattern.alternatives) if len(pattern.alternatives) > 1 else 0
 
 
-def hold_together(conditions: Sequence[Condition], event: Event, steps_max: int) -> bool | None:
+def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
     """Say whether conditions that may be met, each by itself, are met within the same elements; None after too much."""
     if not event.elements:
         return True
@@ -79,7 +81,7 @@ def hold_together(conditions: Sequence[Condition], event: Event, steps_max: int)
         return True
     wanted = [Wanted(met_at(each, event), event.elements[each.path] if each.may_be_absent else None) for each in inside]
     try:
-        return are_consistent(wanted, steps_max)
+        return are_consistent(wanted, STEPS_MAX)
     except TooManyStepsError:
         return None
 

@@ -62,13 +62,15 @@ class Event:
     [(0, 1)]
     """
 
-    __slots__ = ("_arrays", "elements", "most", "values")
+    __slots__ = ("_arrays", "elements", "most", "objects", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, list[Value]] = {}
         self.elements: dict[str, list[Element | None]] = {}
         self.most = 1
         """The values of the path that has the most."""
+        self.objects = 0
+        """The objects and arrays that stand in arrays."""
         self._arrays = 0
 
     @classmethod
@@ -110,8 +112,10 @@ class Event:
         number, self._arrays = self._arrays, self._arrays + 1
         for index, value in enumerate(members):
             if isinstance(value, dict):
+                self.objects += 1
                 self._inner(path + ".", value, Element(number, index, inside))
             elif isinstance(value, list):
+                self.objects += 1
                 self._array(path, value, Element(number, index, inside))
             else:
                 self._add(path, value if isinstance(value, str) else _scalar(value), inside)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.event_pattern.evaluate import TOO_MANY_STEPS, hold_together, matches, may_be_met, steps_of
+from tagcast.filters.event_pattern.evaluate import TOO_MANY_STEPS, hold_together, matches, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Element, Event, Raw, Value
 from tagcast.filters.event_pattern.leaves import Absent, Leaf, seen_by
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
@@ -41,7 +41,7 @@ def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: s
     parts = tuple(_condition(each, event) for each in conditions)
     if not all(part.value for part in parts):
         return Explanation(title, False, parts)
-    together = hold_together(conditions, event, steps_of(pattern))
+    together = hold_together(conditions, event)
     if together is None:
         return Explanation(title, "error", parts, TOO_MANY_STEPS)
     note = "" if together else "each is met by itself, but not within the same element of an array"

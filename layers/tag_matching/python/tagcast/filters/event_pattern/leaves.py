@@ -100,23 +100,22 @@ class IgnoringCase:
         seen = value[:size] if self.where == "prefix" else value[-size:] if self.where == "suffix" else value
         if text.isascii() and seen.isascii():
             return len(seen) == size and seen.lower() == text.lower()
-        forms = cases_of(text)
         if self.where == "suffix":
             # From its end, so that what stands before the end is not looked at, however long it is.
-            backwards = tuple(tuple(form[::-1] for form in each) for each in reversed(forms))
-            return _end_of(value[-3 * size :][::-1], backwards) >= 0
-        end = _end_of(value, forms)
+            return _end_of(value[-3 * size :][::-1], cases_of(text, backwards=True)) >= 0
+        end = _end_of(value, cases_of(text))
         return end >= 0 and (self.where == "prefix" or end == len(value))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def cases_of(text: str) -> tuple[tuple[str, ...], ...]:
+def cases_of(text: str, *, backwards: bool = False) -> tuple[tuple[str, ...], ...]:
     """Return the lower and the upper case of each character; either may have up to three characters.
 
     >>> cases_of("aß1")
     (('a', 'A'), ('ß', 'SS'), ('1',))
     """
-    return tuple(tuple(dict.fromkeys((character.lower(), character.upper()))) for character in text)
+    forms = tuple(tuple(dict.fromkeys((character.lower(), character.upper()))) for character in text)
+    return tuple(tuple(form[::-1] for form in each) for each in reversed(forms)) if backwards else forms
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:

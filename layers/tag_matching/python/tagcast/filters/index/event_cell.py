@@ -19,22 +19,21 @@ _STEP = 8
 
 
 class Entry(NamedTuple):
-    """An alternative: its owners, all of its conditions, and how many combinations of elements are tried."""
+    """An alternative: its owners, and all of its conditions."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
-    steps_max: int
 
     def as_row(self) -> list[Any]:
         """Plain lists, for a snapshot."""
         conditions = [[each.path, *map(leaf_row, each.leaves)] for each in self.conditions]
-        return [self.owners, self.steps_max, conditions]
+        return [self.owners, conditions]
 
     @classmethod
-    def from_row(cls, owners: list[int], steps_max: int, conditions: Sequence[Any]) -> Entry:
+    def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> Entry:
         """Return the entry that :meth:`as_row` described."""
         made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 1) for path, *rows in conditions)
-        return cls(owners, tuple(made), steps_max)
+        return cls(owners, tuple(made))
 
 
 class Found:
@@ -48,7 +47,7 @@ class Found:
 
     def take(self, entry: Entry, event: Event) -> None:
         """Take an alternative of which each condition is met by itself."""
-        together = hold_together(entry.conditions, event, entry.steps_max)
+        together = hold_together(entry.conditions, event)
         if together:
             self.owners += entry.owners
         elif together is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tagcast.filters.compiled import FilterInput
-from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, steps_of
+from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, TRIED, branches_of
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, seen_by
 from tagcast.filters.event_pattern.pattern import Condition
@@ -30,16 +30,18 @@ _Asked = Cell | Handful
 
 
 class Heavy(NamedTuple):
-    """A pattern that may take too long on large events: its comparisons, in all and by path."""
+    """A pattern that may take too long on large events: its comparisons, in all and by path, and its alternatives."""
 
     weight: int
     owner: int
     by_path: Mapping[str, int]
+    tried: int
 
     def is_too_much(self, event: Event) -> bool:
         """Say as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
         values = event.values
-        return sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items()) > COMPARISONS_MAX
+        compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
+        return compared + self.tried * event.objects > COMPARISONS_MAX
 
 
 class Posting:
@@ -127,23 +129,23 @@ class PatternIndex:
     @classmethod
     def build(cls, filters: Iterable[tuple[int, EventPatternFilter]]) -> PatternIndex:
         """Index patterns by their owners."""
-        entries: dict[tuple[Any, ...], Entry] = {}
+        entries: dict[tuple[Condition, ...], Entry] = {}
         heavy, owners, overlapping = [], [], False
         for owner, each in filters:
             pattern = each.pattern
             owners.append(owner)
             overlapping |= len(pattern.alternatives) > 1
-            if pattern.weight * JSON_VALUES_MAX > COMPARISONS_MAX:
+            tried = TRIED * branches_of(pattern)
+            if (pattern.weight + tried) * JSON_VALUES_MAX > COMPARISONS_MAX:
                 by_path: Counter[str] = Counter()
                 for condition in pattern.conditions:
                     by_path[condition.path] += condition.weight
-                heavy.append(Heavy(pattern.weight, owner, dict(by_path)))
+                heavy.append(Heavy(pattern.weight + tried, owner, dict(by_path), tried))
             for places in pattern.alternatives:
                 conditions = tuple(pattern.conditions[place] for place in places)
-                key = (steps_of(pattern), conditions)
-                known = entries.get(key)
+                known = entries.get(conditions)
                 if known is None:
-                    entries[key] = Entry([owner], conditions, steps_of(pattern))
+                    entries[conditions] = Entry([owner], conditions)
                 else:
                     known.owners.append(owner)
         heavy.sort(key=lambda each: -each.weight)
@@ -158,7 +160,8 @@ class PatternIndex:
             postings[path].match(values[path], event, found)
         for number in range(len(self._always)):
             _ask(self._always, number, event, found)
-        heavy = self._heavy if self._heavy and self._heavy[0].weight * event.most > COMPARISONS_MAX else ()
+        most = max(event.most, event.objects)
+        heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
         if event.most == 1 and not heavy and not self._overlapping:
             return found.owners, found.failed
         too_much = {each.owner for each in heavy if each.is_too_much(event)}
