@@ -128,6 +128,20 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
     return sorted(found)
 
 
+def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> list[dict[str, object]]:
+    """Return which erasures took contents out of messages of the window: name, number, who asked and when."""
+    messages = archive.records(RecordKind.MESSAGES, window.days()).where("erasure is not null")
+    if topic is not None:
+        messages = messages.where(sql.col("topic") == topic)
+    found = []
+    for row in messages.groupBy("erasure").count().orderBy("erasure").collect():
+        stored = archive.read_text("erasures", row.erasure, "record.json")
+        record = {} if stored is None else json.loads(stored)
+        asked = {name: record.get(name) for name in ("asked_by", "asked_at", "done_at")}
+        found.append({"erasure": row.erasure, "messages": row["count"], **asked})
+    return found
+
+
 def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str | None) -> dict[str, object]:
     """Audit the window, write the certificate and the tables, and return the certificate."""
     found, counts = violations(read(archive, window, topic), terms)
@@ -151,6 +165,7 @@ def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str
         "by_kind": {kind: by_kind.get(kind, 0) for kind in KINDS},
         "counts": counts,
         "listed": listed,
+        "erasures": erasures(archive, window, topic),
         "merkle_root": merkle.root_of([root for _, _, _, root in partitions]),
         "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
     }
@@ -194,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     count, judged = certificate["violations"], certificate["judged"]
     told = f"{count} violations" if count else "no violation"
     tell(told if count or judged else "nothing was proved: there was nothing to judge")
-    names = ("window", "as_of", "judged", "violations", "by_kind", "merkle_root")
+    names = ("window", "as_of", "judged", "violations", "by_kind", "erasures", "merkle_root")
     summary = {name: certificate[name] for name in names}
     finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})
     if count:

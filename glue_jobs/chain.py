@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit, backtest, compact, delivery_report, replay
+from glue_jobs import audit, backtest, compact, delivery_report, erase, replay
 
 SERVE, THEN = "--serve", "--then"
 JOBS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -20,6 +20,7 @@ JOBS: dict[str, Callable[[Sequence[str]], int]] = {
     "backtest": backtest.main,
     "compact": compact.main,
     "delivery_report": delivery_report.main,
+    "erase": erase.main,
     "replay": replay.main,
 }
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import MapType
 from tagcast.archive.record import RecordKind
 
+from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import Made, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored
@@ -178,7 +179,13 @@ class _Run:
         result.conflicts = counted.get("conflicts") or 0
         if result.conflicts:
             tell(f"{self.kind}: {result.conflicts} records differ from others of the same id")
-        self._swapped(before, held, counted, written, result)
+        try:
+            self._swapped(before, held, counted, written, result)
+        except RacedError:
+            # Another run may have erased what these files hold.
+            named = {key for each in manifests.read(self.objects, self.kind, written) for key in each.files}
+            self.objects.remove({key for keys in written.values() for key in keys} - named)
+            raise
         return set()
 
     def _written(
@@ -188,6 +195,8 @@ class _Run:
         generation = manifests.generation_at(arguments.now_ms())
         columns = [*SCHEMAS[self.kind].fieldNames(), "dt"]
         rows = raw.parsed(lines, self.kind).select("is_corrupt", *columns)
+        if self.kind is RecordKind.MESSAGES:
+            rows = rows.withColumn("salt", contents.salt_column(contents.key_of(self.objects)))
         if kept:
             former = self.archive.records_of(kept, self.kind).withColumn("dt", day_of(DAY_OF[self.kind]))
             rows = rows.unionByName(former.withColumn("is_corrupt", sql.lit(False)))
@@ -243,12 +252,13 @@ def one_per_id(rows: DataFrame, bounds: Sequence[str]) -> DataFrame:
     both. Where records of one id differ, the same one of them is the first every time.
     """
     key = sql.concat_ws(" ", "dt", "record_id")
-    hashed = rows.withColumn(
-        "hash", sql.xxhash64(*(_hashable(each) for each in rows.schema.fields if each.name != "is_corrupt"))
-    )
-    order = Window.partitionBy(RANGE, "dt", "record_id").orderBy("hash")
-    earlier = sql.when(sql.col("dt").isNotNull(), sql.lag("hash").over(order))
-    return in_ranges(hashed, key, bounds).withColumn("earlier", earlier)
+    fields = [each for each in rows.schema.fields if each.name not in ("is_corrupt", *contents.MARKS)]
+    # Of an erased message another copy may still arrive: what was taken out of one stays out, and is no conflict.
+    gone = sql.size(sql.coalesce("hashes", sql.create_map())) if "hashes" in rows.columns else sql.lit(0)
+    hashed = rows.withColumn("hash", sql.xxhash64(*map(_hashable, fields))).withColumn("gone", gone)
+    order = Window.partitionBy(RANGE, "dt", "record_id").orderBy(sql.desc("gone"), "hash")
+    before = sql.when(sql.lag("gone").over(order) > 0, sql.col("hash")).otherwise(sql.lag("hash").over(order))
+    return in_ranges(hashed, key, bounds).withColumn("earlier", sql.when(sql.col("dt").isNotNull(), before))
 
 
 def _hashable(field: StructField) -> Column:

@@ -46,17 +46,18 @@ def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for batch in batches:
         names = batch.schema.names
-        filters, since = (batch.column(names.index(name)).to_pylist() for name in ("filter", "since"))
-        wrong = [
-            version is None or not _matches(filter, known)
-            for filter, version, known in zip(filters, since, known_of(batch), strict=True)
-        ]
+        read = ("filter", "since", "matching", "ordinal", "filter_version")
+        columns = zip(*(batch.column(names.index(name)).to_pylist() for name in read), strict=True)
+        wrong = []
+        for known, (filter, since, matching, ordinal, version) in zip(known_of(batch), columns, strict=True):
+            did = _matches(filter, known) if matching is None else bool({f"{ordinal}.{version}", f"?{ordinal}.{version}"} & {*matching})
+            wrong.append(since is None or not did)
         yield batch.filter(pa.array(wrong, pa.bool_()))
 
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return the entries that were added after their messages were accepted, with what filters read of these."""
-    columns = ("matched", "replay_of", "tags", "routing_key", "properties", *BODIES)
+    columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     known = messages.select("topic", "message_id", "accepted_at", "subscriptions_version", *columns)
     added = deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version")
     return settled(added.join(known, ["topic", "message_id"]))

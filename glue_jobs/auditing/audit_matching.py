@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.index.topic_index import TopicIndex
@@ -25,7 +25,7 @@ VIOLATIONS = {
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
-    "unjudged_without_body",
+    *("unjudged_without_body", "erased"),
 )
 REMEMBERED_MAX = 200_000
 
@@ -53,6 +53,24 @@ class TopicFilters:
             found = self._remembered[known] = self._index.match(seen_of(known)).ordinals
         return found
 
+    def unread(self, known: Known) -> frozenset[int]:
+        """Return the places of the filters that cannot be evaluated, because the body was not archived."""
+        return self.reading_bodies if known[3] is None else frozenset()
+
+    def names_of(self, known: Known) -> list[str]:
+        """Return what is kept of a message's verdicts when its contents go: its filters, ``?`` before those unread."""
+        unread = self.unread(known)
+        places = {*self.matching(known)} - unread
+        return sorted([*(self.filters[p].name for p in places), *(f"?{self.filters[p].name}" for p in unread)])
+
+    def verdicts(self, known: Known, names: Collection[str] | None) -> tuple[Collection[int], frozenset[int]]:
+        """Return the places of the filters that match, and of those unread; *names* are of a message that was whole."""
+        if names is None:
+            return self.matching(known), self.unread(known)
+        each = list(enumerate(self.filters))
+        unread = frozenset(place for place, filter in each if f"?{filter.name}" in names)
+        return [place for place, filter in each if filter.name in names], unread
+
     def in_force(self, version: int) -> frozenset[int]:
         """Return the places of the filters that were evaluated at a version of the topic."""
         found = self._in_force.get(version)
@@ -72,15 +90,17 @@ def judge_batches(
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         counts: Counter[str] = Counter()
-        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of", "matching")
         columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in others]
-        for known, (topic, message_id, at, version, matched, replay_of) in zip(
+        for known, (topic, message_id, at, version, matched, replay_of, names) in zip(
             known_of(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics.get(topic)
             if known_filters is None:
                 known_filters = topics[topic] = TopicFilters(filters.get(topic, ()))
-            wrong = _judge(known_filters, known, version, set(matched or ()), at, replay_of is not None, terms, counts)
+            counts["erased"] += names is not None
+            found = known_filters.verdicts(known, names)
+            wrong = _judge(known_filters, found, version, set(matched or ()), at, replay_of is not None, terms, counts)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
         rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
         transposed = list(zip(*rows, strict=True)) or [()] * 6
@@ -91,7 +111,7 @@ def judge_batches(
 
 def _judge(
     known_filters: TopicFilters,
-    known: Known,
+    found: tuple[Collection[int], frozenset[int]],
     version: int,
     matched: set[int],
     at: int,
@@ -100,12 +120,10 @@ def _judge(
     counts: Counter[str],
 ) -> list[tuple[str, int]]:
     """Return what is wrong with one message's matches, and count what was looked at."""
-    force = known_filters.in_force(version)
-    blind = {known_filters.filters[p].ordinal for p in known_filters.reading_bodies & force if known[3] is None}
+    force, (places, unread) = known_filters.in_force(version), found
+    blind = {known_filters.filters[place].ordinal for place in unread & force}
     counts["unjudged_without_body"] += len(blind)
-    expected = {
-        known_filters.filters[place].ordinal: place for place in known_filters.matching(known) if place in force
-    }
+    expected = {known_filters.filters[place].ordinal: place for place in places if place in force}
     by_ordinal = {known_filters.filters[place].ordinal for place in force}
     wrong = []
     for ordinal in matched:
@@ -133,7 +151,7 @@ def _judge(
 def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
     """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
-    columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+    columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of", "matching")
     texts = (each.filter or "" for several in filters.values() for each in several)
     bodies = BODIES if any('"event_pattern"' in text for text in texts) else ()
     read = messages.select(*columns, "tags", "routing_key", "properties", *bodies)

@@ -35,6 +35,16 @@ class FilterInForce:
     until: int
     removed_at: int | None
     is_function: bool
+    version: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return what the column ``matching`` of an erased message calls it.
+
+        >>> FilterInForce(3, None, 1, 2, None, False, 7).name
+        '3.7'
+        """
+        return f"{self.ordinal}.{self.version}"
 
 
 def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
@@ -65,7 +75,7 @@ def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]
         for row, until in zip(history, ends, strict=True):
             judged = row.filter is not None and is_function(json.loads(row.filter))
             gone = removed.get((topic, ordinal))
-            found[topic].append(FilterInForce(ordinal, row.filter, row.since, until, gone, judged))
+            found[topic].append(FilterInForce(ordinal, row.filter, row.since, until, gone, judged, row.version or 0))
     return dict(found)
 
 

@@ -1,7 +1,8 @@
 """A Merkle root over curated records, made so that anybody can compute it again from the Parquet files alone.
 
 1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, those without a value
-   left out, as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python).
+   left out, as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). Of a message, hashes stand for
+   what its producer wrote (:mod:`glue_jobs.erasing.contents`).
 2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
    their hex forms written one behind the other.
 3. Day: the bucket digests in order of their three digits are the leaves of a binary tree (:func:`root_of`).
@@ -10,8 +11,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
+from glue_jobs.erasing.contents import CONTENT, MARKS, compact_json, hash_columns, hashes_of
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.storage import day_of
 
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BUCKET_DIGITS = 3
-_SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 EMPTY = sha256(b"").hexdigest()
 
 
 def line_of(record: Mapping[str, object]) -> str:
     """Return the line of a record whose columns stand in the order of the schema.
 
-    >>> line_of({"record_id": "1", "topic": None, "tags": ["ä"]})
-    '{"record_id":"1","tags":["ä"]}'
+    Of a message it has the hashes of what its producer wrote, and not that itself.
     """
-    present = {name: value for name, value in record.items() if value is not None}
-    text = json.dumps(present, separators=(",", ":"), ensure_ascii=False)
-    return _SMALL_ESCAPE.sub(lambda found: found[1] + found[2].upper(), text)
+    if "salt" not in record:
+        return compact_json(record)
+    envelope = {name: value for name, value in record.items() if name not in (*CONTENT, *MARKS)}
+    return compact_json({**envelope, "hashes": hashes_of(record)})
 
 
 def leaf_of(record: Mapping[str, object]) -> str:
@@ -76,7 +75,10 @@ def day_roots(records: DataFrame, kind: RecordKind) -> list[tuple[str, str, int,
     """Return kind, day, number of records and root of each day of *records*."""
     names = SCHEMAS[kind].fieldNames()
     instant = "accepted_at" if "expires_at" in names else "changed_at"
-    leaf = sql.sha2(sql.to_json(sql.struct(*names)), 256)
+    columns = [sql.col(name) for name in names if kind is not RecordKind.MESSAGES or name not in (*CONTENT, *MARKS)]
+    if kind is RecordKind.MESSAGES:
+        columns.append(sql.struct(*hash_columns()).alias("hashes"))
+    leaf = sql.sha2(sql.to_json(sql.struct(*columns)), 256)
     leaves = records.select(day_of(instant).alias("dt"), leaf.alias("leaf"))
     leaves = leaves.withColumn("bucket", sql.substring("leaf", 1, BUCKET_DIGITS))
     joined = sql.array_join(sql.sort_array(sql.collect_list("leaf")), "")

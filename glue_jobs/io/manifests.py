@@ -24,6 +24,10 @@ MADE = "_made.json"
 """Stands beside the files of a generation; Spark and Athena pass over names that begin so."""
 
 
+EVER = 9_999_999_999_999
+"""The last instant of 13 digits: every generation was begun before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """What a generation holds: how many records, the exclusive or of their hashes, and their bytes."""

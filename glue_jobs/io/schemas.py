@@ -46,6 +46,11 @@ MESSAGES = _schema(
     body=_TEXT,
     body_base64=_TEXT,
     body_is_text=BooleanType(),
+    salt=_TEXT,
+    salts=_PAIRS,
+    hashes=_PAIRS,
+    matching=_TEXTS,
+    erasure=_TEXT,
 )
 DELIVERIES = _schema(
     record_id=_TEXT,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -112,10 +113,15 @@ class Archive:
     @property
     def objects(self) -> Objects:
         """Return single objects, for what must not overtake another writer."""
+        return self.opened()
+
+    @property
+    def opened(self) -> Callable[[], Objects]:
+        """Return what opens the same objects elsewhere: a function that workers can be given."""
         conf = self.spark._jsc.hadoopConfiguration()
         names = {"endpoint_url": "endpoint", "aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
         names["region_name"] = "endpoint.region"
-        return objects_at(self.root, {name: conf.get(f"fs.s3a.{hadoop}") for name, hadoop in names.items()})
+        return partial(objects_at, self.root, {name: conf.get(f"fs.s3a.{own}") for name, own in names.items()})
 
     def lines(self, keys: Sequence[str]) -> DataFrame:
         """Return the lines of raw files, with their file: (line, file)."""

@@ -1,0 +1,344 @@
+"""Erase: take what producers wrote out of records that are named, everywhere in the archive, and leave their hashes.
+
+Without ``--preview false`` it only says what would go, and from where. A run that stopped goes on where it stopped when
+it is started again with the same arguments: what to erase is written down before anything is rewritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+from tagcast.archive.record import RecordKind
+from tagcast.instant import rfc3339
+
+from glue_jobs.auditing import history
+from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.compact import one_per_id
+from glue_jobs.erasing import contents
+from glue_jobs.erasing.contents import Part, forgotten
+from glue_jobs.erasing.places import Forgetting, reports_naming, rewritten
+from glue_jobs.io import arguments, manifests
+from glue_jobs.io.manifests import Made
+from glue_jobs.io.messages_read import BODIES, known_of
+from glue_jobs.io.objects import Objects, RacedError
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.session import open_session
+from glue_jobs.io.storage import Archive, finish, tell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+MESSAGES_MAX = 100_000
+"""So many messages are erased at once: their ids go to every worker."""
+RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
+"""The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
+message is owed, and nothing of it is in a buffer."""
+LATE_DAYS = 3
+"""A record arrives at most so many days after the message: streams keep a day, Firehose tries for another."""
+ATTEMPTS = 5
+MESSAGES = RecordKind.MESSAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages: by id, or of a topic by a property and the instant before which they were accepted."""
+
+    message_ids: tuple[str, ...] = ()
+    topic: str | None = None
+    name: str | None = None
+    value: str | None = None
+    before: int | None = None
+
+    def rows(self, messages: DataFrame) -> DataFrame:
+        """Return the messages that are meant, and what was replayed of them."""
+        if self.message_ids:
+            named = messages.where(sql.col("message_id").isin(*self.message_ids))
+        else:
+            is_older = sql.col("accepted_at") < sql.lit(self.before)
+            has = sql.try_element_at("properties", sql.lit(self.name)) == sql.lit(self.value)
+            named = messages.where((sql.col("topic") == sql.lit(self.topic)) & is_older & has)
+        ids = named.select(sql.col("topic"), sql.col("message_id").alias("replay_of")).distinct()
+        replays = messages.join(sql.broadcast(ids), ["topic", "replay_of"], "left_semi")
+        return named.unionByName(replays.select(*named.columns)).dropDuplicates(["record_id"])
+
+    def name_of(self, key: str) -> str:
+        """Return the name of the erasure, which does not tell what was asked: a hash with the archive's key."""
+        asked = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
+        return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
+
+
+def not_yet(rows: Sequence[Any], now: int) -> dict[str, int]:
+    """Return the messages that may still be owed, in a buffer or in the state table, and until when.
+
+    A life is bounded, and so is what comes after it.
+    """
+    ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
+    return {message_id: at for message_id, at in ready.items() if at > now}
+
+
+def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
+    """Return by record id the filters, of all versions, that match a message: the audit asks this afterwards."""
+    shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
+
+    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        topics: dict[str, TopicFilters] = {}
+        for batch in batches:
+            names = batch.schema.names
+            ids, of, known_before = (
+                batch.column(names.index(name)).to_pylist() for name in ("record_id", "topic", "matching")
+            )
+            found = []
+            for known, topic, before in zip(known_of(batch), of, known_before, strict=True):
+                index = topics.get(topic)
+                if index is None:
+                    index = topics[topic] = TopicFilters(shared.value.get(topic, ()))
+                found.append(before if before is not None else index.names_of(known))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
+            )
+
+    columns = ("record_id", "topic", "tags", "routing_key", "properties", "matching", *BODIES)
+    told = rows.select(*columns).mapInArrow(judge, "record_id string, matching array<string>")
+    return {row.record_id: sorted(row.matching) for row in told.collect()}
+
+
+def rewrite_days(archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame]) -> int:
+    """Make each day's messages anew by *change*, remove every file that it replaces; return how many there were.
+
+    Another run may swap a day meanwhile: then that day is made anew of what the other one made.
+    """
+    replaced = 0
+    for day in days:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                replaced += _rewrite_day(archive, day, change)
+                break
+            except RacedError:
+                if attempt == ATTEMPTS:
+                    raise
+    archive.objects.purge(manifests.data_prefix(MESSAGES))
+    return replaced
+
+
+def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataFrame]) -> int:
+    objects = archive.objects
+    [before] = manifests.read(objects, MESSAGES, [day])
+    if before.files:
+        columns = [*SCHEMAS[MESSAGES].fieldNames(), "dt"]
+        rows = archive.records_of([before], MESSAGES).withColumn("dt", sql.lit(day))
+        key, file = sql.concat_ws(" ", "dt", "record_id"), sql.input_file_name()
+        firsts = [row["first"] for row in rows.groupBy(file).agg(sql.min(key).alias("first")).collect()]
+        placed = one_per_id(change(rows).withColumn("is_corrupt", sql.lit(False)), sorted(firsts)[1:])
+        generation = manifests.generation_at(arguments.now_ms())
+        written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
+        held = manifests.made_of(objects, before)
+        made = Made(0 if held is None else held.records, 0, sum(written.values()))
+        try:
+            manifests.swap(objects, archive.root, before, sorted(written), made)
+        except RacedError:
+            objects.remove(written)
+            raise
+    [current] = manifests.read(objects, MESSAGES, [day])
+    stale = manifests.former(objects, [current], manifests.EVER)
+    objects.remove(stale)
+    return len([key for key in stale if key.endswith(".parquet")])
+
+
+def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
+    """Return *rows* with the contents of those taken out that are named; the others are not touched."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    session = rows.sparkSession
+    ids = session.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
+    named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
+    schema = to_arrow_schema(named.schema)
+    shared = session.sparkContext.broadcast(forgetting)
+
+    def forget(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pylist([_forgotten(row, shared.value) for row in batch.to_pylist()], schema)
+
+    rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
+    return rest.unionByName(named.mapInArrow(forget, named.schema))
+
+
+def _forgotten(row: dict[str, Any], forgetting: Forgetting) -> dict[str, Any]:
+    maps = {name: dict(row[name]) for name in ("properties", "salts", "hashes") if row[name] is not None}
+    marks = {"matching": forgetting.matching[row["record_id"]], "erasure": forgetting.erasure}
+    return forgotten({**row, **maps}, forgetting.parts, **marks)
+
+
+def raw_keys(archive: Archive, days: Sequence[str]) -> list[str]:
+    """Return the raw files of messages that may have records of *days*."""
+    if not days:
+        return []
+    last = arguments.moment(max(days)) + LATE_DAYS * arguments.DAY_MS
+    arrived = [day for day in archive.days("raw", MESSAGES.value) if min(days) <= day]
+    wanted = [day for day in arrived if arguments.moment(day) <= last]
+    return [key for day in wanted for key in archive.objects.sizes(f"raw/{MESSAGES}/dt={day}/")]
+
+
+def rewrite_raw(archive: Archive, keys: Sequence[str], forgetting: Forgetting) -> int:
+    """Rewrite raw files on all workers; return how many held anything."""
+    context = archive.spark.sparkContext
+    shared, opened = context.broadcast(forgetting), archive.opened
+
+    def one(key: str) -> bool:
+        objects = opened()
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return rewritten(objects, key, shared.value.lines, zipped=True)
+            except RacedError:
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    return sum(context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()) if keys else 0
+
+
+def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
+    """Take out what is named, place after place; a repetition finds nothing more and ends the same."""
+    objects = archive.objects
+    told = {"raw_files": rewrite_raw(archive, raw_keys(archive, days), forgetting)}
+    tell(f"{told['raw_files']} raw files rewritten")
+    told["curated_files"] = rewrite_days(archive, days, lambda rows: without(rows, forgetting))
+    tell(f"{told['curated_files']} curated files replaced")
+    aside = [key for key in objects.sizes(f"quarantine/{MESSAGES}/") if key.endswith(".json")]
+    told["quarantined_files"] = sum(rewritten(objects, key, forgetting.quarantined, zipped=False) for key in aside)
+    told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
+    told["query_results"] = _removed(objects, list(objects.sizes("athena/")), "athena/")
+    return told
+
+
+def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
+    objects.remove(keys)
+    objects.purge(prefix)
+    return len(keys)
+
+
+def previewed(archive: Archive, selection_ids: Sequence[str], days: Sequence[str]) -> dict[str, int]:
+    """Return how many objects an erasure of these messages would rewrite or remove."""
+    objects, wanted = archive.objects, frozenset(selection_ids)
+    spark = archive.spark
+    ids = spark.createDataFrame([(each,) for each in wanted], "record_id string")
+    lines = archive.lines(raw_keys(archive, days)).withColumn("record_id", sql.get_json_object("line", "$.record_id"))
+    held = lines.join(sql.broadcast(ids), "record_id", "left_semi").select("file").distinct().count()
+    curated = sum(len(each.files) for each in manifests.read(objects, MESSAGES, days))
+    named = {each.rpartition(".")[2] for each in wanted}
+    reports = len(reports_naming(objects, named))
+    results = len(objects.sizes("athena/"))
+    return {"raw_files": held, "curated_files": curated, "reports": reports, "query_results": results}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser("erase", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
+    parser.add_argument("--message", metavar="IDS", help="message ids, with commas between them")
+    parser.add_argument("--topic", help="messages of this topic that have the property")
+    parser.add_argument("--property", metavar="NAME=VALUE")
+    parser.add_argument("--before", type=arguments.moment, metavar="DAY", help="accepted before that day or instant")
+    parser.add_argument("--by", help="who asks: it is written into the record of the erasure")
+    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
+    return parser
+
+
+def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Selection:
+    rest = (given.topic, given.property, given.before)
+    if given.message and rest == (None, None, None):
+        ids = tuple(sorted({each.strip() for each in given.message.split(",")}))
+        if not all(len(each) == 20 and each.isdigit() for each in ids):
+            parser.error("--message takes ids of 20 digits")
+        return Selection(ids)
+    if given.message or None in rest:
+        parser.error("give --message, or --topic, --property and --before")
+    name, equals, value = given.property.partition("=")
+    if not equals:
+        parser.error("--property is NAME=VALUE")
+    return Selection((), given.topic, name, value, given.before)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Preview or erase; exit code 1 if a message may still be owed, in a buffer, or in the state table."""
+    parser = _parser()
+    given = arguments.parse(parser, argv)
+    selection = _selection(parser, given)
+    if not given.preview and not given.by:
+        parser.error("--by says who asks")
+    archive = Archive.at(open_session(given), given.archive)
+    objects, now = archive.objects, arguments.now_ms()
+    key = contents.key_of(objects)
+    name = selection.name_of(key)
+    rows = selection.rows(archive.records(MESSAGES, _days_of(archive, selection))).cache()
+    chosen = (
+        rows.select("record_id", "topic", "message_id", "accepted_at", "expires_at").limit(MESSAGES_MAX + 1).collect()
+    )
+    summary: dict[str, Any] = {"job": "erase", "ok": False, "erasure": name, "preview": given.preview}
+    summary["messages"] = len(chosen)
+    if len(chosen) > MESSAGES_MAX:
+        finish({**summary, "detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before", "html": None})
+        return 1
+    if early := not_yet(chosen, now):
+        detail = (
+            f"{len(early)} may still be owed, in a buffer or in the state table, until {rfc3339(max(early.values()))}"
+        )
+        finish({**summary, "detail": detail, "message_ids": sorted(early)[:20], "html": None})
+        return 1
+    asked = _read(objects, name, "asked")
+    matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
+    days = sorted({*asked.get("days", ()), *(rfc3339(row.accepted_at)[:10] for row in chosen)})
+    if given.preview:
+        counts = previewed(archive, sorted(matching), days)
+        tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")
+        finish({**summary, "ok": True, "days": days, **counts, "html": None})
+        return 0
+    record = {
+        "erasure": name, "asked_by": asked.get("asked_by", given.by), "asked_at": asked.get("asked_at", rfc3339(now)),
+        "messages": len(matching), "days": days, "parts": [part.value for part in Part], "done_at": None,
+    }  # fmt: skip
+    objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())
+    done_at = _read(objects, name, "record").get("done_at")
+    objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at}).encode())
+    counts = erase(archive, Forgetting(key, tuple(Part), matching, name), days)
+    objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at or rfc3339(now)}).encode())
+    tell(f"{len(matching)} messages erased; point-in-time backups of the tables keep what they had for 35 days")
+    finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})
+    return 0
+
+
+def _days_of(archive: Archive, selection: Selection) -> list[str]:
+    """Return the days on which what is meant, or a replay of it, can have been accepted."""
+    days = archive.curated_days(MESSAGES)
+    if not selection.message_ids:
+        return days
+    first = min(int(each) >> 22 for each in selection.message_ids)
+    return [day for day in days if arguments.moment(day) + arguments.DAY_MS > first]
+
+
+def _filters(archive: Archive) -> dict[str, list[history.FilterInForce]]:
+    return history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
+
+
+def _key(name: str, what: str) -> str:
+    return f"erasures/{name}/{what}.json"
+
+
+def _read(objects: Objects, name: str, what: str) -> dict[str, Any]:
+    """Return what was written down when this erasure was asked for first, or ended last."""
+    stored = objects.read(_key(name, what))
+    found: dict[str, Any] = {} if stored is None else json.loads(stored.content)
+    return found
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""What must be forgotten: the contents of records, by request or by age, in every place that has them."""

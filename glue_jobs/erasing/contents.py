@@ -1,0 +1,126 @@
+"""A message's contents in parts that can be taken out, and the salted hashes that stand for them then.
+
+A leaf of an audit's certificate is made of a message's envelope and of the hashes of its parts, not of what they say.
+So a part may go, its hash stays, and the certificate verifies as before. Each record has a salt of its own, which goes
+with the last of its parts: without it nobody finds out by guessing what a hash was made of. Salts are derived from the
+record's id and a key of the archive, so that compacting again gives the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+
+from glue_jobs.io.objects import Objects, RacedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+KEY = "keys/salt"
+"""The object that holds the archive's key; who has it and a hash can try guesses."""
+SALT_DIGITS = 32
+_SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
+
+
+class Part(StrEnum):
+    """What can be taken out of a message by itself."""
+
+    BODY = "body"
+    PROPERTIES = "properties"
+    KEYS = "keys"
+
+
+COLUMNS: Mapping[Part, tuple[str, ...]] = {
+    Part.BODY: ("body", "body_base64", "body_is_text"),
+    Part.PROPERTIES: ("properties",),
+    Part.KEYS: ("tags", "routing_key", "ordering_key", "content_type"),
+}
+"""All that a producer writes, besides the name of the topic."""
+CONTENT = tuple(name for names in COLUMNS.values() for name in names)
+MARKS = ("salt", "salts", "hashes", "matching", "erasure")
+"""The columns that say what was taken out, and what verifies the rest; no leaf has them."""
+
+
+def compact_json(present: Mapping[str, object]) -> str:
+    """Return the JSON that Spark writes: compact, without nulls, non-ASCII text as it is.
+
+    >>> compact_json({"record_id": "1", "topic": None, "tags": ["ä"]})
+    '{"record_id":"1","tags":["ä"]}'
+    """
+    known = {name: value for name, value in present.items() if value is not None}
+    text = json.dumps(known, separators=(",", ":"), ensure_ascii=False)
+    return _SMALL_ESCAPE.sub(lambda found: found[1] + found[2].upper(), text)
+
+
+def key_of(objects: Objects) -> str:
+    """Return the archive's key; the first job that wants it makes it, once."""
+    stored = objects.read(KEY)
+    if stored is None:
+        with suppress(RacedError):
+            objects.write(KEY, secrets.token_hex(32).encode(), None)
+        stored = objects.read(KEY)
+        assert stored is not None
+    return stored.content.decode()
+
+
+def salt_of(key: str, record_id: str) -> str:
+    """Return the salt of a whole record."""
+    return sha256(f"{key}{record_id}".encode()).hexdigest()[:SALT_DIGITS]
+
+
+def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hash of each part that the record has, or had: what its leaf is made of."""
+    found = dict(record.get("hashes") or {})
+    for part, names in COLUMNS.items():
+        value = compact_json({name: record.get(name) for name in names})
+        if part not in found and value != "{}":
+            found[part] = sha256(f"{_part_salt(record, part)}{value}".encode()).hexdigest()
+    return dict(sorted(found.items()))
+
+
+def _part_salt(record: Mapping[str, Any], part: str) -> str:
+    salts = record.get("salts") or {}
+    return str(salts[part]) if part in salts else sha256(f"{record['salt']}{part}".encode()).hexdigest()[:SALT_DIGITS]
+
+
+def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
+    """Return a record without *parts*, their hashes in place of them; *marks* are columns to set besides.
+
+    Taking out twice is taking out once. The salts of what is left stay, those of what went are gone.
+    """
+    all_hashes = hashes_of(record)
+    gone = {*(record.get("hashes") or {}), *(part for part in parts if part in all_hashes)}
+    left = {part for part in all_hashes if part not in gone}
+    salts = {part: _part_salt(record, part) for part in sorted(left)}
+    columns = {name: None for part in gone for name in COLUMNS[Part(part)]}
+    hashes = {part: all_hashes[part] for part in sorted(gone)}
+    known = {name: value for name, value in marks.items() if record.get(name) is None}
+    if not gone:
+        return {**record, **known}
+    return {**record, **columns, "salt": None, "salts": salts or None, "hashes": hashes, **known}
+
+
+def salt_column(key: str) -> Column:
+    """Return the salt of records of which nothing was taken out."""
+    salt = sql.substring(sql.sha2(sql.concat(sql.lit(key), sql.col("record_id")), 256), 1, SALT_DIGITS)
+    return sql.when(sql.col("hashes").isNull(), salt)
+
+
+def hash_columns() -> list[Column]:
+    """Return the hash of each part as :func:`hashes_of` has it, computed by Spark; null of a part that never was."""
+    found = []
+    for part in sorted(Part):
+        value = sql.to_json(sql.struct(*COLUMNS[part]))
+        derived = sql.substring(sql.sha2(sql.concat(sql.col("salt"), sql.lit(part.value)), 256), 1, SALT_DIGITS)
+        salt = sql.coalesce(sql.try_element_at("salts", sql.lit(part.value)), derived)
+        present = sql.when(value != "{}", sql.sha2(sql.concat(salt, value), 256))
+        found.append(sql.coalesce(sql.try_element_at("hashes", sql.lit(part.value)), present).alias(part.value))
+    return found
