@@ -13,6 +13,7 @@ from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_entries, history
+from glue_jobs.auditing.audit_order import HOUR_MS
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "owed", "retries")
 NUMBERS = (*COUNTS, "blocked_ms")
+PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
+ROWS_MAX = 100
+"""So many rows by hour or day are told; all are in the Parquet beside the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Tables:
     accepted: DataFrame
     failures: DataFrame
     outcomes: DataFrame
+    names: DataFrame
 
 
 def report(
@@ -66,7 +71,22 @@ def report(
     whole = totals.join(waits, list(LANE), "full").join(measures.quantiles_by(outcomes, *LANE), list(LANE), "left")
     whole = whole.join(measures.failures(deliveries, *LANE), list(LANE), "left")
     whole = whole.join(sql.broadcast(names), list(LANE), "left").fillna(0, list(NUMBERS))
-    return Tables(hours, whole, accepted, measures.failures(deliveries), outcomes)
+    return Tables(hours, whole, accepted, measures.failures(deliveries), outcomes, names)
+
+
+def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
+    """Return counts and exact quantiles of each subscription by hour or day of acceptance, which ``begins_at``."""
+    width = sql.lit(PERIODS[period])
+    begun = outcomes.withColumn("begins_at", (sql.floor(sql.col("hour") / width) * width).cast("bigint"))
+    if subscription is not None:
+        wanted = names.where(sql.col("subscription") == sql.lit(subscription)).select(*LANE)
+        begun = begun.join(sql.broadcast(wanted), list(LANE), "left_semi")
+    keys = (*LANE, "begins_at")
+    counts = begun.groupBy(*keys).agg(*(sql.sum(name).alias(name) for name in COUNTS))
+    named = counts.join(measures.quantiles_by(begun, *keys), list(keys), "left")
+    named = named.join(sql.broadcast(names), list(LANE), "left")
+    latency = [measures.named(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
+    return named.select("topic", "subscription", "ordinal", "begins_at", *COUNTS, *latency)
 
 
 def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
@@ -108,8 +128,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Report on a window; exit code 0."""
     parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
     parser.add_argument("--topic", help="only this topic")
+    parser.add_argument("--subscription", help="of --by: only this subscription")
+    parser.add_argument("--by", choices=PERIODS, help="tell each subscription's figures by hour or day of acceptance")
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
+    if given.subscription is not None and (given.topic is None or given.by is None):
+        parser.error("--subscription needs --topic and --by")
     archive = Archive.at(open_session(given), given.archive)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
@@ -134,7 +158,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_html = archive.write_text(delivery_page(told, given.topic), "reports", "report", label, "index.html")
     tell(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
     figures = {name: told[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
-    finish({"job": "delivery_report", "ok": True, **figures, "html": as_html, "json": as_json})
+    told_rows: dict[str, object] = {}
+    if given.by is not None:
+        periods = settled(by_period(tables.outcomes, tables.names, given.by, given.subscription))
+        folder = ("reports", "report", label, f"by_{given.by}")
+        periods.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(archive.uri(*folder))
+        first = periods.orderBy("topic", "ordinal", "begins_at").limit(ROWS_MAX).collect()
+        told_rows = {"rows": [row.asDict() for row in first], "parquet": archive.uri(*folder)}
+    finish({"job": "delivery_report", "ok": True, **figures, **told_rows, "html": as_html, "json": as_json})
     return 0
 
 

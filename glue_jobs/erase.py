@@ -217,6 +217,7 @@ def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict
     tell(f"{told['curated_files']} curated files replaced")
     aside = [key for key in objects.sizes(f"quarantine/{MESSAGES}/") if key.endswith(".json")]
     told["quarantined_files"] = sum(rewritten(objects, key, forgetting.quarantined, zipped=False) for key in aside)
+    objects.purge(f"quarantine/{MESSAGES}/")
     told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
     told["query_results"] = _removed(objects, list(objects.sizes("athena/")), "athena/")
     return told

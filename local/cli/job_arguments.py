@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -60,6 +60,18 @@ def backtest_arguments(
 ) -> list[str]:
     """Return what a backtest is asked."""
     return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
+
+
+def erase_arguments(
+    messages: Sequence[str], topic: str | None, property: str | None, before: str | None, by: str | None
+) -> list[str]:
+    """Return what an erasure is asked.
+
+    >>> erase_arguments(["1", "2"], None, None, None, "me")
+    ['--message', '1,2', '--by', 'me']
+    """
+    chosen = option("--message", ",".join(messages) or None) + option("--topic", topic)
+    return chosen + option("--property", property) + option("--before", before) + option("--by", by)
 
 
 def compacting(place: Archive, days: Days) -> Link:

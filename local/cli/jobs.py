@@ -1,4 +1,4 @@
-"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`: the Spark jobs over what happened."""
+"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`: the Spark jobs over what happened."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 import time
 import webbrowser
 from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,11 +37,12 @@ from local.cli.job_arguments import (
     audit_arguments,
     backtest_arguments,
     compacting,
+    erase_arguments,
     option,
     report_arguments,
 )
 from local.cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
-from local.cli.screen import console, fields_table
+from local.cli.screen import console, fields_table, rows_table
 from local.cli.session import SubscriptionName, TopicName, session_of
 
 ArchiveUri = Annotated[
@@ -57,8 +60,17 @@ Address = Annotated[
 ]
 OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
 
+
+class Period(StrEnum):
+    """By what a report lists figures."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+PERIOD_COLUMNS = ("topic", "subscription", "begins at", "matched", "delivered", "given up", "owed", "retries", "p95 ms")
 DEFAULT_DATA = Path(".tagcast")
-_HIDDEN = ("job", "ok", "html", "json")
+_HIDDEN = ("job", "ok", "html", "json", "rows")
 
 
 def archive(
@@ -82,16 +94,24 @@ def report(
     first: FirstDay = None,
     end: EndDay = None,
     topic: OneTopic = None,
+    subscription: Annotated[
+        str | None, typer.Option("--subscription", help="With --topic and --by: only this subscription.")
+    ] = None,
+    by: Annotated[Period | None, typer.Option("--by", help="List figures of each subscription by hour or day.")] = None,
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
     """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
+    if subscription is not None and (topic is None or by is None):
+        raise typer.BadParameter("--subscription needs --topic and --by")
     place, days = _archive(ctx, data, uri, url), _days(first, end)
     _run(
         ctx,
         "delivery_report",
         place,
-        report_arguments(days, topic),
+        report_arguments(days, topic)
+        + option("--subscription", subscription)
+        + option("--by", None if by is None else by.value),
         first=_compacting(place, days, as_is),
         show=show,
     )
@@ -196,6 +216,36 @@ def replay(
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
 
 
+def erase(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Messages of this topic that have the property.")] = None,
+    property: Annotated[str | None, typer.Option("--property", metavar="NAME=VALUE", help="What they say.")] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="DAY", help="Accepted before that day.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who asks; the audit tells it.")] = None,
+    send: Annotated[bool, typer.Option("--send", help="Erase them; without it only what would go is told.")] = False,
+    as_is: AsItIs = False,
+) -> None:
+    """Take what producers wrote out of archived messages, everywhere, and leave salted hashes.
+
+    Messages are refused until five days after their life. Point-in-time backups of the tables keep 35 days.
+    """
+    by_property = (topic, property, before)
+    if bool(message) == any(by_property) or (any(by_property) and None in by_property):
+        raise typer.BadParameter("give --message, or --topic, --property and --before")
+    if send and by is None:
+        raise typer.BadParameter("--by says who asks")
+    place = _archive(ctx, data, uri, url)
+    # The stack's jobs may not rewrite what arrived: its owner may.
+    owned = replace(place, environment={**place.environment, **place.owner}, session=None)
+    arguments = erase_arguments(message or [], topic, property, before, by)
+    arguments += ["--preview", "false" if send else "true"]
+    _run(ctx, "erase", owned, arguments, first=_compacting(place, _days(None, None), as_is))
+
+
 def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:
     """Return the archive that is named: by its URI, by the address of its API, or by the folder of a local stack."""
     if uri is not None:
@@ -228,9 +278,16 @@ def _run(
         if result.code == NOTHING_JUDGED:
             console().print(Text("Nothing was proved: there was nothing to judge.", style="bold yellow"))
         console().print(fields_table(_shown(result.summary)))
+        if rows := result.summary.get("rows"):
+            console().print(rows_table([_period_row(row) for row in rows], *PERIOD_COLUMNS))
     _present(place, result, show=show and not session_of(ctx).as_json)
     if result.code:
         raise typer.Exit(result.code)
+
+
+def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["owed"], row["retries"])
+    return row["topic"], row["subscription"], rfc3339(row["begins_at"])[:16], *counts, row["end_to_end_ms_p95"]
 
 
 def _days(first: str | None, end: str | None) -> Days:

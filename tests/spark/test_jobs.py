@@ -110,6 +110,16 @@ def test_the_report_tells_what_went_wrong_in_one_page_without_the_net(filled: S3
     assert (row.subscription, row.end_to_end_ms_p50, row.top_failures[0]["count"]) == ("s0", 31_025.0, 5)
 
 
+def test_a_report_lists_a_subscription_by_hour_or_day(filled: S3Bucket, told: Told) -> None:
+    given = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--subscription", "s0", "--by", "day"]
+    assert delivery_report.main(given) == 0
+    summary = told()
+    [row] = summary["rows"]
+    assert (row["begins_at"], row["matched"], row["delivered"], row["retries"]) == (NOON - 12 * 3_600_000, 5, 4, 4)
+    [written] = filled_rows(filled, summary["parquet"].removeprefix(f"{filled.uri}/"))
+    assert written.asDict() == row
+
+
 def test_a_day_that_is_not_over_ends_now_and_a_removed_subscription_is_closed_to_nobody(
     spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
