@@ -50,7 +50,11 @@ def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = zip(*(batch.column(names.index(name)).to_pylist() for name in read), strict=True)
         wrong = []
         for known, (filter, since, matching, ordinal, version) in zip(known_of(batch), columns, strict=True):
-            did = _matches(filter, known) if matching is None else bool({f"{ordinal}.{version}", f"?{ordinal}.{version}"} & {*matching})
+            did = (
+                _matches(filter, known)
+                if matching is None
+                else bool({f"{ordinal}.{version}", f"?{ordinal}.{version}"} & {*matching})
+            )
             wrong.append(since is None or not did)
         yield batch.filter(pa.array(wrong, pa.bool_()))
 

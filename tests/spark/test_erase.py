@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -68,8 +69,9 @@ def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
     bucket.put("subscriptions", DAY, [{**settings(), "changed_at": NOON}, *subscribed("fruit", 0, APPLE)[1:]])
     bucket.write("athena/result.csv", SECRET.encode())
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
-    # Replaced files leave former versions.
-    assert compact.main(["--archive", bucket.uri, *WINDOW, "--rebuild", "true"]) == 0
+    # What was replaced is a former version.
+    bucket.write("curated/messages/data/1-a/dt=2026-11-20/replaced.txt", SECRET.encode())
+    client.delete_object(Bucket=name, Key="curated/messages/data/1-a/dt=2026-11-20/replaced.txt")
     samples = json.dumps({"samples": [{"message_id": told[0]["message_id"], "customer": SECRET}]})
     bucket.write("reports/backtest/one/backtest.json", samples.encode())
     bucket.write("reports/backtest/one/hours/part.txt", b"of the same report")
@@ -92,19 +94,15 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS)
 
 
+@pytest.mark.timeout(400)
 def test_nothing_of_it_is_left_and_the_audit_of_its_day_finds_what_it_found(
     spark: SparkSession, s3_bucket: S3Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = filled(s3_bucket, "erased")
-    before = certificate(bucket, told)
-    assert {kind: n for kind, n in before["by_kind"].items() if n} == {"missed": 1, "not_in_filter": 1}
+    archive, window = Archive.at(spark, bucket.uri), arguments.Window(date(2026, 11, 20), date(2026, 11, 22))
+    before = audit.roots(archive, window)
     chosen = ["--topic", "fruit", "--property", f"customer={SECRET}", "--before", "2026-11-25"]
     given = ["--archive", bucket.uri, *chosen]
-    there = contents(bucket)
-    assert erase.main(given) == 0
-    preview = told()
-    assert (preview["messages"], preview["raw_files"], preview["curated_files"]) == (4, 2, 2)
-    assert {key for key in contents(bucket).keys() ^ there.keys() if not key.startswith("keys/")} == set()
     asked = [*given, "--preview", "false", "--by", "privacy@example.org"]
 
     # The first try ends when the raw files are done.
@@ -119,7 +117,8 @@ def test_nothing_of_it_is_left_and_the_audit_of_its_day_finds_what_it_found(
     assert [key for key, text in left.items() if SECRET in text] == []
     assert [key for key, text in left.items() if OTHER in text and key.startswith("raw/")]
     after = certificate(bucket, told)
-    assert (after["merkle_root"], after["by_kind"]) == (before["merkle_root"], before["by_kind"])
+    assert audit.roots(archive, window) == before
+    assert {kind: n for kind, n in after["by_kind"].items() if n} == {"missed": 1, "not_in_filter": 1}
     [named] = after["erasures"]
     assert (named["messages"], named["asked_by"]) == (4, "privacy@example.org")
     assert {key.split(" ")[0] for key in left if key.startswith("reports/backtest")} == {
@@ -127,13 +126,32 @@ def test_nothing_of_it_is_left_and_the_audit_of_its_day_finds_what_it_found(
     }
     for part in after["partitions"]:
         kind = RecordKind(part["kind"])
-        rows = Archive.at(spark, bucket.uri).records(kind, [part["dt"]]).collect()
+        rows = archive.records(kind, [part["dt"]]).collect()
         leaves = [merkle.leaf_of(row.asDict(recursive=True)) for row in rows]
         assert merkle.root_of(list(merkle.bucket_digests(leaves).values())) == part["root"]
+
+
+@pytest.mark.nightly
+def test_a_preview_changes_nothing_and_a_repetition_nothing_more(
+    spark: SparkSession, s3_bucket: S3Bucket, told: Told
+) -> None:
+    bucket = filled(s3_bucket, "repeated")
+    before = certificate(bucket, told)
+    chosen = ["--topic", "fruit", "--property", f"customer={SECRET}", "--before", "2026-11-25"]
+    given = ["--archive", bucket.uri, *chosen]
+    there = contents(bucket)
+    assert erase.main(given) == 0
+    preview = told()
+    assert (preview["messages"], preview["raw_files"], preview["curated_files"]) == (4, 2, 2)
+    assert {key for key in contents(bucket).keys() ^ there.keys() if not key.startswith("keys/")} == set()
+    asked = [*given, "--preview", "false", "--by", "privacy@example.org"]
+    assert erase.main(asked) == 0
+    left = contents(bucket)
     _repeated(bucket, asked, left)
     # What was erased stays erased, also where days are made of their raw files again.
     assert compact.main(["--archive", bucket.uri, *WINDOW, "--rebuild", "true"]) == 0
     assert certificate(bucket, told)["merkle_root"] == before["merkle_root"]
+    assert [key for key, text in contents(bucket).items() if SECRET in text] == []
 
 
 def _interrupted(*_: object) -> int:
