@@ -30,7 +30,7 @@ COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered
 NUMBERS = (*COUNTS, "blocked_ms")
 PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
 ROWS_MAX = 100
-"""So many rows by hour or day are told; all are in the Parquet beside the report."""
+"""At most 100 rows by hour or day are told; all are in the Parquet beside the report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MESSAGES_MAX = 100_000
-"""So many messages are erased at once: their ids go to every worker."""
+"""An erasure takes at most 100,000 messages: their ids go to every worker."""
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
 """The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
 message is owed, and nothing of it is in a buffer."""
