@@ -49,6 +49,13 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 
 FIRST_ROUND = (
     _planted(
+        "an end is given up because others write the message",
+        "tagcast.delivery.redelivery:end",
+        "if not await lease.wait(conflicts, came.all_s):",
+        "if True:",
+        f"{HERD}::test_lanes_that_wake_together_repeat_no_push",
+    ),
+    _planted(
         "the sweep expires what was delivered",
         "tagcast.repairing.expiry:_expired",
         "else known.ending(EntryState.EXPIRED)",

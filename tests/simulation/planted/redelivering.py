@@ -204,13 +204,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "an end is given up because others write the message",
-        "tagcast.delivery.redelivery:end",
-        "if not await lease.wait(conflicts, came.all_s):",
-        "if True:",
-        HERDED,
-    ),
-    Mutant(
         "a failure moves the lane of whoever holds it",
         "tagcast.delivery.redelivery:_Outcomes._rescheduled",
         "return lease.move(planned)",

@@ -409,7 +409,8 @@ async def retry(
     lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak, slots: PushSlots
 ) -> tuple[Drained, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
-    world, attempt_s = lease.world, subscription.settings.timeout_s + judging_s(subscription) + 1
+    world = lease.world
+    attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
     if lease.held_until - world.clock.now() < attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
     owed = await _still_owed(lease, dues)
