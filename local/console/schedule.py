@@ -9,6 +9,7 @@ from typing import Any
 
 from tagcast.model import RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
+from tagcast.settings import DECAY_INTERVAL_S_MAX
 
 PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
@@ -35,7 +36,7 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
         Strategy(retry["strategy"]),
         int(retry["max_retries"]),
         retry.get("interval_seconds"),
-        int(retry.get("max_interval_seconds", 512)),
+        int(retry.get("max_interval_seconds", DECAY_INTERVAL_S_MAX)),
     )
 
 

@@ -66,6 +66,10 @@ class Endpoint:
     target: str
 
 
+DECAY_INTERVAL_S_MAX = 512
+"""The delays of EXPONENTIAL_DECAY_RETRY double up to this, as CMQ's do; a subscriber may choose less."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
@@ -76,7 +80,7 @@ class RetryPolicy:
     strategy: Strategy
     max_retries: int
     interval_s: int | None = None
-    interval_s_max: int = 512
+    interval_s_max: int = DECAY_INTERVAL_S_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a push looks like on the wire: three content formats for three kinds of endpoint, and its signature.
+"""What a push looks like on the wire: five content formats for three kinds of endpoint, and its signature.
 
 Formats and headers: docs/http-api.md, Pushes; CloudEvents 1.0 with its HTTP binding (binary
 mode) and its JSON format (structured mode); Standard Webhooks for the signature.
@@ -188,14 +188,14 @@ class QueueMessage:
 
 def content(message: Message, content_format: ContentFormat) -> Content:
     """Return what every HTTP push of *message* in *content_format* carries."""
+    headers = _shared_headers(message, content_format)
     match content_format:
         case ContentFormat.JSON:
-            octets = compact(_shared_fields(message))[1:-1]
+            return Content(compact(_shared_fields(message))[1:-1], headers)
         case ContentFormat.CMQ_JSON:
-            octets = compact(shared_fields(message))[1:-1]
-        case _:
-            octets = message.draft.body
-    return Content(octets, _shared_headers(message, content_format))
+            return Content(compact(shared_fields(message))[1:-1], headers)
+        case ContentFormat.CLOUDEVENTS | ContentFormat.SIMPLIFIED | ContentFormat.CMQ_SIMPLIFIED:
+            return Content(message.draft.body, headers)
 
 
 def json_item(message: Message) -> Content:
@@ -331,7 +331,7 @@ def _parts(push: Push, shared: Content, account: str) -> tuple[bytes, ...]:
             return envelope_parts(push, shared)
         case ContentFormat.CMQ_JSON:
             return compact(fields_before(push, account))[:-1] + b",", shared.octets, b"}"
-        case _:
+        case ContentFormat.CLOUDEVENTS | ContentFormat.SIMPLIFIED | ContentFormat.CMQ_SIMPLIFIED:
             return (shared.octets,)
 
 

@@ -1,4 +1,8 @@
-"""The two notify strategies: the only numbers about time between attempts (docs/semantics.md, Retries)."""
+"""The two notify strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
+
+Deliveries that the service itself could not attempt wait for ``PUT_OFF_S`` of the engine instead, those at a host that
+gives no answer for its circuit.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from tagcast.model import EntryState, RetryPolicy, Strategy
 BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
 BACKOFF_INTERVAL_S_RANGE = (10.0, 20.0)
 DECAY_RETRIES_MAX = 176
-DECAY_INTERVAL_S_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
         case Strategy.BACKOFF_RETRY:
             return jitter_s if policy.interval_s is None else float(policy.interval_s)
         case Strategy.EXPONENTIAL_DECAY_RETRY:
-            return float(min(policy.interval_s_max, 1 << min(failures - 1, 9)))
+            return float(min(policy.interval_s_max, 1 << (failures - 1)))
 
 
 def after_failure(

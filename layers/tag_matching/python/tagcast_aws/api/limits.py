@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from tagcast.pulling.handles import HIDDEN_S_MAX
-from tagcast.pushing.retry import (
-    BACKOFF_RETRIES_DEFAULT,
-    BACKOFF_RETRIES_MAX,
-    DECAY_INTERVAL_S_MAX,
-    DECAY_RETRIES_MAX,
-)
+from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
+from tagcast.settings import DECAY_INTERVAL_S_MAX
 from tagcast.strict_json import JSON_DEPTH_MAX, JSON_VALUES_MAX
 
 __all__ = [

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.model import ContentFormat, FilterType, Protocol, RetryPolicy, Strategy, Topic
-from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_INTERVAL_S_MAX, DECAY_RETRIES_MAX
+from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX
+from tagcast.settings import DECAY_INTERVAL_S_MAX
 
 from tagcast_aws.cmq.errors import CmqError, Fault
 from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX
