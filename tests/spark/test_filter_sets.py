@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections import Counter
 from typing import Any
@@ -118,3 +119,29 @@ def test_no_plan_grows_with_messages_times_filters(messages: DataFrame, form: st
 def test_only_what_filters_read_tells_messages_apart(messages: DataFrame) -> None:
     only = FilterSet.of([{"kind": "tags", "tags": ["apple"]}])
     assert filter_sets.distinct_sets(messages, only).count() == 2
+
+
+def test_messages_whose_body_was_not_archived_are_counted_apart_by_filters_that_read_it(spark: SparkSession) -> None:
+    pattern = {"price": [7]}
+    values: list[dict[str, Any] | None] = [
+        {"kind": "event_pattern", "pattern": pattern},
+        {"kind": "event_pattern", "pattern": {"detail": pattern, "source": ["shop"]}, "scope": "envelope"},
+        {"kind": "event_pattern", "pattern": {"a.b": ["x"]}, "scope": "properties"},
+        None,
+    ]
+    coded = base64.b64encode(b'{"price": 7}').decode()
+    rows = [
+        (1, ["t"], None, {"source": "shop"}, '{"price": 7}', None),
+        (1, ["t"], None, {"source": "other"}, None, coded),
+        (1, ["t"], None, {"a.b": "x"}, "no JSON", None),
+        (1, ["t"], None, {"a.b": "x"}, None, None),
+        (1, ["t"], None, {}, None, None),
+    ]
+    messages = spark.createDataFrame(rows, f"{SCHEMA}, body string, body_base64 string")
+    found = filter_sets.matches(messages, FilterSet.of(values)).collect()
+    assert {row.candidate: (row.matched, row.failed, row.unjudged) for row in found} == {
+        0: (2, 0, 2),
+        1: (1, 0, 2),
+        2: (2, 0, 0),
+        3: (5, 0, 0),
+    }

@@ -35,3 +35,22 @@ def test_a_message_that_was_accepted_before_the_removal_was_for_it() -> None:
     assert told(fake, other) == (True, "its filter did not match")
     fake.deliver()
     assert told(fake, owed) == (True, "its filter matched; the delivery is cancelled")
+
+
+def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no_tree() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    for name, wanted in (("A", 7), ("B", 8)):
+        pattern = {"kind": "event_pattern", "pattern": {"price": [wanted]}}
+        fake.subscribe(name, filter=pattern)
+    [message_id] = fake.publish('{"price": 7}')
+
+    before = explain(fake.world, "test1", message_id, "B")["filter"]
+    fake.deliver()
+    after = {name: explain(fake.world, "test1", message_id, name)["filter"] for name in "AB"}
+
+    assert before["explanation"]["children"][0]["note"] == "price is 7"  # type: ignore[index]
+    for name, verdict in (("A", "matched"), ("B", "not_matched")):
+        told = after[name]
+        assert (told["verdict"], told["explanation"]["children"]) == (verdict, [])  # type: ignore[index]
+        assert "the body is not kept any more" in told["explanation"]["note"]  # type: ignore[index]

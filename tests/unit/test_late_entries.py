@@ -369,3 +369,10 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
     work(fake, 600)
     assert len(asked) == len(set(asked)) == 21
     assert pulled(fake) == ["kept"]
+
+
+def test_a_younger_group_is_given_what_its_pattern_meets_in_kept_bodies(fake: FakeWorld) -> None:
+    fake.publish('{"price": 7}', '{"price": 8}', "no JSON")
+    fake.group("late", consume_from=EARLIEST, filter={"kind": "event_pattern", "pattern": {"price": [7]}})
+    work(fake)
+    assert pulled(fake) == ['{"price": 7}']

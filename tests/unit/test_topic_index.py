@@ -71,8 +71,15 @@ def some_filter(dice: random.Random) -> CompiledFilter:
     kind = dice.random()
     if kind < 0.05:
         return compile_filter(None)
-    if kind < 0.3:
+    if kind < 0.2:
         return compile_filter({"kind": "tags", "tags": dice.sample(TAGS, dice.randint(0, 3))})
+    if kind < 0.25:
+        return compile_filter({"kind": "tags", "tags": dice.sample(TAGS, dice.randint(0, 3)), "match": "all"})
+    if kind < 0.3:
+        pattern = {dice.choice(NAMES): [dice.choice([{"exists": False}, {"prefix": "x"}, {"anything-but": "u"}, "v"])]}
+        return compile_filter(
+            {"kind": "event_pattern", "pattern": pattern, "scope": dice.choice(["properties", "body"])}
+        )
     if kind < 0.35:
         text = dice.choice(["*", "t1 || t2", "t3"])
         return compile_filter({"kind": "tag_expression", "expression": text})
