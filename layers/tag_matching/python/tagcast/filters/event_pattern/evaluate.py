@@ -9,7 +9,7 @@ from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 COMPARISONS_MAX = 100_000
 """Values of an event times the comparisons that are asked of them."""
-STEPS_MAX = 3_000
+STEPS_MAX = 2_000
 """Combinations of elements of arrays that are tried for one alternative."""
 TRIED = 40
 """Comparisons that an element of an array counts as, for each of several alternatives."""
