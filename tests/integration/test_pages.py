@@ -18,12 +18,14 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.dynamodb import DynamoStore
 
+from glue_jobs.io.objects import BucketObjects
 from local.cli.job_run import bucket_of
 from local.sources.expiry import Expiry
 from local.sources.sources import _lanes
 
 ROOT = Path(__file__).parents[2]
 LISTING = {
+    "glue_jobs/io/objects.py",
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     "local/cli/job_run.py",
@@ -65,6 +67,34 @@ def test_every_queue_of_more_than_a_page_is_listed() -> None:
 
         queues = SqsGroupQueues(sqs, lambda: sqs, "https://sqs/1/q", "g-", wiring.logger())
         assert list(queues.every()) == wanted
+        stub.assert_no_pending_responses()
+
+
+def test_every_object_and_every_former_version_of_more_than_a_page_is_listed() -> None:
+    s3 = client("s3")
+    objects = BucketObjects(s3, "archive")
+    now, former = (
+        {"Key": "r/a", "VersionId": "2", "IsLatest": True},
+        {"Key": "r/a", "VersionId": "1", "IsLatest": False},
+    )
+    with Stubber(s3) as stub:
+        asked = {"Bucket": "archive", "Prefix": "r/"}
+        for page, token in ((["r/a", "r/b"], None), ([], "t1"), (["r/c"], "t2")):
+            rest = {"IsTruncated": token != "t2", "NextContinuationToken": "t1" if token is None else "t2"}
+            contents = {"Contents": [{"Key": key, "Size": 7} for key in page]}
+            stub.add_response(
+                "list_objects_v2", contents | rest, asked | ({"ContinuationToken": token} if token else {})
+            )
+        assert objects.sizes("r/") == {"r/a": 7, "r/b": 7, "r/c": 7}
+
+        more = {"IsTruncated": True, "NextKeyMarker": "r/a", "NextVersionIdMarker": "2"}
+        stub.add_response("list_object_versions", {"Versions": [now], **more}, asked)
+        marker = {"DeleteMarkers": [{"Key": "r/b", "VersionId": "3", "IsLatest": True}]}
+        second = asked | {"KeyMarker": "r/a", "VersionIdMarker": "2"}
+        stub.add_response("list_object_versions", {"Versions": [former], **marker, "IsTruncated": False}, second)
+        gone = [{"Key": "r/a", "VersionId": "1"}, {"Key": "r/b", "VersionId": "3"}]
+        stub.add_response("delete_objects", {}, {"Bucket": "archive", "Delete": {"Objects": gone, "Quiet": True}})
+        assert objects.purge("r/") == 2
         stub.assert_no_pending_responses()
 
 
