@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -12,13 +13,25 @@ from local.cli.screen import state_text
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, session_of
 
 
+def next_probe(probe_at: str | None, now: datetime) -> str:
+    """When a host is probed next; once its instant has come, the next lane that asks makes the probe.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
+    ('when the next lane asks', '12:00:05 UTC (in 5 s)')
+    """
+    if probe_at is not None and datetime.fromisoformat(probe_at) <= now:
+        return "when the next lane asks"
+    return readable_instant(probe_at, now)
+
+
 def _row(host: Json) -> list[Any]:
     return [
         state_text(host.get("circuit")),
         host.get("host"),
         readable_instant(host.get("last_failed_at")),
         readable_instant(host.get("opened_at")),
-        readable_instant(host.get("next_probe_at")),
+        next_probe(host.get("next_probe_at"), datetime.now(UTC)),
     ]
 
 

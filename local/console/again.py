@@ -36,7 +36,6 @@ async def preview(request: web.Request) -> web.Response:
         f"Every push of it says that it is a replay of {message_id}. Nobody else gets it.",
         _waits(subscription),
     )
-    command = f"tagcast replay {topic} {name} --send"
     return desk.page(
         "confirm.html",
         preview=Preview(
@@ -46,7 +45,6 @@ async def preview(request: web.Request) -> web.Response:
             back,
             {"to": name, "once": str(uuid.uuid4())},
             stop=stop,
-            command=f"{command}   (all that the archive keeps of the day and its filter matches)",
         ),
     )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from aiohttp import web
 from tagcast_client.hosts import Host, list_hosts
 
+from local.console.attention import Choice
 from local.console.desk import desk_of
 
 HOSTS_SHOWN = 50
@@ -19,7 +22,13 @@ async def hosts(request: web.Request) -> web.Response:
     """Show a page of hosts."""
     desk = desk_of(request)
     found = await desk.api.send(list_hosts(HOSTS_SHOWN, request.query.get("hosts")))
-    return desk.page("hosts.html", hosts=sorted(found.items, key=by_need), more=found.next_cursor)
+    return desk.page(
+        "hosts.html",
+        hosts=sorted(found.items, key=by_need),
+        more=found.next_cursor,
+        lanes_at=lambda host: Choice(host=host).path(),
+        now=datetime.now(UTC),
+    )
 
 
 ROUTES = (web.get("/hosts", hosts),)

@@ -328,6 +328,7 @@ def test_a_message_is_sent_again_to_one_subscription_once_if_its_filter_matches_
 
     told = visitor.get(f"{again}?to=mailer")
     assert "delivered" in told.text
+    assert "tagcast replay" not in told.text, "that command sends all that the archive keeps"
     fields = {"to": "mailer", "once": told.field("once")}
     first, second = visitor.act(again, fields), visitor.act(again, fields)
 
@@ -563,7 +564,14 @@ def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Vi
     assert re.search(r"orders 10\.0 0 8\d\.\d\d USD 0\.00 USD", told)
 
 
-def test_hosts_that_give_no_answer_are_listed(visitor: Visitor) -> None:
+YEAR_MS = 365 * 86_400_000
+
+
+@pytest.mark.parametrize("earlier_ms", [0, YEAR_MS])
+def test_hosts_that_give_no_answer_are_listed_with_their_lanes_and_no_probe_in_the_past(
+    visitor: Visitor, earlier_ms: int
+) -> None:
+    visitor.world.fakes.clock.instant -= earlier_ms
     assert "Every host answered lately." in visitor.get("/hosts").text
     for number in range(LANES_MIN):
         visitor.api.put_subscription("orders", f"S{number}", "https://dead.example.com/hook")
@@ -571,6 +579,12 @@ def test_hosts_that_give_no_answer_are_listed(visitor: Visitor) -> None:
     visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()
 
-    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/hosts").text))
+    seen = visitor.get("/hosts").text
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", seen))
 
     assert "https://dead.example.com open" in told
+    assert ("when the next lane asks" in told) == (earlier_ms == YEAR_MS)
+    link = re.search(r'id="host-[^"]*" href="([^"]+)"', seen)
+    assert link is not None
+    lanes = re.sub("<[^>]+>", "", visitor.get(unescape(link.group(1))).text)
+    assert f"Lanes that were chosen {LANES_MIN} of {LANES_MIN + 1}" in lanes
