@@ -41,6 +41,7 @@ CIRCUIT = "unit/test_circuit.py"
 SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
+PATTERNS, INDEXED = "unit/test_event_patterns.py", "unit/test_event_index.py"
 TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
 SIGNING = "integration/test_signing_key.py"
 GUARD = "integration/test_endpoints_guard.py"
@@ -1928,7 +1929,101 @@ BOUNDED = (
         "cloudwatch/test_raising_handlers.py::test_what_a_function_counted",
     ),
 )
+ASKED_OF_BODIES = (
+    _planted(
+        "conditions on an array are met by different elements",
+        "tagcast.filters.event_pattern.arrays:are_consistent",
+        "    later: list[set[int]] = [set()]",
+        "    return True\n    later: list[set[int]] = [set()]",
+        f"{PATTERNS}::test_verdicts_and_refusals",
+    ),
+    _planted(
+        "elements of one array meet together what each of them meets",
+        "tagcast.filters.event_pattern.arrays:_in_one_array",
+        "set.intersection(*indices)",
+        "set.union(*indices)",
+        f"{PATTERNS}::test_explain_shows",
+    ),
+    _planted(
+        "anything-but is met by a field that is missing",
+        "tagcast.filters.event_pattern.evaluate:may_be_met",
+        "return condition.may_be_absent",
+        "return condition.may_be_absent or 'AnythingBut' in repr(condition.others)",
+        f"{PATTERNS}::test_verdicts_and_refusals",
+    ),
+    _planted(
+        "a text that is a number is one",
+        "tagcast.filters.event_pattern.event:Event._object",
+        "known = value\n            elif kind is dict:",
+        "known = float(value) if value.isdigit() else value\n            elif kind is dict:",
+        f"{PATTERNS}::test_verdicts_and_refusals",
+    ),
+    _planted(
+        "a $or drops the fields beside it",
+        "tagcast.filters.event_pattern.pattern:_Reader._or",
+        "before = alternatives[:] or [{}]",
+        "before = [{}]",
+        f"{PATTERNS}::test_verdicts_and_refusals",
+    ),
+    _planted(
+        "a body that is no JSON object is an empty one",
+        "tagcast.filters.event_pattern_filter:EventPatternFilter.evaluate",
+        "not isinstance(event, str) and matches(self.pattern, event)",
+        "matches(self.pattern, Event.of({}) if isinstance(event, str) else event)",
+        f"{PATTERNS}::test_a_body_that_is_no_json_object",
+    ),
+    _planted(
+        "each view of a topic's patterns reads the body for itself",
+        "tagcast.filters.event_pattern.event:_event_in",
+        "value = object_in(body)",
+        "value = _object_in(body)",
+        f"{PATTERNS}::test_a_body_is_read_once",
+    ),
+    _planted(
+        "the index keeps the first alternative of a pattern only",
+        "tagcast.filters.index.event_index:PatternIndex.build",
+        "for places in pattern.alternatives:",
+        "for places in pattern.alternatives[:1]:",
+        f"{INDEXED}::test_index_and_rule_agree",
+    ),
+    _planted(
+        "the index finds an alternative by the first value of its key only",
+        "tagcast.filters.index.event_index:_placed",
+        "for leaf in key.leaves:\n                place.by_leaf",
+        "for leaf in key.leaves[:1]:\n                place.by_leaf",
+        f"{INDEXED}::test_index_and_rule_agree",
+    ),
+    _planted(
+        "without a body the index says of patterns that they do not match",
+        "tagcast.filters.index.event_index:EventIndex.match",
+        "errors += index.owners",
+        "pass",
+        f"{INDEXED}::test_without_a_body",
+    ),
+    _planted(
+        "a sixth key is taken where SNS refuses it",
+        "tagcast.filters.event_pattern.sns:sns_faults",
+        "len(keys) > SNS_KEYS_MAX",
+        "len(keys) > SNS_KEYS_MAX + 1",
+        f"{PATTERNS}::test_sns_refuses",
+    ),
+    _planted(
+        "all of several tags are met by one of them",
+        "tagcast.filters.tag_filters:TagsFilter.evaluate",
+        "self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)",
+        "matches(message.tags, self.tags)",
+        f"{PATTERNS}::test_all_of_several_tags",
+    ),
+    _planted(
+        "without the body a pattern's stored verdict is always that it did not match",
+        "tagcast.operating.explaining:explain",
+        "is_matched=entry is not None)\n",
+        "is_matched=False)\n",
+        "unit/test_explaining.py::test_without_its_body",
+    ),
+)
 PLANTED = (
+    *ASKED_OF_BODIES,
     *BOUNDED,
     *FIRST_ROUND,
     *REDELIVERY,
