@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -57,8 +57,11 @@ class Bulk:
         """Return the act that takes back what was done, if there is one."""
         return UNDO.get(self.act) if self.done and not self.runs else None
 
-    async def carry_out(self, api: AsyncClient) -> None:
-        """Do it to all lanes, a few at a time, until somebody stops it; what cannot be done is written down."""
+    async def carry_out(self, desk: Desk) -> None:
+        """Do it to all lanes, a few at a time, until somebody stops it; what cannot be done is written down.
+
+        What the pages count is read anew behind it.
+        """
         places = asyncio.Semaphore(AT_ONCE)
 
         async def done(lane: Name) -> None:
@@ -66,7 +69,7 @@ class Bulk:
                 if self.is_stopped:
                     return
                 try:
-                    if await self._did(api, lane):
+                    if await self._did(desk.api, lane):
                         self.done.append(lane)
                     else:
                         self.left.append((lane, "another message stands at its head"))
@@ -75,7 +78,10 @@ class Bulk:
                 except TagcastError as fault:
                     self.left.append((lane, str(fault)))
 
-        await asyncio.gather(*map(done, self.lanes))
+        try:
+            await asyncio.gather(*map(done, self.lanes))
+        finally:
+            desk.forget()
 
     async def _did(self, api: AsyncClient, lane: Name) -> bool:
         """Do it to one lane; False if there was nothing to do."""
@@ -109,14 +115,14 @@ class Bulks:
     def __init__(self) -> None:
         self._kept: dict[str, Bulk] = {}
 
-    def begin(self, api: AsyncClient, bulk: Bulk) -> str:
+    def begin(self, desk: Desk, bulk: Bulk) -> str:
         """Begin one, and return its id; the oldest that are over are forgotten."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
         name = secrets.token_hex(6)
         self._kept[name] = bulk
-        bulk.task = asyncio.create_task(bulk.carry_out(api))
+        bulk.task = asyncio.create_task(bulk.carry_out(desk))
         return name
 
     def get(self, name: str) -> Bulk:
@@ -124,6 +130,10 @@ class Bulks:
         if name not in self._kept:
             raise web.HTTPNotFound
         return self._kept[name]
+
+    def running(self) -> dict[str, Bulk]:
+        """Return those that go on."""
+        return {name: each for name, each in self._kept.items() if each.runs}
 
     async def stop(self) -> None:
         """End all, each behind the lane that it is at."""
@@ -164,13 +174,20 @@ async def preview(request: web.Request) -> web.Response:
     reading = await desk.lanes.look()
     chosen = sorted(filter(choice.takes, reading.items), key=place)
     fitting = [(lane.topic, lane.subscription) for lane in chosen if fits(act, lane.state)][:LANES_MAX]
-    return page_of(desk, act, fitting, choice.path(), unfit=len(chosen) - len(fitting))
+    return page_of(desk, act, fitting, choice.path(), unfit=len(chosen) - len(fitting), chosen=choice.asked)
 
 
 def page_of(
-    desk: Desk, act: str, lanes: Sequence[Name], back: str, *, unfit: int = 0, messages: Sequence[str] = ()
+    desk: Desk,
+    act: str,
+    lanes: Sequence[Name],
+    back: str,
+    *,
+    chosen: Mapping[str, str],
+    unfit: int = 0,
+    messages: Sequence[str] = (),
 ) -> web.Response:
-    """Show what an act will do to lanes, as a form that begins it."""
+    """Show what an act will do to lanes, by what they were *chosen*, as a form that begins it."""
     topics = len({topic for topic, _ in lanes})
     return desk.page(
         "bulk_preview.html",
@@ -182,6 +199,7 @@ def page_of(
         lanes_json=lanes_json(lanes),
         messages=",".join(messages),
         unfit=unfit,
+        chosen=chosen,
         back=back,
         undo=UNDO.get(act),
     )
@@ -195,15 +213,13 @@ async def begin(request: web.Request) -> web.Response:
     if act == "skip" and not reason:
         raise web.HTTPBadRequest(text="a skip needs a reason\n")
     bulk = Bulk(act, lanes, reason, frozenset(filter(None, messages.split(","))))
-    raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk.api, bulk)}")
+    raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk, bulk)}")
 
 
 async def watched(request: web.Request) -> web.Response:
     """Show how far it is."""
     desk, name = desk_of(request), request.match_info["name"]
     bulk = request.app[BULKS].get(name)
-    if not bulk.runs:
-        desk.forget()
     named = bulk.done[:NAMED_MAX]
     return desk.page("bulk.html", bulk=bulk, name=name, lane_names=named, undo_lanes=lanes_json(bulk.done))
 

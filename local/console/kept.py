@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -17,8 +17,9 @@ from tagcast_client.operation import Operation, Page
 T = TypeVar("T")
 PAGE = 100
 FRESH_S = 3.0
-PATIENCE_S, PATIENCE_WITH_LAST_S = 0.2, 0.05
-"""A page waits 0.2 s for a reading that is under way, 0.05 s if it has the one before; then it shows what there is."""
+PATIENCE_S, PATIENCE_WITH_LAST_S, PATIENCE_WITH_OUTDATED_S = 0.2, 0.05, 2.0
+"""A page waits 0.2 s for a reading that is under way, 0.05 s if it has the one before, 2 s if something was changed
+since that; then it shows what there is."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,14 @@ def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
 class Reading(Generic[T]):
     """A list as it was at *read_at*; while it *is_whole* not yet, more is being read.
 
-    *fault* says why it could not be read again since.
+    *is_outdated* says that something was changed from here since, *fault* why it could not be read again.
     """
 
     items: tuple[T, ...]
     read_at: datetime
     is_whole: bool = True
     fault: str = ""
+    is_outdated: bool = False
 
 
 class Kept(Generic[T]):
@@ -66,25 +68,38 @@ class Kept(Generic[T]):
         self._fresh_s = fresh_s
         self._last: Reading[T] | None = None
         self._read_s = -math.inf
-        self._is_forgotten = False
+        self._changed_s = -math.inf
         self._task: asyncio.Task[None] | None = None
         self._fault: TagcastError | None = None
 
     async def look(self) -> Reading[T]:
         """Return what was read last, or what was read so far of the first time. Raises TagcastError if that failed."""
-        is_fresh = time.monotonic() - self._read_s < self._fresh_s and not self._is_forgotten
-        if self._task is None and not is_fresh:
+        now_s = time.monotonic()
+        until_s = now_s + self._patience_s()
+        if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
             self._task = asyncio.create_task(self._read())
-        if (task := self._task) is not None:
-            has_last = self._last is not None and self._last.is_whole and not self._is_forgotten
-            await asyncio.wait({task}, timeout=PATIENCE_WITH_LAST_S if has_last else PATIENCE_S)
-        if self._last is None and self._fault is not None:
-            raise self._fault
-        return self._last or Reading((), datetime.now(UTC), is_whole=False)
+        while (task := self._task) is not None and (left_s := until_s - time.monotonic()) > 0:
+            await asyncio.wait({task}, timeout=left_s)
+            if self._task is None and self._is_outdated() and self._fault is None:
+                self._task = asyncio.create_task(self._read())
+        if self._last is None:
+            if self._fault is not None:
+                raise self._fault
+            return Reading((), datetime.now(UTC), is_whole=False)
+        return replace(self._last, is_outdated=self._is_outdated())
+
+    def _patience_s(self) -> float:
+        if self._is_outdated():
+            return PATIENCE_WITH_OUTDATED_S
+        return PATIENCE_WITH_LAST_S if self._last is not None and self._last.is_whole else PATIENCE_S
+
+    def _is_outdated(self) -> bool:
+        """Say whether something was changed from here after the last reading began."""
+        return self._read_s < self._changed_s
 
     def forget(self) -> None:
         """Let the next look read anew, and wait for that: something was changed from here."""
-        self._is_forgotten = True
+        self._changed_s = time.monotonic()
 
     async def stop(self) -> None:
         """End a reading that is under way."""
@@ -94,7 +109,7 @@ class Kept(Generic[T]):
                 await self._task
 
     async def _read(self) -> None:
-        began_s, began_at, self._is_forgotten = time.monotonic(), datetime.now(UTC), False
+        began_s, began_at = time.monotonic(), datetime.now(UTC)
         found: list[T] = []
         cursor: str | None = None
         is_first, self._fault = self._last is None or not self._last.is_whole, None

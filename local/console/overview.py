@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from local.console.attention import GROUPS_SHOWN, Choice, by_need, causes, host_of, outcome_of, place, topic_of
+from local.console.bulk import BULKS
 from local.console.desk import desk_of
 from local.console.kept import part_of
 
@@ -23,7 +25,8 @@ async def overview(request: web.Request) -> web.Response:
     return desk.page(
         "overview.html",
         reading=lanes,
-        needs=by_need(lanes.items),
+        running=request.app[BULKS].running(),
+        needs=by_need(filter(replace(choice, need="").takes, lanes.items)),
         choice=choice,
         part=part,
         backlogs=await desk.backlogs.of(part.items),

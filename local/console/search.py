@@ -134,7 +134,8 @@ async def act_preview(request: web.Request) -> web.Response:
     messages, _, _ = await _found(desk, topic, wanted_of(query))
     lanes = lanes_owed(messages, query.get("subscription", "").strip())
     ids = [each.message_id for each in messages] if act == "skip" else []
-    return page_of(desk, act, lanes, f"/search?{request.query_string}", messages=ids)
+    asked = {name: value.strip() for name, value in query.items() if value.strip()}
+    return page_of(desk, act, lanes, f"/search?{request.query_string}", chosen=asked, messages=ids)
 
 
 def lanes_owed(messages: Iterable[Message], subscription: str) -> list[Name]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tagcast_client import AsyncClient, UnreachableError
 from tagcast_client.models import OwedHead, UrgentLane
 from tagcast_client.operation import Operation, Page
 
 from local.console.attention import Choice, Need, by_need, causes, host_of, place
-from local.console.kept import Kept
+from local.console.kept import Kept, Reading
+from tests.unit.console.visitor import Visitor
 
 NOW = datetime.now(UTC)
 HEAD = OwedHead("07530546929946125525", "blocked", 1, None, NOW + timedelta(hours=9), None, "http 500", NOW)
@@ -103,6 +106,40 @@ def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_th
         await api.aclose()
 
     asyncio.run(played())
+
+
+def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be_outdated() -> None:
+    async def played() -> None:
+        api = PagedApi()
+        kept = Kept[str](api, pages, fresh_s=60)
+        await kept.look()
+        api.items, api.pause_s = ["middle"], 0.4
+        kept.forget()
+        looking = asyncio.create_task(kept.look())
+        await asyncio.sleep(0.1)
+        api.items = ["end"]
+        kept.forget()
+        assert ((await looking).items, (await kept.look()).is_outdated) == (("end",), False)
+        api.pause_s = 3
+        kept.forget()
+        late = await kept.look()
+        assert (late.items, late.is_outdated) == (("end",), True)
+        await kept.stop()
+        await api.aclose()
+
+    asyncio.run(played())
+
+
+def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, ids: list[str]) -> None:
+    async def look() -> Reading[UrgentLane]:
+        return Reading((), NOW, is_whole=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(visitor.desk.lanes, "look", look)
+        seen = visitor.get("/").text
+    assert "The lanes are being read." in seen
+    assert 'id="lanes-count">…</span>' in seen
+    assert re.search(r'id="lanes-count">1</span>', visitor.get("/").text)
 
 
 def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:

@@ -311,9 +311,12 @@ def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: V
     assert states() == ["blocked", "lost_contact"]
     told = visitor.get("/bulk/pause?host=https%3A%2F%2Fexample.com")
     assert "Pause 2 lanes of 1 topic?" in told.text
+    assert "Chosen by host <strong>https://example.com</strong>. A lane that blocks later is not" in told.text
     done = visitor.act("/bulk/pause", {"lanes": told.field("lanes"), "messages": ""})
     assert "Undo: resume 2 lanes" in ended(visitor, done.location)
     assert states() == ["paused", "paused"]
+    shown = {asked: ">2 paused</a>" in visitor.get(f"/?{asked}").text for asked in ("", "need=person", "host=other")}
+    assert shown == {"": True, "need=person": True, "host=other": False}
     undone = visitor.act("/bulk/resume", {"lanes": visitor.get(done.location).field("lanes")})
     assert "Done: 2 lanes" in ended(visitor, undone.location)
     assert states() == ["blocked", "lost_contact"]
