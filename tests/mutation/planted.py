@@ -57,6 +57,13 @@ FIRST_ROUND = (
         f"{HERD}::test_lanes_that_wake_together_repeat_no_push",
     ),
     _planted(
+        "a pause is a put that the SDK may repeat after a resume",
+        "tagcast.operating.lanes:_move",
+        "world.store.transact((*others, lane_put(changed)))",
+        "write_all(world.store, (*others, lane_put(changed)))",
+        f"{FOUND}::test_a_pause_that_the_sdk_repeats",
+    ),
+    _planted(
         "the sweep expires what was delivered",
         "tagcast.repairing.expiry:_expired",
         "else known.ending(EntryState.EXPIRED)",

@@ -49,11 +49,16 @@ class RacingStore(MemoryStore):
 
 
 class RepeatingStore(MemoryStore):
-    """Sends every put of a message twice, as an SDK does whose connection broke after the first time."""
+    """Sends puts of messages and lanes twice, as an SDK does whose connection broke after the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def write(self, write: Write) -> None:
         super().write(write)
-        if isinstance(write, Put) and write.key.pk.startswith("MSG#"):
+        if isinstance(write, Put) and write.key.pk.startswith(("MSG#", "LANES#")):
+            self.meanwhile()
             super().write(write)
 
 
@@ -363,3 +368,21 @@ def test_a_request_that_repeats_another_queues_what_that_one_left_to_its_last_ro
 
     queued = [message_id for entry in fake.queue.entries for message_id in entry.message_ids]
     assert queued == [each.message_id for each in accepted]
+
+
+def test_a_pause_that_the_sdk_repeats_after_a_resume_makes_no_lane_of_that_generation_again() -> None:
+    store = RepeatingStore()
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("A")
+    generations: list[str] = []
+
+    def resume() -> None:
+        generations.append(lane(fake, "A").generation)
+        lanes.resume(fake.world, "test1", "A")
+
+    store.meanwhile = resume
+    lanes.pause(fake.world, "test1", "A")
+
+    assert lane(fake, "A").state is LaneState.PAUSED
+    assert lane(fake, "A").generation not in generations

@@ -115,8 +115,10 @@ def _move(world: World, lane: Lane | None, changed: Lane, *others: Write) -> Non
     *others* are written in the same transaction.
     """
     changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
-    move = lane_put(changed) if lane is None else lane_update(changed, lane.same_generation())
-    write_all(world.store, (*others, move))
+    if lane is None:  # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
+        world.store.transact((*others, lane_put(changed)))
+    else:
+        write_all(world.store, (*others, lane_update(changed, lane.same_generation())))
     if not changed.state.is_asleep:
         world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
 
