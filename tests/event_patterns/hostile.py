@@ -2,7 +2,11 @@
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
+
+from tagcast.filters.event_pattern.leaves import weight_of_all
+from tagcast.filters.event_pattern.pattern import read_pattern
 
 from tests.event_patterns.pairs import pairs
 
@@ -75,6 +79,27 @@ def many_leaves(dice: random.Random) -> tuple[Any, Any]:
     return {"a": leaves}, {"a": [f"{text * dice.randrange(1, 9)}{n}" for n in range(dice.randrange(1, 8_000))]}
 
 
+def as_much_as_is_judged(dice: random.Random) -> tuple[Any, Any]:
+    """About as many values of a path as a pattern of some leaves is asked about."""
+    leaf, value = dice.choice(_ASKED)
+    count = dice.randrange(1, 200)
+    leaves = [leaf(n) for n in range(count)]
+    if dice.random() < 0.2:
+        return {"$or": [{"a": [f"x{n}"]} for n in range(count + 1)]}, {"a": [f"y{n}" for n in range(33_000 // count)]}
+    weight = weight_of_all(read_pattern({"a": leaves}).conditions[0].leaves)
+    return {"a": leaves}, {"a": [value(n) for n in range(min(100_000 // weight, 16_000))]}
+
+
+_ASKED: tuple[tuple[Callable[[int], Any], Callable[[int], Any]], ...] = (
+    (lambda n: {"prefix": f"x{n}"}, lambda n: f"y{n}"),
+    (lambda n: {"numeric": [">", n, "<", n + 0.5]}, lambda n: -n),
+    (lambda n: {"equals-ignore-case": f"{'a' * 12}{n}"}, lambda n: f"{'a' * 12}é"),
+    (lambda n: {"suffix": {"equals-ignore-case": f"{n}{'ß' * 8}"}}, lambda n: f"x{'SS' * 8}"),
+    (lambda n: {"cidr": f"2001:{n:x}::/32"}, lambda n: f"2002:0:0:0:1:1:{n:x}:1"),
+    (lambda n: {"wildcard": f"a*b{n}"}, lambda n: f"ab{n}c"),
+)
+
+
 def long_cases(dice: random.Random) -> tuple[Any, Any]:
     """Long texts whose case is ignored."""
     text = dice.choice(("ß", "é", "İ", "a")) * dice.randrange(1, 7_000)
@@ -106,5 +131,5 @@ def odd_values(dice: random.Random) -> tuple[Any, Any]:
 
 _MAKERS = (
     *(generated, elements, nested, routes, alternatives, wildcards),
-    *(many_leaves, long_cases, numbers, deep, odd_values),
+    *(many_leaves, as_much_as_is_judged, long_cases, numbers, deep, odd_values),
 )

@@ -2028,6 +2028,20 @@ ASKED_OF_BODIES = (
         "is_matched=False)\n",
         "unit/test_explaining.py::test_without_its_body",
     ),
+    _planted(
+        "a sigma at the end of a word has another lower case",
+        "tagcast.filters.event_pattern.leaves:both_cases",
+        "text.replace(_SIGMA, _SIGMA.lower()).lower()",
+        "text.lower()",
+        f"{PATTERNS}::test_each_character",
+    ),
+    _planted(
+        "values cost nothing where an alternative only looks them up",
+        "tagcast.filters.event_pattern.leaves:weight_of_all",
+        "return _VALUE_WEIGHT + reads + sum(map(_weight_of, leaves))",
+        "return reads + sum(map(_weight_of, leaves))",
+        f"{PATTERNS}::test_what_would_take_long",
+    ),
 )
 PLANTED = (
     *ASKED_OF_BODIES,

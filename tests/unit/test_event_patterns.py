@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tagcast.errors import InvalidFilterError
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.event_pattern import event
+from tagcast.filters.event_pattern.evaluate import TOO_MUCH
+from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 from tagcast.strict_json import parse
@@ -282,6 +284,41 @@ def test_what_is_decided_otherwise_than_the_engine() -> None:
     for why, pairs in decided.items():
         for pattern, body, verdict in pairs:
             assert our_verdict(pattern, body) == verdict, why
+
+
+def test_each_character_stands_for_its_lower_and_its_upper_case_alone() -> None:
+    for character in map(chr, range(0x80, 0x10000)):
+        cases = {character.lower(), character.upper()}
+        if len(cases) == 1:
+            continue
+        for seen in (*cases, character, character.casefold(), "s", "K", "ς"):
+            for leaf, text in (
+                (IgnoringCase(f"é{character}"), f"É{seen}"),
+                (IgnoringCase(character, "prefix"), f"{seen}é"),
+                (IgnoringCase(character, "suffix"), f"é{seen}"),
+            ):
+                assert leaf.holds(text) is (seen in cases), (leaf, text)
+    assert IgnoringCase("ΟΔΟΣ").holds("οδοσ")
+    assert not IgnoringCase("ΟΔΟΣ").holds("οδος")
+    assert not IgnoringCase("k").holds("\N{KELVIN SIGN}")
+
+
+def test_what_would_take_long_fails_before_it_is_asked() -> None:
+    def asked(leaf: object, value: str, times: int) -> object:
+        pattern = leaf if isinstance(leaf, dict) and "$or" in leaf else {"a": [leaf]}
+        try:
+            return says(pattern, {"a": [value] * times})
+        except FilterEvaluationError as error:
+            return error.message
+
+    for leaf, value, most in (
+        ({"$or": [{"a": [f"x{n}"]} for n in range(100)]}, "y", 333),
+        ({"cidr": "10.0.0.0/8"}, "11.0.0.1", 2_173),
+        ({"equals-ignore-case": "é" * 92}, "é", 1_000),
+        ({"equals-ignore-case": "ß" * 64}, "ß", 500),
+    ):
+        assert asked(leaf, value, most) is False
+        assert asked(leaf, value, most + 1) == TOO_MUCH
 
 
 def test_explain_shows_what_was_compared_and_which_element_failed() -> None:

@@ -8,13 +8,13 @@ from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 COMPARISONS_MAX = 100_000
-"""Values of an event times the comparisons that are asked of them."""
+"""Values of an event times what is asked of them, by :func:`tagcast.filters.event_pattern.leaves.weight_of_all`."""
 STEPS_MAX = 2_000
 """Combinations of elements of arrays that are tried for one alternative."""
 TRIED = 40
 """Comparisons that an element of an array counts as, for each of several alternatives."""
 TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
-TOO_MUCH = f"the event has so many values that it would take more than {COMPARISONS_MAX} comparisons"
+TOO_MUCH = "the event has so many values that it would take too long to compare them"
 
 
 def matches(pattern: Pattern, event: Event) -> bool:

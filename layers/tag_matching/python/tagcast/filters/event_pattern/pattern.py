@@ -26,7 +26,7 @@ from tagcast.filters.event_pattern.leaves import (
     Token,
     Wildcard,
     seen_by,
-    weight_of,
+    weight_of_all,
     wildcard_parts,
 )
 
@@ -71,7 +71,7 @@ class Condition:
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "others", others)
         object.__setattr__(self, "may_be_absent", any(isinstance(leaf, Absent) for leaf in self.leaves))
-        object.__setattr__(self, "weight", sum(map(weight_of, others)))
+        object.__setattr__(self, "weight", weight_of_all(self.leaves))
 
     def holds(self, value: Value) -> bool:
         """Say whether a value meets one of the leaves."""

@@ -136,10 +136,10 @@ class PatternIndex:
             owners.append(owner)
             overlapping |= len(pattern.alternatives) > 1
             tried = TRIED * branches_of(pattern)
-            if (pattern.weight + tried) * JSON_VALUES_MAX > COMPARISONS_MAX:
-                by_path: Counter[str] = Counter()
-                for condition in pattern.conditions:
-                    by_path[condition.path] += condition.weight
+            by_path: Counter[str] = Counter()
+            for condition in pattern.conditions:
+                by_path[condition.path] += condition.weight
+            if (max(by_path.values()) + tried) * JSON_VALUES_MAX > COMPARISONS_MAX:
                 heavy.append(Heavy(pattern.weight + tried, owner, dict(by_path), tried))
             for places in pattern.alternatives:
                 conditions = tuple(pattern.conditions[place] for place in places)
