@@ -152,7 +152,7 @@ def lanes(
     by: Annotated[Common | None, typer.Option(help="Count them all by what they have in common.")] = None,
     host: Annotated[str | None, typer.Option(help="Of all of them those whose endpoints are at this host.")] = None,
 ) -> None:
-    """List the lanes of all topics that are not active, in the order in which somebody has to look at them.
+    """List the lanes that are not active, by their next attempt or, where they sleep, by what expires first.
 
     With --by and --json: {"groups": [...]}.
     """

@@ -224,19 +224,19 @@ Only = Annotated[
     str | None, typer.Option(help="Only deliveries in this state, such as blocked, or failing (any that is not well).")
 ]
 Place = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        metavar="[TOPIC]", help="Name of the topic; without it every topic is asked.", autocompletion=completion.topics
+        metavar="TOPIC", help="Name of the topic; without it every topic is asked.", autocompletion=completion.topics
     ),
 ]
 OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
 
 
-def _located(session: Session, place: str, message_id: str | None) -> tuple[str, str]:
+def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
     """Return topic and id of a message of which perhaps only the id is given, in the first place."""
-    if message_id is not None:
+    if place is not None and message_id is not None:
         return place, message_id
-    if not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
+    if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
         raise typer.BadParameter("give the id of a message, 20 digits, with its topic before it or without")
     found = session.api.request("GET", path_of("messages", place), query={"only": "cancelled"})
     return str(found.json["topic"]), place
@@ -244,7 +244,7 @@ def _located(session: Session, place: str, message_id: str | None) -> tuple[str,
 
 def message(
     ctx: typer.Context,
-    topic: Place,
+    topic: Place = None,
     message_id: OptionalId = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
     only: Only = None,
@@ -287,7 +287,7 @@ def _show_attempts(session: Session, path: str, page: Page) -> None:
 
 def explain(
     ctx: typer.Context,
-    topic: Place,
+    topic: Place = None,
     message_id: OptionalId = None,
     *,
     subscription: Annotated[

@@ -21,7 +21,7 @@ PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What such a page may do: look as it does. It was made from what strangers published."""
-FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect", "scope")
+FIELDS = ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect", "scope")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def order_of(said: Mapping[str, str]) -> Order:
         raise ValueError("a backtest is of one topic: name it")
     words = said.get("dialect") or "strict", said.get("scope") or "body"
     form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
-    return Order(job, days, topic, filter_of(form))
+    return Order(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:

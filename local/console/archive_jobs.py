@@ -17,7 +17,7 @@ from tagcast.instant import rfc3339
 from tagcast_client import NewMessage
 
 from local.cli.filters import filter_text
-from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, report_arguments
+from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, option, report_arguments
 from local.cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, jobs_of
 from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
@@ -37,12 +37,13 @@ Said = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Order:
-    """One job with what it is asked; *candidate* is the filter of a backtest."""
+    """One job with what it is asked; a backtest tries a *candidate*, beside the filter of a *subscription* if named."""
 
     job: str
     days: Days
     topic: str | None = None
     candidate: Mapping[str, Any] | None = None
+    subscription: str | None = None
 
     @property
     def text(self) -> str:
@@ -52,12 +53,16 @@ class Order:
         'audit from 2026-11-01 to before 2026-11-02, of all topics'
         """
         of = f"{self.job} from {self.days.first} to before {self.days.end}, of {self.topic or 'all topics'}"
-        return of if self.job != "backtest" else f"{of}, with {filter_text(self.candidate)}"
+        if self.job != "backtest":
+            return of
+        beside = f" beside the filter of {self.subscription}" if self.subscription else ""
+        return f"{of}, with {filter_text(self.candidate)}{beside}"
 
     def arguments(self, place: Archive) -> list[str]:
         """Return them as the program takes them, of an archive that is complete now."""
         if self.job == "backtest":
-            return backtest_arguments(self.days, self.topic or "", self.candidate)
+            asked = backtest_arguments(self.days, self.topic or "", self.candidate)
+            return asked + option("--subscription", self.subscription)
         if self.job == "report":
             return report_arguments(self.days, self.topic)
         as_of = rfc3339(round(time.time() * 1000)) if place.is_local else None

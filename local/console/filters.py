@@ -27,7 +27,7 @@ RECENT_SHOWN, RECENT_READ = 6, 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the filter says of one message, and why; *message* is None for the one that was made up."""
+    """What the filter says of one message, and why; *message* is None for the one of the form."""
 
     message: Message | None
     verdict: str
@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bench:
-    """What the form says: whose filter it is to be, the filter, and a message that is made up."""
+    """What the form says: whose filter it is to be, the filter, and a message."""
 
     topic: str
     subscription: str
@@ -100,6 +100,8 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
         dialects=DIALECTS,
         scopes=SCOPES,
         verdicts=verdicts,
+        looked_at=len(recent),
+        retained=max(len(recent), await _retained(desk, bench.topic)),
         change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
         faults=faults,
         said=bench.said,
@@ -153,7 +155,7 @@ def _draft(message: Message) -> Draft:
 
 
 async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:
-    """Return what the filter says of the recent messages and of the one that is made up, or what is wrong with it."""
+    """Return what the filter says of the recent messages and of the one of the form, or what is wrong with it."""
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
@@ -167,9 +169,13 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
     return [invented, *found], []
 
 
+async def _retained(desk: Desk, topic: str) -> int:
+    return (await desk.api.get_topic(topic)).retained_messages or 0 if topic else 0
+
+
 async def _recent(desk: Desk, topic: str) -> list[Message]:
     page = await desk.api.send(operations.list_messages(topic, False, RECENT_READ, None))
-    return list(reversed(page.items))
+    return list(reversed({each.message_id: each for each in page.items}.values()))
 
 
 def _reads_body(described: Filter | None) -> bool:

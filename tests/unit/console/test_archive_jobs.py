@@ -36,7 +36,9 @@ def stack(visitor: Visitor) -> Visitor:
 def started(visitor: Visitor, **asked: str) -> Seen:
     """What the page says once the job that was started as the form asks has ended."""
     preview = visitor.get("/archive/job?" + "&".join(f"{name}={text}" for name, text in {**DAYS, **asked}.items()))
-    fields = {name: preview.field(name) for name in ("job", "from", "to", "topic", "kind", "text", "dialect")}
+    fields = {
+        name: preview.field(name) for name in ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect")
+    }
     assert visitor.act("/archive/job", fields).location == "/archive"
     return ended(visitor)
 
@@ -66,10 +68,11 @@ def test_a_job_is_told_of_then_started_and_leaves_a_page_that_is_read(stack: Vis
 def test_a_backtest_has_a_topic_and_a_filter(stack: Visitor) -> None:
     assert "name it" in stack.get("/archive/job?job=backtest").text
 
-    started(stack, job="backtest", topic="orders", kind="sql92", text="price > 100")
+    started(stack, job="backtest", topic="orders", kind="sql92", text="price > 100", subscription="mailer")
 
     page = stack.get("/archive/backtest/day/index.html").text
     assert '{"kind": "sql92", "expression": "price > 100", "dialect": "strict"}' in page
+    assert "--subscription mailer" in page
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_of_a_wide_message_the_states_are_counted_and_one_can_be_chosen(visitor:
         return re.findall(r'id="of-([^"]+)"', visitor.get(f"/topics/orders/messages/{found}{query}").text)
 
     seen = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get(f"/topics/orders/messages/{found}").text))
-    assert "Subscriptions 132 1 blocked 130 delivered 1 not for it" in seen
+    assert "Subscriptions 132 1 in a backlog 130 delivered 1 not for it" in seen
     assert (shown("")[0], len(shown("")), len(shown("?page=2"))) == ("billing", 100, 32)
     assert shown("?state=blocked") == ["billing"]
     assert len(shown("?state=delivered&page=2")) == 30
@@ -202,6 +202,8 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 
     assert "Why mailer did not get it" in seen
     assert "its filter did not match" in seen
+    assert "not for it</span>" in seen
+    assert 'id="again-mailer"' not in seen, "what its filter does not match is not sent again"
     assert trace_made("orders", ids[0]).trace_id in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
 
@@ -221,7 +223,7 @@ def test_of_a_wide_message_those_who_are_owed_it_come_first_in_whatever_section_
     behind = re.search(r'id="behind" href="([^"]+)"', seen)
     assert behind is not None
     assert "a-healthy" in visitor.get(f"/topics/orders/messages/{found}{unescape(behind.group(1))}").text
-    assert "2 blocked</a>" in seen
+    assert "2 in a backlog</a>" in seen
 
 
 def test_a_group_shows_who_pulls_and_who_does_not_agree_with_its_filter(visitor: Visitor) -> None:
@@ -375,7 +377,11 @@ def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, 
     assert "would get 2 more and 1 fewer of the 5 messages" in change("price > 50")
     assert "it would change nothing for the 5 messages" in change("price = 30")
     message = visitor.api.publish("orders", "x", properties={"price": "7"}).message_id
-    assert "price=7</textarea>" in visitor.get(f"/workbench?topic=orders&message={message}").text
+    loaded = visitor.get(f"/workbench?topic=orders&subscription=mailer&message={message}").text
+    assert "price=7</textarea>" in loaded
+    assert f"The message, filled from {message}</legend>" in loaded
+    assert "The others are the last 5 of the oldest 5 of 5 messages that orders retains." in loaded
+    assert "job=backtest&amp;topic=orders&amp;subscription=mailer&amp;" in loaded
 
 
 def test_lines_of_a_form_are_those_that_were_typed(visitor: Visitor) -> None:
