@@ -23,7 +23,7 @@ from tagcast.archive.record import RecordKind
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import Made, Manifest
-from glue_jobs.io.objects import Objects, RacedError, Stored
+from glue_jobs.io.objects import Objects, RacedError, Stored, until_won
 from glue_jobs.io.ranges import RANGE, bounds_of, in_ranges
 from glue_jobs.io.schemas import DAY_OF, SCHEMAS
 from glue_jobs.io.session import open_session, suit
@@ -108,14 +108,8 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
 
     With *rebuild* all raw files from the first day on are read, and its days and later ones made of them alone.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return _Run(archive, archive.objects, kind, arrival, rebuild).made()
-        except RacedError as fault:
-            if attempt == ATTEMPTS:
-                raise
-            tell(f"{kind}: {fault}")
-    raise AssertionError
+    run = _Run(archive, archive.objects, kind, arrival, rebuild)
+    return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
 
 
 @dataclass

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from glue_jobs.erasing.places import Forgetting, reports_naming, rewritten
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import Made
 from glue_jobs.io.messages_read import BODIES, known_of
-from glue_jobs.io.objects import Objects, RacedError
+from glue_jobs.io.objects import Objects, RacedError, until_won
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
@@ -42,7 +43,7 @@ RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
 """The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
 message is owed, and nothing of it is in a buffer."""
 LATE_DAYS = 3
-"""A record arrives at most so many days after the message: streams keep a day, Firehose tries for another."""
+"""A record arrives at most three days after the message: streams keep a day, Firehose tries for another."""
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
 
@@ -119,13 +120,7 @@ def rewrite_days(archive: Archive, days: Sequence[str], change: Callable[[DataFr
     """
     replaced = 0
     for day in days:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                replaced += _rewrite_day(archive, day, change)
-                break
-            except RacedError:
-                if attempt == ATTEMPTS:
-                    raise
+        replaced += until_won(partial(_rewrite_day, archive, day, change), ATTEMPTS)
     archive.objects.purge(manifests.data_prefix(MESSAGES))
     return replaced
 
@@ -197,13 +192,7 @@ def rewrite_raw(archive: Archive, keys: Sequence[str], forgetting: Forgetting) -
 
     def one(key: str) -> bool:
         objects = opened()
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return rewritten(objects, key, shared.value.lines, zipped=True)
-            except RacedError:
-                if attempt == ATTEMPTS:
-                    raise
-        raise AssertionError
+        return until_won(partial(rewritten, objects, key, shared.value.lines, zipped=True), ATTEMPTS)
 
     return sum(context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()) if keys else 0
 
@@ -229,16 +218,14 @@ def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
     return len(keys)
 
 
-def previewed(archive: Archive, selection_ids: Sequence[str], days: Sequence[str]) -> dict[str, int]:
-    """Return how many objects an erasure of these messages would rewrite or remove."""
-    objects, wanted = archive.objects, frozenset(selection_ids)
-    spark = archive.spark
-    ids = spark.createDataFrame([(each,) for each in wanted], "record_id string")
+def previewed(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
+    """Return how many objects an erasure would rewrite or remove."""
+    objects = archive.objects
+    ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     lines = archive.lines(raw_keys(archive, days)).withColumn("record_id", sql.get_json_object("line", "$.record_id"))
     held = lines.join(sql.broadcast(ids), "record_id", "left_semi").select("file").distinct().count()
     curated = sum(len(each.files) for each in manifests.read(objects, MESSAGES, days))
-    named = {each.rpartition(".")[2] for each in wanted}
-    reports = len(reports_naming(objects, named))
+    reports = len(reports_naming(objects, forgetting.message_ids))
     results = len(objects.sizes("athena/"))
     return {"raw_files": held, "curated_files": curated, "reports": reports, "query_results": results}
 
@@ -298,8 +285,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _read(objects, name, "asked")
     matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
     days = sorted({*asked.get("days", ()), *(rfc3339(row.accepted_at)[:10] for row in chosen)})
+    forgetting = Forgetting(key, tuple(Part), matching, name)
     if given.preview:
-        counts = previewed(archive, sorted(matching), days)
+        counts = previewed(archive, forgetting, days)
         tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0
@@ -310,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())
     done_at = _read(objects, name, "record").get("done_at")
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at}).encode())
-    counts = erase(archive, Forgetting(key, tuple(Part), matching, name), days)
+    counts = erase(archive, forgetting, days)
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at or rfc3339(now)}).encode())
     tell(f"{len(matching)} messages erased; point-in-time backups of the tables keep what they had for 35 days")
     finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})

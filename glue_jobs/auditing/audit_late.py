@@ -71,7 +71,7 @@ def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Return the late entries that nobody asked for, and those that their filter does not match.
 
     A group asks when it is made: for what is no older than that, and was accepted by a publish that did not know the
-    group, since any other decided about it itself. A replay is for whom it was published.
+    group, since any other decided about it itself. A replay is for the subscription that it names.
     """
     filters = subscriptions.where("part = 'filter'")
     made = filters.groupBy(*LANE).agg(sql.min("since").alias("made_since"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 
 from glue_jobs.erasing.contents import Part, forgotten, salt_of
@@ -27,7 +28,7 @@ class Forgetting:
     matching: Matching
     erasure: str | None
 
-    @property
+    @cached_property
     def message_ids(self) -> frozenset[str]:
         """Return the ids of the messages, as damaged lines and reports name them."""
         return frozenset(record_id.rpartition(".")[2] for record_id in self.matching)
@@ -47,7 +48,7 @@ class Forgetting:
     def _is_stray(self, record: object) -> bool:
         """Say whether a line that is JSON, but no record of ours, names one of the messages."""
         is_record = isinstance(record, dict) and isinstance(record.get("record_id"), str)
-        return not is_record and bool(self.message_ids & set(_MESSAGE_ID.findall(json.dumps(record))))
+        return not is_record and names_one_of(self.message_ids, json.dumps(record))
 
     def _of_record(self, record: dict[str, object]) -> str:
         salted = {**record, "salt": None if record.get("hashes") else salt_of(self.key, str(record["record_id"]))}
@@ -58,7 +59,7 @@ class Forgetting:
 
     def damaged(self, line: str) -> str:
         """Return the salted hash of a line that cannot be read, if it names one of the messages; it stays damaged."""
-        if not self.message_ids & set(_MESSAGE_ID.findall(line)):
+        if not names_one_of(self.message_ids, line):
             return line
         salt = salt_of(self.key, line)
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
@@ -66,7 +67,7 @@ class Forgetting:
     def lines(self, text: str) -> str:
         """Return the lines of a raw file; most have none of the messages, and are not parsed."""
         ids = self.message_ids
-        return "\n".join(self.line(line) if ids & set(_MESSAGE_ID.findall(line)) else line for line in text.split("\n"))
+        return "\n".join(self.line(line) if names_one_of(ids, line) else line for line in text.split("\n"))
 
     def quarantined(self, text: str) -> str:
         """Return the lines of a file of the quarantine."""
@@ -76,6 +77,16 @@ class Forgetting:
             after = self.damaged(record.get("line", ""))
             made.append(line if not line or after == record["line"] else json.dumps({**record, "line": after}))
         return "\n".join(made)
+
+
+def names_one_of(message_ids: frozenset[str], text: str) -> bool:
+    """Say whether a text has one of the ids.
+
+    >>> ids = frozenset({"07457000000000000001"})
+    >>> names_one_of(ids, '"07457000000000000001"'), names_one_of(ids, "107457000000000000001")
+    (True, False)
+    """
+    return not message_ids.isdisjoint(_MESSAGE_ID.findall(text))
 
 
 def rewritten(objects: Objects, key: str, change: Callable[[str], str], *, zipped: bool) -> bool:
@@ -97,12 +108,12 @@ def rewritten(objects: Objects, key: str, change: Callable[[str], str], *, zippe
     return is_changed
 
 
-def reports_naming(objects: Objects, message_ids: Collection[str]) -> list[str]:
+def reports_naming(objects: Objects, message_ids: frozenset[str]) -> list[str]:
     """Return all objects of the backtests whose samples have one of the messages: they can be made again."""
     named = set()
     for key in objects.sizes("reports/backtest/"):
         if key.endswith((".json", ".html")):
             stored = objects.read(key)
-            if stored is not None and set(message_ids) & set(_MESSAGE_ID.findall(stored.content.decode())):
+            if stored is not None and names_one_of(message_ids, stored.content.decode()):
                 named.add("/".join(key.split("/")[:3]) + "/")
     return [key for folder in sorted(named) for key in objects.sizes(folder)]

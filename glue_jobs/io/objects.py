@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
+Done = TypeVar("Done")
 LOCK = ".lock"
 RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
 """S3's codes for a condition that does not hold: 412, 409 for two at once, 404 for If-Match where nothing is."""
@@ -27,6 +28,22 @@ class RacedError(RuntimeError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} was written by somebody else meanwhile: run the job again")
+
+
+def until_won(
+    work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
+) -> Done:
+    """Return what *work* returns, which is tried again after a RacedError; the last one is raised, others are *lost*.
+
+    >>> until_won(lambda: 7, 3)
+    7
+    """
+    for _ in range(attempts - 1):
+        try:
+            return work()
+        except RacedError as fault:
+            lost(fault)
+    return work()
 
 
 @dataclass(frozen=True, slots=True)

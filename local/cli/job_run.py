@@ -20,14 +20,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from local import OTHERS
-
-LINES_KEPT = 30
-"""What a job that broke is quoted with."""
-STARTING = "starting Spark"
-PROGRESS = "progress: "
-"""How a job's lines begin that say, on standard error, what it is doing."""
-
+from local import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS
 
 Link = Sequence[str]
 """A job and its arguments, or nothing."""
@@ -163,13 +156,13 @@ class JobProgram:
             text=True,
             env=os.environ | archive.environment,
         )
-        last: deque[str] = deque(maxlen=LINES_KEPT)
+        last: deque[str] = deque(maxlen=JOB_LINES_KEPT)
 
         def listen() -> None:
             for line in cast("IO[str]", process.stderr):
                 last.append(line.rstrip())
-                if line.startswith(PROGRESS):
-                    said(line.removeprefix(PROGRESS).strip())
+                if line.startswith(JOB_PROGRESS):
+                    said(line.removeprefix(JOB_PROGRESS).strip())
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
@@ -248,7 +241,7 @@ def check_spark() -> None:
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
     """Run a job as `JobProgram` does, and show on *errors* at which of its stages it is. Raises JobError."""
     check_spark()
-    stages = Stages((STARTING, *first[:1], job))
+    stages = Stages((SPARK_STARTS, *first[:1], job))
     with _progress(errors) as progress:
         task = progress.add_task(stages.shown, said="")
 
@@ -265,7 +258,7 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
 class Stages:
     """The stages that a job goes through, and which one it is at.
 
-    >>> stages = Stages((STARTING, "compact", "audit"))
+    >>> stages = Stages((SPARK_STARTS, "compact", "audit"))
     >>> stages.heard("compact"); stages.heard("messages: 3 records"); stages.shown
     'compact (2 of 3, then audit)'
     >>> stages.heard("audit"); stages.shown

@@ -183,7 +183,7 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 class GlueJobs:
     """The jobs of a deployment, the stack *stack*: Glue runs them, and what they make is read from S3.
 
-    *client* makes clients of AWS with the profile of whoever uses the console.
+    *client* makes clients of AWS with the console's profile.
     """
 
     stack: str

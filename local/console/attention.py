@@ -47,7 +47,7 @@ class Need(StrEnum):
 
 
 def need_of(lane: UrgentLane) -> Need:
-    """Return what a lane needs: whom nothing but a person helps comes before what is retried by itself."""
+    """Return what a lane needs: what only a person can help comes before what is retried by itself."""
     if lane.state in BY_HAND:
         return Need.PERSON
     if lane.head is not None and expires_soon(lane.head.expires_at):

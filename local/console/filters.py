@@ -180,7 +180,7 @@ async def _recent(desk: Desk, topic: str) -> list[Message]:
 
 def _reads_body(described: Filter | None) -> bool:
     """Say whether a filter reads bodies, which lists of messages leave out."""
-    return described is not None and described.get("kind") == "event_pattern" and described.get("scope") != "properties"
+    return compile_filter(described).reads_body
 
 
 async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[Message]:

@@ -57,7 +57,7 @@ async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """Show the groups of the topics of a page, those first for whom nobody is there."""
+    """Show the groups of the topics of a page, groups without a member first."""
     desk = desk_of(request)
     topics = await desk.api.send(operations.list_topics(TOPICS_SHOWN, request.query.get("topics")))
     named = [each for part in await together(groups_of(desk, topic.name) for topic in topics.items) for each in part]

@@ -97,7 +97,7 @@ class MinuteFile:
         self._rows.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
-        """Return the topics that were looked at after an instant, at most so many, the last ones first."""
+        """Return the topics that were looked at after an instant, at most *most*, the last ones first."""
         found = self._rows.execute(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),

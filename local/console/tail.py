@@ -14,14 +14,14 @@ from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
 WAIT_S = 5
-"""Whoever leaves a page leaves its question behind, which keeps an invocation for so long."""
+"""A page that is left leaves its question behind, which keeps an invocation for as long as it waits."""
 COUNTED_S_MIN = 5.0
-"""Of less than that no rate is told."""
+"""A shorter time has no rate."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How many there were in a second, over so many seconds."""
+    """How many there were in a second, over the last *seconds*."""
 
     seconds: float
     published: float

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from local import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
+
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A local archive is small: Java that starts quickly beats Java that is quick in the end."""
@@ -27,10 +29,7 @@ SILENT_S_MAX = 1_800.0
 """A job that says nothing for half an hour is taken for hung."""
 END_S = 5.0
 LINE_BYTES_MAX = 16 * 1024 * 1024
-LINES_KEPT = 30
-"""What a job that broke is quoted with."""
-PROGRESS = "progress: "
-STARTING, WAITING = "starting Spark", "waiting for another job"
+WAITING = "waiting for another job"
 Said = Callable[[str], object]
 
 
@@ -153,9 +152,9 @@ class JobSession:
     async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
         """Let the program do what *words* say; return its exit code and what it printed. Raises JobSessionError."""
         if self._lines is None:
-            said(STARTING)
+            said(SPARK_STARTS)
             self._lines = await Lines.of(self._program, self._environment)
-        lines, last, printed = self._lines, deque[str](maxlen=LINES_KEPT), list[dict[str, Any]]()
+        lines, last, printed = self._lines, deque[str](maxlen=JOB_LINES_KEPT), list[dict[str, Any]]()
         assert lines.process.stdin is not None
         lines.process.stdin.write(json.dumps(words).encode() + b"\n")
         while True:
@@ -173,8 +172,8 @@ class JobSession:
                     printed += [found] if "job" in found else []
                 case (False, text):
                     last.append(text)
-                    if text.startswith(PROGRESS):
-                        said(text.removeprefix(PROGRESS))
+                    if text.startswith(JOB_PROGRESS):
+                        said(text.removeprefix(JOB_PROGRESS))
 
     async def _end_later(self) -> None:
         await asyncio.sleep(self._idle_s)

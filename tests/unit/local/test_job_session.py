@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from local import SPARK_STARTS
 from local.cli.job_run import Archive, JobError, Result, StackJobs
-from local.stack.job_session import STARTING, WAITING, JobSession
+from local.stack.job_session import WAITING, JobSession
 
 SMALL = """
 import json, os, sys, time
@@ -63,7 +64,7 @@ def test_one_program_takes_jobs_one_after_another() -> None:
         ends = await asyncio.gather(ask("audit"), ask("delivery_report"))
         assert {end.summary["job"] for end in ends} == {"audit", "delivery_report"}
         assert len({end.summary["pid"] for end in ends}) == 1
-        assert (ask.said.count(STARTING), ask.said.count(WAITING)) == (1, 1)
+        assert (ask.said.count(SPARK_STARTS), ask.said.count(WAITING)) == (1, 1)
 
     play(story)
 

@@ -1,7 +1,7 @@
 """Who consumes a pull group: its members, what made the group, and what is told when either changes.
 
-A member is a consumer that sends heartbeats. Liveness decides only who is listed: what a group is owed it stays owed,
-whoever lives (docs/consumers.md).
+A member is a consumer that sends heartbeats. Liveness decides only who is listed: a group without a live member is
+still owed what it was owed (docs/consumers.md).
 """
 
 from __future__ import annotations

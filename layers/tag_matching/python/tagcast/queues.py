@@ -14,7 +14,7 @@ from tagcast.model import Ordering, Subscription
 
 
 class Audience(StrEnum):
-    """Whom of those that it matched an entry brings its message to: those that keep an order, the others, or both."""
+    """The subscriptions that an entry brings its message to: those that keep an order, the others, or both."""
 
     EVERYBODY = "everybody"
     IN_ORDER = "in_order"

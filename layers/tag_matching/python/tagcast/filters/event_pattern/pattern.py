@@ -330,10 +330,17 @@ class _Reader:
                 return None
             text = self._text(value["equals-ignore-case"], f"{pointer}/equals-ignore-case")
             return None if text is None else IgnoringCase(text, where)
-        text = self._text(value, pointer)
-        return None if text is None else Prefix(text) if where == "prefix" else Suffix(text)
+        return self._plain_prefix(value, pointer) if where == "prefix" else self._plain_suffix(value, pointer)
 
-    def _ignoring_case(self, value: object, pointer: str) -> Leaf | None:
+    def _plain_prefix(self, value: object, pointer: str) -> Prefix | None:
+        text = self._text(value, pointer)
+        return None if text is None else Prefix(text)
+
+    def _plain_suffix(self, value: object, pointer: str) -> Suffix | None:
+        text = self._text(value, pointer)
+        return None if text is None else Suffix(text)
+
+    def _ignoring_case(self, value: object, pointer: str) -> IgnoringCase | None:
         text = self._text(value, pointer)
         return None if text is None else IgnoringCase(text)
 
@@ -431,18 +438,6 @@ class _Reader:
                 self._fault("a text that is not empty is expected", place)
         return AnythingBut(kept)
 
-    def _but_prefix(self, value: object, pointer: str) -> Listed | None:
-        text = self._text(value, pointer)
-        return None if text is None else Prefix(text)
-
-    def _but_suffix(self, value: object, pointer: str) -> Listed | None:
-        text = self._text(value, pointer)
-        return None if text is None else Suffix(text)
-
-    def _but_any_case(self, value: object, pointer: str) -> Listed | None:
-        text = self._text(value, pointer)
-        return None if text is None else IgnoringCase(text)
-
 
 _OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
     "exactly": _Reader._exactly,
@@ -455,10 +450,9 @@ _OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
     "exists": _Reader._exists,
     "anything-but": _Reader._anything_but,
 }
-_ENDS = ("prefix", "suffix")
 _LISTED: Mapping[str, Callable[[_Reader, object, str], Listed | None]] = {
-    "prefix": _Reader._but_prefix,
-    "suffix": _Reader._but_suffix,
-    "equals-ignore-case": _Reader._but_any_case,
+    "prefix": _Reader._plain_prefix,
+    "suffix": _Reader._plain_suffix,
+    "equals-ignore-case": _Reader._ignoring_case,
     "wildcard": _Reader._wildcard,
 }

@@ -223,7 +223,7 @@ def _asked(column: Column, count: int) -> int:
 
 
 class _Bounds:
-    """Ranges of numbers: their bounds in order, and the bits of the first ones at every so many of them."""
+    """Ranges of numbers: their bounds in order, and the bits of all that come before every ``_STEP``-th bound."""
 
     __slots__ = ("_highs", "_lows")
 

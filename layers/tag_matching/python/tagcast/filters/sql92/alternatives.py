@@ -1,7 +1,7 @@
 """An expression as alternatives: it is TRUE when all parts of one of them are as wanted.
 
 For the value TRUE this is exact in the strict dialect: AND is TRUE when all of its parts are, OR when one of them is,
-NOT swaps the two, and whoever asks for TRUE or FALSE asks for no error. In the rocketmq dialect a part of an OR that
+NOT swaps the two, and a question for TRUE or FALSE is none for an error. In the rocketmq dialect a part of an OR that
 fails hides those behind it, so there an alternative only says that the expression may be TRUE.
 """
 

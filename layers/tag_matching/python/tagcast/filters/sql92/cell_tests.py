@@ -151,7 +151,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def _prefixes(places: Sequence[int], bits: int) -> list[int]:
-    """The bits that are left by the first bounds, at every so many bounds."""
+    """The bits that the first bounds leave, kept for every ``_STEP``-th bound."""
     steps = [bits]
     for first in range(0, len(places), _STEP):
         for place in places[first : first + _STEP]:

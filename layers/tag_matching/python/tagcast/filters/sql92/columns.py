@@ -34,7 +34,7 @@ _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 class Columns(NamedTuple):
     """A cell as plain lists.
 
-    ``always``: owners of whom nothing is left to ask. ``below``: property → text → owners. ``firsts``: the owner of
+    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of
     each bit. ``crowds``: places with the further owners of those that have many. ``partial``: places with the number
     of the whole to be asked. ``tests``: reading, property, test, values, and the places of each value.
     """

@@ -1,7 +1,7 @@
 """An expression as terms that must all hold, each about one property, as far as it can be written so.
 
 For the value TRUE this is exact in both dialects: AND is TRUE when all of its parts are, OR is FALSE when all of
-its parts are, NOT swaps the two, and whoever asks for TRUE or FALSE asks for no error.
+its parts are, NOT swaps the two, and a question for TRUE or FALSE is none for an error.
 """
 
 from collections.abc import Callable, Sequence
