@@ -52,8 +52,8 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return entries that were tried while one before them in the same backlog was owed.
 
-    The window finds suspects, by the longest that anything before them was owed; the join names the entries that they overtook:
-    both must have stood in the backlog at that moment, so that they belong to the same one.
+    The window finds suspects, by the longest that anything before them was owed; the join names the entries that they
+    overtook: both must have stood in the backlog at that moment, so that they belong to the same one.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -76,8 +76,10 @@ def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFra
         & (sql.col("earlier_stood_at") + terms.blur_ms <= sql.col("tried_at"))
         & (sql.col("tried_at") + terms.skew_ms < sql.col("until"))
     )
-    named = pairs.groupBy(*ENTRY, "tried_at").agg(sql.min(sql.col("earlier_id").cast("decimal(20,0)")).alias("overtaken_id"))
-    detail = ("tried while ", sql.lpad(sql.col("overtaken_id").cast("string"), 20, "0"), " was owed before it")
+    named = pairs.groupBy(*ENTRY, "tried_at").agg(
+        sql.min(sql.col("earlier_id").cast("decimal(20,0)")).alias("overtaken")
+    )
+    detail = ("tried while ", sql.lpad(sql.col("overtaken").cast("string"), 20, "0"), " was owed before it")
     return violation("out_of_order", named, sql.col("tried_at"), *detail)
 
 

@@ -1,7 +1,7 @@
 """The use case of a heartbeat: it makes a group that is absent, and never changes what others share.
 
-A member that wants another filter than the group has is told what differs. So a group means one thing at a time, and what is
-new about it is a version that somebody put on purpose (docs/consumers.md).
+A member that wants another filter than the group has is told what differs. So a group means one thing at a time, and
+what is new about it is a version that somebody put on purpose (docs/consumers.md).
 """
 
 from __future__ import annotations
