@@ -12,15 +12,10 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
+from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import (
-    EventPatternFilter,
-    RoutingKeyFilter,
-    Sql92Filter,
-    TagExpressionFilter,
-    TagsFilter,
-    compile_filter,
-)
+from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
+from tagcast.filters.sql92_filter import Sql92Filter
 
 from glue_jobs.io.messages_read import Seen
 from glue_jobs.io.storage import Archive

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -66,6 +68,24 @@ def test_the_index_says_of_every_kind_what_the_filter_says(kind: str, message: M
     matched = compile_filter(EACH[kind]).evaluate(message) is True
     for each in (index, TopicIndex.from_snapshot(index.to_snapshot())):
         assert each.match(message).ordinals == ((1, 2) if matched else (2,))
+
+
+def test_the_languages_of_sql92_and_of_event_patterns_wait_for_the_first_filter_that_is_written_in_one() -> None:
+    script = """
+import sys
+from tagcast_aws.api import publishing, routes
+from tagcast.filters.index.topic_index import TopicIndex
+def late(): return [name for name in sys.modules if name.endswith((".sql92", ".event_pattern", "condition_index"))]
+filters = {1: None, 2: {"kind": "tags", "tags": ["a"]}, 3: {"kind": "routing_key", "patterns": ["a.*"]}}
+print(len(late()), end=" ")
+TopicIndex.from_snapshot(TopicIndex.build(filters).to_snapshot())
+print(len(late()), end=" ")
+TopicIndex.build({4: {"kind": "sql92", "expression": "a = 1"}})
+print(len(late()))
+"""
+    command = [sys.executable, "-c", script]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    assert told.stdout.split() == ["0", "0", "3"]
 
 
 def test_a_kind_that_the_index_does_not_know_is_an_error_and_never_everything() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 
 from tagcast.filters.event_pattern.evaluate import matches
 from tagcast.filters.event_pattern.event import Event, event_in
+from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.index.event_index import PatternIndex
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import EventPatternFilter, compile_filter
+from tagcast.filters.kinds import compile_filter
 
 from tests.benchmarks.filtering.measure import Message, cost, cpu_us
 
