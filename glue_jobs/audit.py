@@ -93,6 +93,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
     late = audit_late.late_entries(records.messages, records.deliveries)
+    late = audit_late.judged(late, records.subscriptions)
     backlog = settled(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
@@ -112,7 +113,9 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     )
     by_kind = {row.kind: int(row.n) for row in told.collect()}
     counts |= {kind: by_kind.get(kind, 0) for kind in audit_matching.COUNTED}
-    counts["late_entries"] = late.count()
+    # Messages are joined once with each of their late entries, so that a row is an entry.
+    [told_late] = late.agg(sql.count("*").alias("n"), sql.count("verdict").alias("judged")).collect()
+    counts["late_entries"], counts["late_unjudged"] = told_late.n, told_late.n - told_late.judged
     counts["failed_attempts"] = attempts.count()
     counts["gaps"], counts["gaps_judged"] = gaps.count(), judged_gaps.count()
     counts["backlog_of_ordered_lanes"] = backlog.count()

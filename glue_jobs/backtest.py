@@ -64,8 +64,8 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
     for batch in batches:
         counts: Counter[tuple[int, str]] = Counter()
         columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
-        for hour, tags, key, texts, content, number in zip(*columns, strict=True):
-            if content is None and both.reading_bodies:
+        for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
+            if both.blind(content, gone):
                 counts[hour, "unjudged"] += number
                 continue
             seen = both.seen(tags, key, texts, content)
@@ -80,21 +80,19 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
         yield pa.RecordBatch.from_arrays(arrays, ["hour", "name", "number"])
 
 
-def differences(
-    batches: Iterator[pa.RecordBatch], candidate: Filter, current: Filter, most: int
-) -> Iterator[pa.RecordBatch]:
+def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
     """Yield the messages on which two filters differ, of each batch the newest *most* of each way."""
     import pyarrow as pa
 
-    new, old = compile_filter(candidate), compile_filter(current)
-    reads_body = new.reads_body or old.reads_body
+    new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
         ids = batch.column(batch.schema.names.index("message_id")).to_pylist()
         instants = batch.column(batch.schema.names.index("accepted_at")).to_pylist()
-        for known, message_id, at in zip(known_of(batch), ids, instants, strict=True):
+        parts = batch.column(batch.schema.names.index("gone")).to_pylist()
+        for known, message_id, at, gone in zip(known_of(batch), ids, instants, parts, strict=True):
             seen = seen_of(known)
-            if reads_body and seen.body is None:
+            if both.blind(seen.body, gone or ()):
                 continue
             by_new, by_old = says(new, seen) is True, says(old, seen) is True
             if by_new is not by_old:
@@ -115,8 +113,9 @@ def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: in
     for row in counted.groupBy("hour", "name").agg(sql.sum("number").alias("number")).collect():
         by_hour.setdefault(row.hour, {"hour": row.hour, **dict.fromkeys(COLUMNS, 0)})[row.name] = int(row.number)
     bodies = BODIES if both.reading_bodies else ()
-    read = messages.select("message_id", "accepted_at", "tags", "routing_key", "properties", *bodies)
-    differing = read.mapInArrow(lambda batches: differences(iter(batches), candidate, current, samples), DIFFERENCE)
+    columns = ("message_id", "accepted_at", "tags", "routing_key", "properties", *bodies)
+    read = messages.select(*columns, sql.map_keys("hashes").alias("gone"))
+    differing = read.mapInArrow(lambda batches: differences(iter(batches), both, samples), DIFFERENCE)
     order = Window.partitionBy("way").orderBy(sql.desc("accepted_at"), "message_id")
     newest = differing.withColumn("rank", sql.row_number().over(order)).where(sql.col("rank") <= samples)
     found = read.join(sql.broadcast(newest.select("way", "message_id")), "message_id").collect() if samples else []
@@ -184,7 +183,8 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
     tell(
         f"A candidate reads bodies: {missing:,} messages of this window have none in the archive and are not judged. "
-        "The deployment's parameter ArchiveBodies says of which topics bodies are archived."
+        "The deployment's parameters ArchiveBodies and ArchiveBodiesDays say of which topics bodies are archived, and "
+        "how long."
     )
     return messages
 

@@ -95,22 +95,22 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
         topics: dict[str, TopicFilters] = {}
         for batch in batches:
             names = batch.schema.names
-            ids, of, known_before = (
-                batch.column(names.index(name)).to_pylist() for name in ("record_id", "topic", "matching")
-            )
+            read = ("record_id", "topic", "gone", "matching")
+            ids, *columns = (batch.column(names.index(name)).to_pylist() for name in read)
             found = []
-            for known, topic, before in zip(known_of(batch), of, known_before, strict=True):
+            for known, topic, gone, before in zip(known_of(batch), *columns, strict=True):
                 index = topics.get(topic)
                 if index is None:
                     index = topics[topic] = TopicFilters(shared.value.get(topic, ()))
-                found.append(before if before is not None else index.names_of(known))
+                found.append(sorted({*(before or ()), *index.names_of(known, gone or (), tuple(Part))}))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
             )
 
+    gone = sql.map_keys("hashes").alias("gone")
     columns = ("record_id", "topic", "tags", "routing_key", "properties", "matching", *BODIES)
-    told = rows.select(*columns).mapInArrow(judge, "record_id string, matching array<string>")
-    return {row.record_id: sorted(row.matching) for row in told.collect()}
+    told = rows.select(gone, *columns).mapInArrow(judge, "record_id string, matching array<string>")
+    return {row.record_id: row.matching for row in told.collect()}
 
 
 def rewrite_days(archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame]) -> int:

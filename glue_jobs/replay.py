@@ -28,7 +28,7 @@ from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring.filter_sets import current_filter
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from tagcast_client import Accepted, Refused
 
 Post = Callable[[Sequence[Mapping[str, Any]], str], "tuple[Accepted | Refused, ...]"]
@@ -79,21 +79,28 @@ def _passes(filter: CompiledFilter, row: Any) -> bool:
         return False
 
 
+def whole() -> Column:
+    """Return the condition of a message that can be sent again: its body was archived, and no part of it went."""
+    return (sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()) & sql.col("hashes").isNull()
+
+
 def offers(messages: DataFrame, filter: CompiledFilter) -> Iterator[dict[str, Any]]:
     """Yield what is to be sent, in order, without holding all of it."""
-    for row in messages.where("body is not null or body_base64 is not null").toLocalIterator():
+    for row in messages.where(whole()).toLocalIterator():
         if _passes(filter, row):
             yield offer_of(row)
 
 
 def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None]:
     """Return how much would be sent."""
-    kept = sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if filter.reads_body else ()))
-    counts = {"messages": 0, "bytes": 0, "without_body": 0, "filtered_out": 0}
+    counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
     instants: list[int] = []
-    for row in messages.select(*columns, kept.alias("kept")).toLocalIterator():
-        if not row.kept and filter.reads_body:
+    parts_gone = sql.col("hashes").isNotNull().alias("parts_gone")
+    for row in messages.select(*columns, whole().alias("kept"), parts_gone).toLocalIterator():
+        if row.parts_gone:
+            counts["parts_gone"] += 1
+        elif not row.kept and filter.reads_body:
             counts["without_body"] += 1
         elif not _passes(filter, row):
             counts["filtered_out"] += 1

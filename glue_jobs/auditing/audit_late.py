@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from tagcast.filters.kinds import CompiledFilter, compile_filter
 
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE
+from glue_jobs.erasing.contents import parts_read
 from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
 from glue_jobs.io.settled import settled
 
@@ -25,14 +26,19 @@ REMEMBERED_MAX = 200_000
 
 
 @lru_cache(REMEMBERED_MAX)
-def _matches(filter: str | None, known: Known) -> bool:
-    """Say whether a filter matches; one that reads a body that was not archived is not judged."""
+def _matches(filter: str | None, known: Known) -> bool | None:
+    """Say whether a filter matches; None if it reads a body that was not archived."""
     seen, compiled = seen_of(known), _compiled(filter)
     if compiled.reads_body and seen.body is None:
-        return True
+        return None
     with suppress(FilterEvaluationError):
         return compiled.evaluate(seen) is True
     return False
+
+
+def _noted(name: str, matching: Collection[str]) -> bool | None:
+    """Say what was written down of a filter when a part that it reads went; None if it could not be read then."""
+    return None if f"?{name}" in matching else name in matching
 
 
 @lru_cache(1_000)
@@ -40,41 +46,51 @@ def _compiled(filter: str | None) -> CompiledFilter:
     return compile_filter(None if filter is None else json.loads(filter))
 
 
-def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield of each batch those whose filter does not match them, or is none that ever was."""
+def _judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield each batch with ``verdict``: false also for a filter that never was, null where nothing can be said."""
     import pyarrow as pa
 
     for batch in batches:
         names = batch.schema.names
-        read = ("filter", "since", "matching", "ordinal", "filter_version")
+        read = ("filter", "since", "gone", "matching", "ordinal", "filter_version")
         columns = zip(*(batch.column(names.index(name)).to_pylist() for name in read), strict=True)
-        wrong = []
-        for known, (filter, since, matching, ordinal, version) in zip(known_of(batch), columns, strict=True):
-            did = (
-                _matches(filter, known)
-                if matching is None
-                else bool({f"{ordinal}.{version}", f"?{ordinal}.{version}"} & {*matching})
-            )
-            wrong.append(since is None or not did)
-        yield batch.filter(pa.array(wrong, pa.bool_()))
+        verdicts: list[bool | None] = []
+        for known, (filter, since, gone, matching, ordinal, version) in zip(known_of(batch), columns, strict=True):
+            if since is None:
+                verdicts.append(False)
+            elif parts_read(_compiled(filter)).isdisjoint(gone or ()):
+                verdicts.append(_matches(filter, known))
+            else:
+                verdicts.append(_noted(f"{ordinal}.{version}", matching or ()))
+        found = [*batch.columns[: names.index("verdict")], pa.array(verdicts, pa.bool_())]
+        yield pa.RecordBatch.from_arrays(found, names)
 
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return the entries that were added after their messages were accepted, with what filters read of these."""
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
-    known = messages.select("topic", "message_id", "accepted_at", "subscriptions_version", *columns)
+    gone = sql.map_keys("hashes").alias("gone")
+    known = messages.select(gone, "topic", "message_id", "accepted_at", "subscriptions_version", *columns)
     added = deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version")
-    return settled(added.join(known, ["topic", "message_id"]))
+    return added.join(known, ["topic", "message_id"])
+
+
+def judged(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Return late entries with the ``verdict`` of the filter that each names; null where it cannot be judged."""
+    filters = subscriptions.where("part = 'filter'")
+    versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
+    named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
+    named = named.withColumn("verdict", sql.lit(None).cast("boolean"))
+    return settled(named.mapInArrow(lambda batches: _judged(iter(batches)), named.schema))
 
 
 def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return the late entries that nobody asked for, and those that their filter does not match.
+    """Return of :func:`judged` late entries those that nobody asked for, and those that their filter does not match.
 
     A group asks when it is made: for what is no older than that, and was accepted by a publish that did not know the
     group, since any other decided about it itself. A replay is for the subscription that it names.
     """
-    filters = subscriptions.where("part = 'filter'")
-    made = filters.groupBy(*LANE).agg(sql.min("since").alias("made_since"))
+    made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "consume_from")
     told = late.join(sql.broadcast(made.join(asked, list(LANE))), list(LANE), "left")
     is_due = sql.col("accepted_at") >= sql.col("consume_from")
@@ -82,8 +98,6 @@ def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     is_due &= ~sql.array_contains("matched", sql.col("ordinal"))
     unasked = told.where(~sql.coalesce(is_due, sql.lit(False)))
     found = violation("late_unasked", unasked, sql.col("added_at"), "its group did not ask for it when it was made")
-    versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
-    named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
-    other = named.mapInArrow(lambda batches: _not_matched(iter(batches)), named.schema)
     detail = ("version ", sql.col("filter_version"), " of the filter does not match it")
+    other = late.where("not verdict")
     return found.unionByName(violation("late_not_in_filter", other, sql.col("added_at"), *detail))

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as sql
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.history import FilterInForce
+from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ VIOLATIONS = {
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
-    *("unjudged_without_body", "erased"),
+    *("unjudged_without_body", "erased", "bodies_gone", "properties_gone"),
 )
+FORGOTTEN = ("gone", "matching", "erasure")
+"""Columns of a message of which parts went: these parts, the filters that matched it before, the erasure's name."""
 REMEMBERED_MAX = 200_000
 
 
@@ -38,9 +42,11 @@ class TopicFilters:
         texts = {place: each.filter for place, each in enumerate(filters)}
         compiled = {p: compile_filter(None if text is None else json.loads(text)) for p, text in texts.items()}
         self.reading_bodies = frozenset(place for place, each in compiled.items() if each.reads_body)
+        self._reads = {place: parts_read(each) for place, each in compiled.items()}
         self._index = TopicIndex.build(compiled)
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self._in_force: dict[int, frozenset[int]] = {}
+        self._reading: dict[frozenset[str], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
         """Return the places of the filters, of whatever time, that match the message."""
@@ -57,19 +63,34 @@ class TopicFilters:
         """Return the places of the filters that cannot be evaluated, because the body was not archived."""
         return self.reading_bodies if known[3] is None else frozenset()
 
-    def names_of(self, known: Known) -> list[str]:
-        """Return what is kept of a message's verdicts when its contents go: its filters, ``?`` before those unread."""
-        unread = self.unread(known)
-        places = {*self.matching(known)} - unread
-        return sorted([*(self.filters[p].name for p in places), *(f"?{self.filters[p].name}" for p in unread)])
+    def reading(self, parts: Collection[str]) -> frozenset[int]:
+        """Return the places of the filters that read one of these parts of a message."""
+        known = frozenset(parts)
+        if known not in self._reading:
+            self._reading[known] = frozenset(p for p, read in self._reads.items() if not read.isdisjoint(known))
+        return self._reading[known]
 
-    def verdicts(self, known: Known, names: Collection[str] | None) -> tuple[Collection[int], frozenset[int]]:
-        """Return the places of the filters that match, and of those unread; *names* are of a message that was whole."""
-        if names is None:
+    def names_of(self, known: Known, gone: Collection[str], going: Collection[str]) -> list[str]:
+        """Return what is kept of a message's verdicts when parts of it go: the filters that read one and match.
+
+        Those that could not be read have ``?`` before them. What reads a part that is gone was noted then.
+        """
+        places, unread = self.reading(going) - self.reading(gone), self.unread(known)
+        matching = places.intersection(self.matching(known)) - unread
+        return sorted([*(self._name(p) for p in matching), *(f"?{self._name(p)}" for p in places & unread)])
+
+    def verdicts(
+        self, known: Known, gone: Collection[str], names: Collection[str]
+    ) -> tuple[Collection[int], frozenset[int]]:
+        """Return the places of the filters that match, and of those unread; of parts that are gone *names* says it."""
+        if not gone:
             return self.matching(known), self.unread(known)
-        each = list(enumerate(self.filters))
-        unread = frozenset(place for place, filter in each if f"?{filter.name}" in names)
-        return [place for place, filter in each if filter.name in names], unread
+        noted = self.reading(gone)
+        places = {p for p in noted if self._name(p) in names} | {*self.matching(known)} - noted
+        return places, frozenset(p for p in noted if f"?{self._name(p)}" in names) | self.unread(known) - noted
+
+    def _name(self, place: int) -> str:
+        return self.filters[place].name
 
     def in_force(self, version: int) -> frozenset[int]:
         """Return the places of the filters that were evaluated at a version of the topic."""
@@ -90,16 +111,18 @@ def judge_batches(
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         counts: Counter[str] = Counter()
-        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of", "matching")
-        columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in others]
-        for known, (topic, message_id, at, version, matched, replay_of, names) in zip(
+        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+        columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in (*others, *FORGOTTEN)]
+        for known, (topic, message_id, at, version, matched, replay_of, gone, names, erasure) in zip(
             known_of(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics.get(topic)
             if known_filters is None:
                 known_filters = topics[topic] = TopicFilters(filters.get(topic, ()))
-            counts["erased"] += names is not None
-            found = known_filters.verdicts(known, names)
+            counts["erased"] += erasure is not None
+            for part in gone or () if erasure is None else ():
+                counts["bodies_gone" if part == Part.BODY else "properties_gone"] += 1
+            found = known_filters.verdicts(known, gone or (), names or ())
             wrong = _judge(known_filters, found, version, set(matched or ()), at, replay_of is not None, terms, counts)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
         rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
@@ -151,8 +174,9 @@ def _judge(
 def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
     """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
-    columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of", "matching")
+    columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+    forgotten = (sql.map_keys("hashes").alias("gone"), "matching", "erasure")
     texts = (each.filter or "" for several in filters.values() for each in several)
     bodies = BODIES if any('"event_pattern"' in text for text in texts) else ()
-    read = messages.select(*columns, "tags", "routing_key", "properties", *bodies)
+    read = messages.select(*columns, *forgotten, "tags", "routing_key", "properties", *bodies)
     return read.mapInArrow(lambda batches: judge_batches(iter(batches), shared.value, terms), RESULT)

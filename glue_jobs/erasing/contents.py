@@ -18,6 +18,17 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
+from tagcast.filters.event_pattern.scopes import Scope
+from tagcast.filters.event_pattern_filter import EventPatternFilter
+from tagcast.filters.kinds import (
+    CompiledFilter,
+    EverythingFilter,
+    FunctionFilter,
+    RoutingKeyFilter,
+    TagExpressionFilter,
+    TagsFilter,
+)
+from tagcast.filters.sql92_filter import Sql92Filter
 
 from glue_jobs.io.objects import Objects, RacedError
 
@@ -47,6 +58,30 @@ COLUMNS: Mapping[Part, tuple[str, ...]] = {
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)
 MARKS = ("salt", "salts", "hashes", "matching", "erasure")
 """The columns that say what was taken out, and what verifies the rest; no leaf has them."""
+_SCOPES: Mapping[Scope, frozenset[Part]] = {
+    Scope.BODY: frozenset({Part.BODY}),
+    Scope.PROPERTIES: frozenset({Part.PROPERTIES}),
+    Scope.ENVELOPE: frozenset(Part),
+}
+
+
+def parts_read(filter: CompiledFilter) -> frozenset[Part]:
+    """Return the parts without which a filter has no verdict.
+
+    >>> from tagcast.filters.kinds import compile_filter
+    >>> sorted(parts_read(compile_filter({"kind": "tags", "tags": ["a"]}))), parts_read(compile_filter(None))
+    ([<Part.KEYS: 'keys'>], frozenset())
+    """
+    match filter:
+        case EverythingFilter() | FunctionFilter():
+            return frozenset()
+        case TagsFilter() | TagExpressionFilter() | RoutingKeyFilter():
+            return frozenset({Part.KEYS})
+        case Sql92Filter():
+            return frozenset({Part.PROPERTIES, Part.KEYS} if filter.reads_tags else {Part.PROPERTIES})
+        case EventPatternFilter():
+            return _SCOPES[filter.scope]
+    return frozenset(Part)
 
 
 def compact_json(present: Mapping[str, object]) -> str:
@@ -94,7 +129,8 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
 def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
     """Return a record without *parts*, their hashes in place of them; *marks* are columns to set besides.
 
-    Taking out twice is taking out once. The salts of what is left stay, those of what went are gone.
+    Taking out twice is taking out once. The salts of what is left stay, those of what went are gone. The first erasure
+    of a record is the one that it names.
     """
     all_hashes = hashes_of(record)
     gone = {*(record.get("hashes") or {}), *(part for part in parts if part in all_hashes)}
@@ -102,7 +138,7 @@ def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) 
     salts = {part: _part_salt(record, part) for part in sorted(left)}
     columns = {name: None for part in gone for name in COLUMNS[Part(part)]}
     hashes = {part: all_hashes[part] for part in sorted(gone)}
-    known = {name: value for name, value in marks.items() if record.get(name) is None}
+    known = {name: value for name, value in marks.items() if name != "erasure" or record.get(name) is None}
     if not gone:
         return {**record, **known}
     return {**record, **columns, "salt": None, "salts": salts or None, "hashes": hashes, **known}

@@ -17,6 +17,7 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
 from tagcast.filters.sql92_filter import Sql92Filter
 
+from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.io.messages_read import Seen
 from glue_jobs.io.storage import Archive
 
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Filter = Mapping[str, object] | None
-READ = ("tags", "routing_key", "texts", "content")
-"""What the filters read of a message, as columns that can be grouped; *texts* are the properties they name."""
+READ = ("tags", "routing_key", "texts", "content", "gone")
+"""What the filters read of a message, as columns that can be grouped; *texts* are the properties they name, *gone* the
+parts that were taken out of it."""
 COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
-"""Not judged are messages whose body was not archived, by filters that read it."""
+"""Not judged are messages by filters that read what is not there: a body that was not archived, a part that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class FilterSet:
     reads_routing_key: bool
     reads_all_tags: bool
     reading_bodies: frozenset[int]
+    reading: Mapping[Part, frozenset[int]]
 
     @classmethod
     def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
@@ -64,8 +67,15 @@ class FilterSet:
         enveloped = any(isinstance(each, EventPatternFilter) and each.scope is Scope.ENVELOPE for each in compiled)
         keys = enveloped or any(isinstance(each, RoutingKeyFilter) for each in compiled)
         every = enveloped or any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
-        bodies = frozenset(number for number, each in enumerate(compiled) if each.reads_body)
-        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys, every, bodies)
+        read = [parts_read(each) for each in compiled]
+        reading = {part: frozenset(number for number, parts in enumerate(read) if part in parts) for part in Part}
+        names = tuple(sorted(properties))
+        return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
+
+    def blind(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
+        """Return the filters that a message cannot be judged by: what they read is not there."""
+        missing = [self.reading_bodies] if content is None else []
+        return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 
     def index(self) -> TopicIndex:
         """Return all filters as the Lambdas have them."""
@@ -111,12 +121,15 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
     key = sql.col("routing_key") if filters.reads_routing_key else sql.lit(None).cast("string")
     content = sql.coalesce(sql.unbase64("body_base64"), sql.encode("body", "UTF-8")) if filters.reading_bodies else None
     texts = [sql.try_element_at("properties", sql.lit(name)) for name in filters.properties]
+    read_parts = sql.array(*(sql.lit(part.value) for part, reading in filters.reading.items() if reading))
+    gone = sql.sort_array(sql.array_intersect(sql.map_keys("hashes"), read_parts))
     read = messages.select(
         *keys,
         tags.alias("tags"),
         key.alias("routing_key"),
         (sql.array(*texts) if texts else none).alias("texts"),
         (sql.lit(None).cast("binary") if content is None else content).alias("content"),
+        (sql.coalesce(gone, none) if any(filters.reading.values()) else none).alias("gone"),
     )
     return read.groupBy(*keys, *READ).agg(sql.count("*").alias("number"))
 
@@ -131,12 +144,12 @@ def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[p
         failed: Counter[tuple[int, int]] = Counter()
         unjudged: Counter[tuple[int, int]] = Counter()
         columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
-        for hour, tags, key, texts, content, number in zip(*columns, strict=True):
+        for hour, tags, key, texts, content, gone, number in zip(*columns, strict=True):
             found = index.match(filters.seen(tags, key, texts, content))
-            blind = filters.reading_bodies if content is None else frozenset[int]()
-            for candidate in found.ordinals:
+            blind = filters.blind(content, gone)
+            for candidate in frozenset(found.ordinals) - blind if blind else found.ordinals:
                 matched[hour, candidate] += number
-            for candidate in blind.symmetric_difference(found.errors):
+            for candidate in frozenset(found.errors) - blind:
                 failed[hour, candidate] += number
             for candidate in blind:
                 unjudged[hour, candidate] += number

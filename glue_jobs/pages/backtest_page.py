@@ -48,7 +48,7 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
         ("newly matched", new, "good" if new else ""),
         ("no longer matched", gone, "bad" if gone else ""),
         ("the candidate failed on", sums["failed"], "warn" if sums["failed"] else ""),
-        *([("not judged, without a body", sums["unjudged"], "warn")] if sums["unjudged"] else []),
+        *([("not judged, without what a filter reads", sums["unjudged"], "warn")] if sums["unjudged"] else []),
     ]
     verdict = f"{title} for {result['subscription']}"
     parts = [

@@ -1,0 +1,107 @@
+"""What filters said of a message stands when parts of it go, in whatever order, and what nobody can know is told."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from glue_jobs.auditing.audit_late import _matches, _noted
+from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.auditing.history import FOREVER, FilterInForce
+from glue_jobs.erasing.contents import Part, forgotten, hashes_of
+from glue_jobs.io.messages_read import Known, body_of
+from glue_jobs.measuring.filter_sets import FilterSet
+
+PATTERN = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
+ENVELOPE = '{"kind": "event_pattern", "scope": "envelope", "pattern": {"source": ["shop"], "detail": {"n": [1]}}}'
+FILTERS = (
+    None,
+    '{"kind": "function", "function": "rate"}',
+    '{"kind": "tags", "tags": ["apple"]}',
+    '{"kind": "tags", "tags": ["pear"]}',
+    '{"kind": "tag_expression", "expression": "!apple"}',
+    '{"kind": "routing_key", "patterns": ["a.*"]}',
+    '{"kind": "sql92", "expression": "price > 3"}',
+    '{"kind": "sql92", "expression": "price is null"}',
+    '{"kind": "sql92", "dialect": "rocketmq", "expression": "TAGS = \'apple\'"}',
+    '{"kind": "event_pattern", "scope": "properties", "pattern": {"price": ["5"]}}',
+    '{"kind": "event_pattern", "scope": "properties", "pattern": {"price": [{"exists": false}]}}',
+    PATTERN,
+    ENVELOPE,
+)
+TOPIC = TopicFilters([FilterInForce(n, each, 1, FOREVER, None, False, n + 1) for n, each in enumerate(FILTERS)])
+WHOLE: dict[str, Any] = {
+    "record_id": "fruit.1", "salt": "5a" * 16, "tags": ["apple"], "routing_key": "a.b",
+    "properties": {"price": "5", "source": "shop"}, "body": '{"n": 1}',
+}  # fmt: skip
+MESSAGES = (
+    WHOLE,
+    {**WHOLE, "body": None},
+    {**WHOLE, "properties": None},
+    {**WHOLE, "tags": ["pear"], "routing_key": None, "properties": {"price": "2"}, "body": '{"n": 2}'},
+    {"record_id": "fruit.2", "salt": "5a" * 16, "content_type": "text/plain"},
+)
+
+
+def known_of(record: Mapping[str, Any]) -> Known:
+    pairs = tuple((record.get("properties") or {}).items())
+    body = body_of(record.get("body"), record.get("body_base64"))
+    return tuple(record.get("tags") or ()), record.get("routing_key"), pairs, body
+
+
+def without(record: dict[str, Any], parts: tuple[Part, ...]) -> dict[str, Any]:
+    """As the jobs do it: the verdicts are written down with those of parts that went before."""
+    gone, before = tuple(record.get("hashes") or ()), record.get("matching") or ()
+    names = sorted({*before, *TOPIC.names_of(known_of(record), gone, parts)})
+    return forgotten(record, parts, matching=names)
+
+
+def said(record: Mapping[str, Any]) -> tuple[set[int], set[int]]:
+    places, unread = TOPIC.verdicts(known_of(record), tuple(record.get("hashes") or ()), record.get("matching") or ())
+    return {*places} - {*unread}, {*unread}
+
+
+@pytest.mark.parametrize("number", range(len(MESSAGES)))
+def test_every_filter_says_after_parts_went_what_it_said_before(number: int) -> None:
+    record = MESSAGES[number]
+    before, leaf = said(record), hashes_of(record)
+    steps = [(part,) for part in Part] + [(Part.BODY, Part.PROPERTIES), tuple(Part)]
+    for order in itertools.permutations(steps, 3):
+        now = record
+        for parts in order:
+            now = without(now, parts)
+            assert said(now) == before, (order, parts)
+            assert hashes_of(now) == leaf
+
+
+def test_what_was_never_known_stays_unknown() -> None:
+    unread = {FILTERS.index(PATTERN), FILTERS.index(ENVELOPE)}
+    without_body = MESSAGES[1]
+    assert said(without_body)[1] == said(without(without_body, tuple(Part)))[1] == unread
+
+
+def test_a_late_entry_is_judged_by_what_was_written_down_or_not_at_all() -> None:
+    assert _matches(PATTERN, known_of(MESSAGES[1])) is None
+    assert (_matches(PATTERN, known_of(WHOLE)), _matches(PATTERN, known_of(MESSAGES[3]))) == (True, False)
+    assert (_noted("3.1", ["3.1"]), _noted("3.1", ["3.2"]), _noted("3.1", ["?3.1"])) == (True, False, None)
+
+
+def test_a_backtest_judges_a_message_only_by_what_is_left_of_it() -> None:
+    """Filters by number; those blind to a message are neither its matches nor its misses."""
+    candidates = FilterSet.of(
+        None if each is None else json.loads(each) for each in FILTERS if "function" not in f"{each}"
+    )
+    kinds = [each.kind for each in candidates.filters]
+
+    def blind(*gone: Part, content: bytes | None = b"{}") -> list[str]:
+        return sorted({kinds[number] for number in candidates.blind(content, gone)})
+
+    assert blind() == []
+    assert blind(content=None) == blind(Part.BODY) == ["event_pattern"]
+    assert blind(Part.PROPERTIES) == ["event_pattern", "sql92"]
+    assert blind(Part.KEYS) == ["event_pattern", "routing_key", "sql92", "tag_expression", "tags"]
+    assert len(candidates.blind(b"{}", [Part.PROPERTIES])) == 6
