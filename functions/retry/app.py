@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.instant import rfc3339
 from tagcast.ports import World
+from tagcast.pushing.push_slots import PushSlots
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def budget_s_of(left_ms: int) -> float:
 async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dict[str, Any]:
     """Work on the lane that *event* names; the answer is the next input of the workflow."""
     task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
-    answer = await redeliver(world, task, budget_s)
+    async with PushSlots(world.clock) as slots:
+        answer = await redeliver(world, task, budget_s, slots)
     memory = {
         "topic": answer.task.topic,
         "subscription_id": answer.task.subscription_id,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.model import Batching, Outcome
+from tagcast.ports import World
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 
@@ -58,8 +60,13 @@ def backlog(batching: Batching | None) -> Measured:
     world.loop.seconds += 3_600
     began = world.loop.seconds
     while stored.lane(world.store, "test1", owner) is not None:
-        world.run(redeliver(world.world, task, 75.0))
+        world.run(_redelivered(world.world, task))
     return _measured(world, world.loop.seconds - began)
+
+
+async def _redelivered(world: World, task: Task) -> None:
+    async with PushSlots(world.clock) as slots:
+        await redeliver(world, task, 75.0, slots)
 
 
 def _measured(world: TimedWorld, seconds: float) -> Measured:

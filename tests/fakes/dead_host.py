@@ -12,6 +12,7 @@ from tagcast.memory import Memory
 from tagcast.model import Outcome, Strategy
 from tagcast.ports import Table, World
 from tagcast.pushing.circuit import HostNews
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 
@@ -89,7 +90,8 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
 async def _execution(world: World, task: Task) -> None:
     """Play the workflow of one lane, each time in another process, until nothing is owed."""
     while True:
-        answer = await redeliver(replace(world, memory=OtherProcess(world.memory)), task, BUDGET_S)
+        async with PushSlots(world.clock) as slots:
+            answer = await redeliver(replace(world, memory=OtherProcess(world.memory)), task, BUDGET_S, slots)
         if answer.wait_until is None:
             return
         task = answer.task

@@ -18,6 +18,7 @@ from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
 from tagcast.ports import Key, Table, World, Write
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
 from tagcast.rows.keys import lane_key, message_key
@@ -256,7 +257,8 @@ async def _execution(world: World, task: Task, wait_s: float) -> None:
     while True:
         await asyncio.sleep(wait_s)
         try:
-            answer = await redeliver(world, task, BUDGET_S)
+            async with PushSlots(world.clock) as slots:
+                answer = await redeliver(world, task, BUDGET_S, slots)
         except ContendedError:
             wait_s = PAUSE_AFTER_FAULT_S
             continue

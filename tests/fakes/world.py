@@ -438,7 +438,11 @@ class FakeWorld:
             await fan_out(self.world, topic, entries, slots)
 
     def redeliver(self, task: Task) -> Answer:
-        return asyncio.run(redeliver(self.world, task, 60.0))
+        return asyncio.run(self._redeliver(task))
+
+    async def _redeliver(self, task: Task) -> Answer:
+        async with PushSlots(self.clock) as slots:
+            return await redeliver(self.world, task, 60.0, slots)
 
     def sweep(self, budget_s: float = 200.0) -> Swept:
         return asyncio.run(sweep(self.world, budget_s))

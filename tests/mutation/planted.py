@@ -546,14 +546,14 @@ KEEPING = (
     ),
     _planted(
         "a process whose monotonic clock stood still goes by what it knew",
-        "tagcast.registry.knowledge:Look.still_counts",
+        "tagcast.registry.directory:Look.still_counts",
         " and 0 <= since_ms < known_s * 1000",
         "",
         f"{KNOWLEDGE}::test_a_process_that_was_frozen",
     ),
     _planted(
         "a process whose clock stood still goes by what it knew",
-        "tagcast.registry.knowledge:Look.still_counts",
+        "tagcast.registry.directory:Look.still_counts",
         "world.clock.monotonic() - self.monotonic_s < known_s and ",
         "",
         f"{KNOWLEDGE}::test_a_process_that_was_frozen",

@@ -29,7 +29,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a worker does not say what it handed over",
-                "tagcast.delivery.ending:EntryEnd.plan",
+                "tagcast.delivery.ending:EntryEnd.ending",
                 "enqueued={self.ordinal}",
                 "enqueued=frozenset()",
             ),

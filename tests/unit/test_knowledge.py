@@ -9,7 +9,7 @@ import pytest
 from tagcast.model import Keep, Ordering
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
-from tagcast.registry.knowledge import CLOCKS_APART_S
+from tagcast.registry.directory import CLOCKS_APART_S
 from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows.keys import topic_key
 

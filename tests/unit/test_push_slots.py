@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tagcast.model import Endpoint, Protocol
-from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Priority, PushSlots, SlotRequest, host_of
+from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Priority, PushSlots, Slot, host_of
 
 from tests.fakes.virtual_time import VirtualClock, VirtualTime
 from tests.fakes.world import QuietTelemetry
@@ -29,13 +29,14 @@ def play(scene: Scene, total: int = 16) -> PushSlots:
 
 
 async def take(slots: PushSlots, host: str, *, answered: bool, until: float) -> bool:
-    return await slots.take(SlotRequest(host, Priority.ANSWERED if answered else Priority.UNKNOWN), until)
+    priority = Priority.ANSWERED if answered else Priority.UNKNOWN
+    return await slots.take(host, priority, until) is not None
 
 
 def give_back(slots: PushSlots, host: str, *, well: bool) -> None:
     if well:
         slots.answered(host)
-    slots.give_back(SlotRequest(host, Priority.UNKNOWN))
+    slots.give_back(Slot(host, Priority.UNKNOWN))
 
 
 async def granted(slots: PushSlots, host: str, *, answered: bool = False) -> bool:

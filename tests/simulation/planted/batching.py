@@ -96,8 +96,10 @@ MUTANTS = (
     Mutant(
         "the ends of a batch are written over what others wrote",
         "tagcast.delivery.ending:end_together",
-        "*map_writes(before, _after(before, ending)),",
-        "*(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, _after(before, ending))),",
+        "in ends:\n        writes += [*map_writes(before, _after(before, end.ending)),",
+        "in ends:\n"
+        "        forced = map_writes(before, _after(before, end.ending))\n"
+        "        writes += [*(__import__('dataclasses').replace(each, expect={}) for each in forced),",
         RACING,
     ),
 )

@@ -105,13 +105,13 @@ MUTANTS = (
     Mutant(
         "an end is written by whoever pushed",
         "tagcast.delivery.redelivery:end",
-        "EntryEnd.of_due(topic, due, entry, lease.check())",
-        "EntryEnd.of_due(topic, due, entry)",
+        "due, entry, lease.check(), known=known",
+        "due, entry, known=known",
         RACING,
     ),
     Mutant(
         "a due row goes without its entry",
-        "tagcast.delivery.ending:EntryEnd.plan",
+        "tagcast.delivery.ending:EntryEnd.ending",
         "Ending({self.ordinal: self.entry},",
         "Ending({},",
         FAILING,
@@ -370,8 +370,8 @@ MUTANTS = (
     Mutant(
         "a skipped head stays owed",
         "tagcast.operating.lanes:_skip",
-        "EntryEnd.of_due(lane.topic, head, cancelled, move)",
-        "replace(EntryEnd.of_due(lane.topic, head, cancelled, move), ordinal=-1)",
+        "end_due(world.store, lane.topic, head, cancelled, move)",
+        'end_due(world.store, "", head, cancelled, move)',
         BY_HAND,
     ),
     Mutant(
@@ -407,8 +407,8 @@ MUTANTS = (
     Mutant(
         "the sweep takes a due row without its entry",
         "tagcast.repairing.expiry:expire_due",
-        "EntryEnd.of_due(lane.topic, due, due.ending(EntryState.EXPIRED))",
-        "EntryEnd(lane.topic, due.message_id, -1, due.ending(EntryState.EXPIRED), due)",
+        "end_due, world.store, lane.topic, due,",
+        'end_due, world.store, "", due,',
         SLEEPING,
     ),
     Mutant(

@@ -72,6 +72,10 @@ class StateMap:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
         return not self.round_open and bool(self.owed - self.with_consumer)
 
+    def retained_since(self, before: StateMap) -> tuple[bool, bool]:
+        """Return whether the message was retained *before*, and whether it is now."""
+        return before.is_retained, self.is_retained
+
     def is_with_lane(self, ordinal: int) -> bool:
         """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
         return ordinal in self.owed and ordinal not in self.with_consumer

@@ -74,15 +74,18 @@ class EntryEnd:
         """Return what is written besides the message."""
         return self.beside if self.due is None else (due_delete_as_read(self.due), *self.beside)
 
+    @property
+    def ending(self) -> Ending:
+        """Return what ends of a message that owes the entry here."""
+        if not self.entry.state.is_terminal:
+            return Ending({}, beside=self.around, enqueued={self.ordinal})
+        return Ending({self.ordinal: self.entry}, beside=self.around)
+
     def plan(self, before: MessageRow) -> Ending | None:
         """Return what ends of the message, None if the entry is not owed here."""
         in_map = before.map
         is_owed = self.ordinal in in_map.owed if self.due is None else in_map.is_with_lane(self.ordinal)
-        if not is_owed:
-            return None
-        if not self.entry.state.is_terminal:
-            return Ending({}, beside=self.around, enqueued={self.ordinal})
-        return Ending({self.ordinal: self.entry}, beside=self.around)
+        return self.ending if is_owed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +116,19 @@ class Conflict:
         return 0.0 if self.before is None else self.before.map.pending * turn_s(self.before)
 
 
+def end_due(
+    store: Store, topic: str, due: OwedDelivery, entry: Entry, *beside: Write, known: MessageRow | None = None
+) -> Ended | NotOwed | Conflict:
+    """Try once to bring a delivery that stands in a backlog to its end, as :func:`end_entry` does."""
+    return end_entry(store, EntryEnd.of_due(topic, due, entry, *beside), known)
+
+
 def end_entry(store: Store, end: EntryEnd, known: MessageRow | None = None) -> Ended | NotOwed | Conflict:
-    """Try once to bring one entry to its end; *known* is its message if it was read already."""
+    """Try once to bring one entry to its end; *known* is its message if that was read already, and owed it here."""
+    if known is not None:
+        return write_ending(store, known, end.ending)
     read = partial(stored.entry, store, end.topic, end.message_id, end.ordinal)
-    return end_planned(store, read, end.plan, known, stale=end.around)
+    return end_planned(store, read, end.plan, stale=end.around)
 
 
 def end_planned(
@@ -133,12 +145,20 @@ def end_planned(
     """
     before = read() if known is None else known
     ending = None if before is None else plan(before)
+    if before is not None and ending is not None:
+        return write_ending(store, before, ending)
     try:
-        if before is None or ending is None:
-            if stale:
-                write_all(store, stale)
-            return NotOwed(before)
-        after = _after(before, ending)
+        if stale:
+            write_all(store, stale)
+    except ConditionLostError as error:
+        return Conflict(before, error)
+    return NotOwed(before)
+
+
+def write_ending(store: Store, before: MessageRow, ending: Ending) -> Ended | Conflict:
+    """Try once to write what ends of a message that was read as *before*."""
+    after = _after(before, ending)
+    try:
         write_all(store, (*ending.beside, *map_writes(before, after)))
     except ConditionLostError as error:
         return Conflict(before, error)
@@ -148,16 +168,13 @@ def end_planned(
 async def end_together(
     store: Store, executor: Executor, ends: Sequence[tuple[EntryEnd, MessageRow]], *beside: Write
 ) -> bool:
-    """Bring entries of several messages, which were just read, to their ends in one transaction with *beside*.
+    """Bring entries of several messages, which were just read and owe them, to their ends, in one transaction.
 
-    Says whether that was done: nothing is written if anybody wrote one of them since, or one is not owed any more.
+    *beside* is written with them. Says whether that was done: nothing is written if anybody wrote one of them since.
     """
     writes: list[Write] = []
     for end, before in ends:
-        ending = end.plan(before)
-        if ending is None:
-            return False
-        writes += [*map_writes(before, _after(before, ending)), *ending.beside]
+        writes += [*map_writes(before, _after(before, end.ending)), *end.around]
     try:
         await executor.run(partial(write_all, store, (*beside, *writes)))
     except ConditionLostError:

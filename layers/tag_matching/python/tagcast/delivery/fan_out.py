@@ -17,7 +17,7 @@ from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import TURN_S, Conflict, Ending, end_each, end_planned
+from tagcast.delivery.ending import TURN_S, Conflict, Ended, Ending, end_each, write_ending
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function
 from tagcast.ids import subscription_id
@@ -208,7 +208,8 @@ class Slice:
             if this.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
                 rounds[ordinal] = this = await push_round(circuit, this, self.slots, len(rounds))
-                await circuit.tell()
+                if circuit.has_news:
+                    await circuit.tell()
             if await _append(world, subscription, this):
                 rounds[ordinal] = replace(this, is_served=True)
                 return
@@ -241,22 +242,21 @@ class Slice:
 
     async def _alone(self, row: MessageRow, ending: Ending) -> None:
         """Write one message, although others may write it meanwhile."""
-        world, sections = self.world, len(row.bounds)
-        known: MessageRow | None = row
-        read = partial(stored.again, world.store, row)
+        world, sections, lost = self.world, len(row.bounds), 0
 
-        def plan(before: MessageRow) -> Ending | None:
-            return ending if before is row else self._ending(row, before)
+        def again() -> Ended | Conflict | None:
+            before = stored.again(world.store, row)
+            news = None if before is None else self._ending(row, before)
+            return None if before is None or news is None else write_ending(world.store, before, news)
 
-        lost = 0
-        while True:  # It ends: at the last try, if nothing else ends it.
-            came = await world.executor.run(partial(end_planned, world.store, read, plan, known))
-            if not isinstance(came, Conflict):
-                return
-            lost, known = lost + 1, None
+        first = partial(write_ending, world.store, row, ending)
+        came: Ended | Conflict | None = await world.executor.run(first)
+        while isinstance(came, Conflict):
+            lost += 1
             await world.clock.pause(pause_s(world, lost, sections * TURN_S))
             if lost >= TRIES_MAX + sections:
                 raise came.error
+            came = await world.executor.run(again)
 
     def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:
         """Return what ends of the message that was read here as *row* and stands as *before* now."""

@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from tagcast.concurrency.contention import pause_s, window_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import TOGETHER_BYTES_MAX, Conflict, EntryEnd, end_entry, end_together, write_all
+from tagcast.delivery.ending import TOGETHER_BYTES_MAX, Conflict, EntryEnd, end_due, end_entry, end_together, write_all
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.filters.index.topic_index import TopicIndex
@@ -82,7 +82,7 @@ class LaneLease:
     """One worker's lease of the lane of a task, as it was last *seen*; its head is claimed until *held_until*.
 
     *deadline* is when the worker has to come to its end, on the monotonic clock. *is_held* is False once the next
-    attempt is planned: then the claim must not be prolonged.
+    attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt takes at most.
     """
 
     world: World
@@ -91,6 +91,7 @@ class LaneLease:
     seen: Lane | None = None
     held_until: int = 0
     is_held: bool = False
+    attempt_s: int = 0
 
     @property
     def lane(self) -> Lane:
@@ -131,17 +132,13 @@ class LaneLease:
         lost = 0
         while True:  # It ends: with the budget, if nothing else ends it.
             try:
-                await self.try_once(*writes)
+                await self.world.executor.run(partial(write_all, self.world.store, writes))
             except ContendedError:
                 lost += 1
                 if not await self.wait(lost):
                     raise
                 continue
             return
-
-    async def try_once(self, *writes: Write) -> None:
-        """Carry out one write or transaction, beside the event loop."""
-        await self.world.executor.run(partial(write_all, self.world.store, writes))
 
     def end_at(self) -> int:
         """Return when the budget is over, on the clock of instants: the next worker may go on then."""
@@ -166,7 +163,8 @@ class LaneLease:
         until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
         taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
         # The worker before may have planned the next attempt since the lane was read.
-        await self.try_once(lane_update(taken, self.lane.as_planned(), claims=True))
+        update = lane_update(taken, self.lane.as_planned(), claims=True)
+        await self.world.executor.run(partial(self.world.store.write, update))
         self.seen, self.held_until, self.is_held = taken, until, True
 
     async def finish(self, appended: int) -> None:
@@ -185,13 +183,13 @@ class LaneLease:
         return replace(self.lane, next_attempt_at=due_at, wake_at=due_at, planned_for=message_id)
 
 
-async def redeliver(world: World, task: Task, budget_s: float) -> Answer:
+async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> Answer:
     """Attempt what the lane owes and is due, for at most about *budget_s* seconds, and say when to come back.
 
     A worker of another generation or claim writes nothing. Waits under ten seconds happen in here.
     """
     lease = LaneLease(world, task, world.clock.monotonic() + budget_s)
-    wait_until = await _work(lease)
+    wait_until = await _work(lease, slots)
     if wait_until is None:
         return Answer(task)
     if task.rounds >= ROUNDS_MAX:
@@ -241,7 +239,7 @@ class Streak:
     got_through: int = 0
 
 
-async def _work(lease: LaneLease) -> int | None:
+async def _work(lease: LaneLease, slots: PushSlots) -> int | None:
     """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
     world, lost = lease.world, 0
     while True:  # It ends: with the budget, if nothing else ends it.
@@ -260,7 +258,7 @@ async def _work(lease: LaneLease) -> int | None:
         if lease.left_s() <= 0 or (lost and not await lease.wait(lost)):
             return world.clock.now()
         try:
-            if await _drain(lease) is Drained.DONE:
+            if await _drain(lease, slots) is Drained.DONE:
                 return None
         except ConditionLostError:
             lost += 1
@@ -268,25 +266,24 @@ async def _work(lease: LaneLease) -> int | None:
             continue
 
 
-async def _drain(lease: LaneLease) -> Drained:
+async def _drain(lease: LaneLease, slots: PushSlots) -> Drained:
     """Work through the backlog under one claim."""
     subscription = await _subscription(lease)
     await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
     streak, lost = Streak(), 0
-    async with PushSlots(lease.world.clock) as slots:
-        while lease.left_s() > 0:
-            try:
-                drained, streak = await _step(lease, subscription, streak, slots)
-            except ConditionLostError:
-                drained = Drained.OVERTAKEN
-            if drained is Drained.OVERTAKEN:
-                await lease.verify()
-                lost += 1
-                await lease.wait(lost)
-            elif drained is Drained.GOING_ON:
-                lost = 0
-            else:
-                return drained
+    while lease.left_s() > 0:
+        try:
+            drained, streak = await _step(lease, subscription, streak, slots)
+        except ConditionLostError:
+            drained = Drained.OVERTAKEN
+        if drained is Drained.OVERTAKEN:
+            await lease.verify()
+            lost += 1
+            await lease.wait(lost)
+        elif drained is Drained.GOING_ON:
+            lost = 0
+        else:
+            return drained
     await lease.reschedule(lease.world.clock.now())
     return Drained.WAITING
 
@@ -320,13 +317,19 @@ async def _step(
 
 
 async def _subscription(lease: LaneLease) -> Subscription | None:
-    """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
+    """Return the subscription of the lane as it is now; None when it is gone, even if another has its name.
+
+    The lease knows then how long an attempt takes.
+    """
     sid = lease.task.subscription_id
     try:
         found = await lease.world.executor.run(partial(subscription_at, lease.world, lease.task.topic, ordinal_of(sid)))
     except NotFoundError:
         return None
-    return found if found is not None and found.subscription_id == sid else None
+    if found is None or found.subscription_id != sid:
+        return None
+    lease.attempt_s = found.settings.timeout_s + judging_s(found) + 1
+    return found
 
 
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
@@ -410,21 +413,22 @@ async def retry(
 ) -> tuple[Drained, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     world = lease.world
-    attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
-    if lease.held_until - world.clock.now() < attempt_s * 1000:
+    if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
     owed = await _still_owed(lease, dues)
     if not owed:
         return Drained.GOING_ON, replace(streak, answering=False)
-    run = _run(lease, subscription, list(owed.values()), streak, slots, attempt_s)
+    run = _run(lease, subscription, list(owed.values()), streak, slots)
     result = await attempt_run(world, run)
     head = next(iter(owed.values())).due
     if result.held is not None and result.is_empty:
         await lease.reschedule(result.held.until, *_reason(head, result.held))
-        await run.circuit.tell()
+        if run.circuit.has_news:
+            await run.circuit.tell()
         return Drained.WAITING, streak
     came = await _Outcomes(lease, subscription, owed, result).write()
-    await run.circuit.tell()
+    if run.circuit.has_news:
+        await run.circuit.tell()
     got_through = len(result.enqueued)
     got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
@@ -436,15 +440,14 @@ def _run(
     owed: Sequence[_Owed],
     streak: Streak,
     slots: PushSlots,
-    attempt_s: float,
 ) -> Run:
     """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
 
     It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
     head before it failed under this claim. No other lane asks.
     """
-    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
     head = owed[0].due
+    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
     if is_in_doubt := _is_in_doubt(head):
         circuit.doubt()
     claim_s = (lease.held_until - lease.world.clock.now()) / 1000
@@ -452,7 +455,7 @@ def _run(
         subscription,
         [(each.row.message, each.due.attempts) for each in owed],
         slots,
-        min(lease.left_s(), claim_s - attempt_s),
+        min(lease.left_s(), claim_s - lease.attempt_s),
         circuit,
         unjudged={each.due.message_id for each in owed if each.due.unjudged},
         answered=streak.answered,
@@ -608,8 +611,8 @@ async def end(
     """
     world, topic, conflicts = lease.world, lease.task.topic, 0
     while True:  # It ends: with the budget, if nothing else ends it.
-        this = EntryEnd.of_due(topic, due, entry, lease.check())
-        came = await world.executor.run(partial(end_entry, world.store, this, known))
+        ending = partial(end_due, world.store, topic, due, entry, lease.check(), known=known)
+        came = await world.executor.run(ending)
         if not isinstance(came, Conflict):
             return None
         known, conflicts = None, conflicts + 1
@@ -746,7 +749,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
             unjudged=is_judged_by_function(group),
         )
         writes += [*map_writes(row, row.adding(group.ordinal, entry)), due_put(due)]
-    await lease.try_once(*writes)
+    await world.executor.run(partial(world.store.transact, writes))
     world.telemetry.count("LateEntries", len(late))
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.ending import Conflict, EntryEnd, end_entry, write_all
+from tagcast.delivery.ending import Conflict, end_due, write_all
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
@@ -233,7 +233,7 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelive
     else:
         move = lane_update(moved, lane.same_generation())
     cancelled = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
-    came = end_entry(world.store, EntryEnd.of_due(lane.topic, head, cancelled, move))
+    came = end_due(world.store, lane.topic, head, cancelled, move)
     if isinstance(came, Conflict):
         raise came.error
     if not moved.state.is_asleep:

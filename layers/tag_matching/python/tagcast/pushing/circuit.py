@@ -53,6 +53,7 @@ class CircuitCheck:
 
     No attempt is made before *until*, if that is set. *reached* says whether the host gave an answer to any attempt
     that was made, and *is_news* that this process had none before that one.
+    *has_news*: there is something to tell.
     """
 
     world: World
@@ -62,6 +63,7 @@ class CircuitCheck:
     until: int | None = None
     reached: bool | None = None
     is_news: bool = False
+    has_news: bool = False
 
     @property
     def is_doubtful(self) -> bool:
@@ -84,6 +86,7 @@ class CircuitCheck:
         else:
             self.is_news = self.is_news or news.unreached_at is not None
             news.answered_at, news.unreached_at = now, None
+        self.has_news = self.has_news or self.is_news or outcome.unreached
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Ask before an attempt at a host that is doubtful; who is to probe it claims that for its *attempt_s*.
@@ -102,7 +105,7 @@ class CircuitCheck:
             except ConditionLostError:
                 pass
             else:
-                self.probe = claimed
+                self.probe, self.has_news = claimed, True
                 return
         self.until = waits_until(self.world, host)
 

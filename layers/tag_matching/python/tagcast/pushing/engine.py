@@ -30,7 +30,7 @@ from tagcast.model import (
 )
 from tagcast.ports import GroupQueue, QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
-from tagcast.pushing.push_slots import SLOTS, BytesInFlight, Priority, PushSlots, SlotRequest
+from tagcast.pushing.push_slots import SLOTS, BytesInFlight, Priority, PushSlots, Slot
 from tagcast.pushing.rate_limit import RATE, Permit, take
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
@@ -373,7 +373,7 @@ class _Sender:
         self.known = self.world.memory.of(LastPushes)
         self.receiver = self.run.subscription.subscription_id
 
-    async def send(self, lead: bool = True, held: SlotRequest | None = None) -> None:
+    async def send(self, lead: bool = True, held: Slot | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
             while self.waiting and self.may_take():
@@ -387,10 +387,10 @@ class _Sender:
                     return
                 request = self.waiting.popleft()
                 await self.turn()
-                ask, before, held = self.ask(request), held, None
-                if not await self.run.slots.take(ask, self.until, instead_of=before):
+                before, held = held, None
+                held = await self.take(request, before)
+                if held is None:
                     return
-                held = ask
                 if not self.begun:  # The receiver's time is not what the service made it wait.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
                 if self.result.failures:  # Of those beside it, while it waited.
@@ -409,10 +409,11 @@ class _Sender:
         if permit is not None and (wait_s := permit.wait_s(place, self.world.clock.now())):
             await self.world.clock.pause(wait_s)
 
-    def ask(self, request: Request) -> SlotRequest:
+    async def take(self, request: Request, before: Slot | None) -> Slot | None:
+        """Take a slot for *request*, if there is one in time, and give the one *before* back."""
         priority = Priority.ANSWERED if self.answered else self.known.get(self.receiver, NEVER).priority
-        loads = tuple(self.run.slots.bytes.load_of(self.run.subscription, message) for message, _ in request)
-        return SlotRequest(self.run.circuit.host, priority, loads)
+        pushes = [(self.run.subscription, message) for message, _ in request]
+        return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
     def may_take(self) -> bool:
         """Say whether the rate has given a request away that is not made yet."""
@@ -522,15 +523,15 @@ async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
     Without a slot nothing is started. An error under the policy ``block`` is a failed attempt of the first message in
     question: what stands before it goes on, what stands behind it is not started and stays unjudged.
     """
-    function = function_of(run.subscription)
+    function = function_of(run.subscription) if run.unjudged else None
     if function is None:
         return run
     run = replace(run, deliveries=run.deliveries[:JUDGED_AT_ONCE])
     asked = [each for each in run.deliveries if each[0].message_id in run.unjudged]
     if not asked:
         return run
-    slot = SlotRequest(function.function, Priority.UNKNOWN)
-    if not await run.slots.take(slot, world.clock.monotonic() + run.seconds):
+    slot = await run.slots.take(function.function, Priority.UNKNOWN, world.clock.monotonic() + run.seconds)
+    if slot is None:
         return replace(run, deliveries=())
     try:
         return replace(run, deliveries=await _judged(world, run, function, asked, result))

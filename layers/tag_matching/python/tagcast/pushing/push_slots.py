@@ -109,6 +109,8 @@ HOSTS_MIN = 8
 """A host takes at most an eighth of the slots, so that eight dead hosts take them all."""
 STARTS_AT_ONCE = 4
 """After 4 starts the loop looks at answers again, so that none waits for a thousand starts."""
+Pushes = Sequence[tuple[Subscription, Message]]
+"""What one request pushes."""
 CLOCK_STEP_S = 0.001
 """Clocks tell milliseconds: an instant that is nearer than that has come."""
 
@@ -138,8 +140,8 @@ def host_of(endpoint: Endpoint) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotRequest:
-    """What a request needs: a place among those to its *host*, and memory for its *loads*."""
+class Slot:
+    """What a request takes: a place among those to its *host*, and memory for its *loads*."""
 
     host: str
     priority: Priority
@@ -155,7 +157,7 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    ask: SlotRequest
+    slot: Slot
     until: float
     granted: asyncio.Future[bool]
 
@@ -188,39 +190,42 @@ class PushSlots:
             self._deadline.cancel()
             await asyncio.wait((self._deadline,))
 
-    async def take(self, ask: SlotRequest, until: float, instead_of: SlotRequest | None = None) -> bool:
-        """Take a slot; wait for one until the clock's monotonic time is *until*, else say False.
+    async def take(
+        self, host: str, priority: Priority, until: float, pushes: Pushes = (), instead_of: Slot | None = None
+    ) -> Slot | None:
+        """Take a slot for *pushes*; wait for one until the clock's monotonic time is *until*, else return None.
 
         A slot that is free is taken at any time. Those of the same priority get theirs in the order of asking. The slot
-        that is held for *instead_of* is given back, and kept for this one if there is memory for it.
+        *instead_of* which this one is taken is given back, and kept for this one if there is memory for it.
         """
+        slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:
             self._release(instead_of)
-            if self._fits(ask):
-                self._occupy(ask)
+            if self._fits(slot):
+                self._occupy(slot)
                 self._grant()
-                return True
+                return slot
             self._call(self._hosts[instead_of.host])
-        waiter = _Waiter(ask, until, asyncio.get_running_loop().create_future())
-        self._lines[ask.priority].append(waiter)
+        waiter = _Waiter(slot, until, asyncio.get_running_loop().create_future())
+        self._lines[priority].append(waiter)
         self._grant()
         if waiter.granted.done():
-            return waiter.granted.result()
+            return slot if waiter.granted.result() else None
         asked = self._clock.monotonic()
         try:
             granted = await waiter.granted
         except asyncio.CancelledError:
             if waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.result():
-                self.give_back(ask)
+                self.give_back(slot)
             raise
         self.waited_ms += round((self._clock.monotonic() - asked) * 1000)
         self.refused += not granted
-        return granted
+        return slot if granted else None
 
-    def give_back(self, ask: SlotRequest) -> None:
+    def give_back(self, slot: Slot) -> None:
         """Return a slot that was taken."""
-        self._release(ask)
-        self._call(self._hosts[ask.host])
+        self._release(slot)
+        self._call(self._hosts[slot.host])
 
     def answered(self, host: str) -> None:
         """Hear that a push to *host* got through: one more may be under way there."""
@@ -248,24 +253,24 @@ class PushSlots:
     def _room(self, host: _Host) -> int:
         return max(0, self._host_max + host.answers - host.busy)
 
-    def _fits(self, ask: SlotRequest) -> bool:
-        return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.loads)
+    def _fits(self, slot: Slot) -> bool:
+        return self._free > 0 and self._room(self._hosts[slot.host]) > 0 and self.bytes.fits(slot.loads)
 
-    def _occupy(self, ask: SlotRequest) -> None:
+    def _occupy(self, slot: Slot) -> None:
         self._free -= 1
-        self._hosts[ask.host].busy += 1
-        self.bytes.add(ask.loads)
+        self._hosts[slot.host].busy += 1
+        self.bytes.add(slot.loads)
 
-    def _release(self, ask: SlotRequest) -> None:
+    def _release(self, slot: Slot) -> None:
         self._free += 1
-        self._hosts[ask.host].busy -= 1
-        if self.bytes.remove(ask.loads):
+        self._hosts[slot.host].busy -= 1
+        if self.bytes.remove(slot.loads):
             heavy, self._heavy = self._heavy, deque()
             self._put_first(heavy)
 
     def _put_first(self, waiters: Sequence[_Waiter]) -> None:
         for waiter in reversed(waiters):
-            self._lines[waiter.ask.priority].appendleft(waiter)
+            self._lines[waiter.slot.priority].appendleft(waiter)
 
     def _grant(self) -> None:
         """Give slots to those who wait, in order, as far as there are any."""
@@ -273,18 +278,18 @@ class PushSlots:
         for line in self._lines.values():
             while line and self._free > 0 and self._starts_left > 0:
                 waiter = line.popleft()
-                host = self._hosts[waiter.ask.host]
+                host = self._hosts[waiter.slot.host]
                 if waiter.granted.done():
                     continue
                 if not self._room(host):
                     host.waiting.append(waiter)
                     short = True
-                elif not self.bytes.fits(waiter.ask.loads):
+                elif not self.bytes.fits(waiter.slot.loads):
                     self._heavy.append(waiter)
                     short = True
                 else:
                     self._starts_left -= 1
-                    self._occupy(waiter.ask)
+                    self._occupy(waiter.slot)
                     waiter.granted.set_result(True)
         if self._turn is None and self._starts_left < STARTS_AT_ONCE:
             self._turn = asyncio.get_running_loop().call_soon(self._next_turn)

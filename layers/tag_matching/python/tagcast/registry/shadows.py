@@ -16,8 +16,7 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.registry.directory import read_topic
-from tagcast.registry.knowledge import wait_for_publishers
+from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription

@@ -18,10 +18,9 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
-from tagcast.registry.directory import read_topic
+from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
-from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane, lane_put
 from tagcast.rows.subscription import subscription_put, version_put

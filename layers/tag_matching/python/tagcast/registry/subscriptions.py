@@ -9,9 +9,8 @@ from tagcast.errors import ConditionLostError, NotFoundError, PreconditionFailed
 from tagcast.model import LaneState, Subscription, SubscriptionSettings
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
-from tagcast.registry.directory import directory_of, read_topic
+from tagcast.registry.directory import directory_of, read_topic, wait_for_publishers
 from tagcast.registry.filter_history import history_of
-from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane, lane_put, lane_update

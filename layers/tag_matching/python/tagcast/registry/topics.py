@@ -10,8 +10,7 @@ from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import RETENTION_S_MAX, FilterType, Keep, Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.registry.directory import Directories, read_topic
-from tagcast.registry.knowledge import wait_for_publishers
+from tagcast.registry.directory import Directories, read_topic, wait_for_publishers
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import each
-from tagcast.delivery.ending import Conflict, Ended, Ending, EntryEnd, NotOwed, end_entry, end_planned
+from tagcast.delivery.ending import Conflict, Ended, Ending, NotOwed, end_due, end_planned
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
@@ -100,8 +100,8 @@ async def _due(row: Row) -> OwedDelivery:
 
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
-    end = EntryEnd.of_due(lane.topic, due, due.ending(EntryState.EXPIRED))
-    return any(not isinstance(end_entry(world.store, end), Conflict) for _ in range(TRIES_MAX))
+    end = partial(end_due, world.store, lane.topic, due, due.ending(EntryState.EXPIRED))
+    return any(not isinstance(end(), Conflict) for _ in range(TRIES_MAX))
 
 
 def _expired(known: OwedDelivery | Pulled | None) -> Entry:

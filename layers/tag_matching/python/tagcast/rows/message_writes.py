@@ -61,7 +61,7 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """Return the writes that bring one section of a map from *before* to *after*."""
     change = _map_write(before, after)
     tally = () if after.section.is_in_message else _tally_writes(before, after)
-    message, was, stays = after.message, before.map.is_retained, after.map.is_retained
+    message, (was, stays) = after.message, after.map.retained_since(before.map)
     if stays and not was:
         listed = Retained(message.message_id, message.expires_at, message.accepted_at)
         return (change, *tally, Put(_retained_key(after), RETAINED.row_of(listed)))
