@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -22,17 +24,21 @@ TIMEOUT_S_MAX = 30
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
     """Return *rows* (one per entry) with the bounds of all settings in force between two of their instants.
 
-    A worker reads the settings of its time, which may have changed in between: the weakest of them bounds.
+    A worker reads the settings of its time, which may have changed in between: the weakest of them bounds. Where none
+    are known, the bounds are null.
     """
-    valid = (sql.col("valid_from") <= sql.coalesce(sql.col(ends), sql.lit(terms.as_of)) + terms.blur_ms) & (
+    columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
+    known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
+    is_valid = (sql.col("valid_from") <= sql.coalesce(sql.col(ends), sql.lit(terms.as_of)) + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col(begins) - terms.blur_ms
     )
-    known = policies.select(*LANE, "max_retries", "timeout_s", "valid_from", "valid_to")
-    joined = rows.join(sql.broadcast(known), list(LANE), "left").where(sql.col("valid_from").isNull() | valid)
+    is_own = reduce(and_, (sql.col(name) == sql.col(f"of_{name}") for name in LANE))
+    joined = rows.join(sql.broadcast(known), is_own & is_valid, "left")
     return joined.groupBy(*rows.columns).agg(
         sql.max("max_retries").alias("retries_most"),
         sql.min("max_retries").alias("retries_least"),
         sql.max("timeout_s").alias("timeout_s"),
+        sql.coalesce(sql.bool_or("is_pulled"), sql.lit(False)).alias("is_pulled"),
     )
 
 
@@ -45,7 +51,10 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     rows = entries.withColumns({"last_at": last, "made": made}).where(suspect).select(*ENTRY, *columns)
     bounded = settled(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
     timeout_ms = sql.coalesce("timeout_s", sql.lit(TIMEOUT_S_MAX)) * 1000
-    late = bounded.where(sql.col("last_at") > sql.col("expires_at") + timeout_ms + terms.skew_ms)
+    # What a member pulled in time may be acknowledged after the life; no timeout bounds that.
+    late = bounded.where(
+        ~sql.col("is_pulled") & (sql.col("last_at") > sql.col("expires_at") + timeout_ms + terms.skew_ms)
+    )
     after = (sql.col("last_at") - sql.col("expires_at")).alias("after")
     found = violation("after_expiry", late, sql.col("last_at"), "attempted ", after, " ms after its life ended")
     suspensions = interventions.where(sql.col("state") == LaneState.SUSPENDED.value).groupBy(*LANE).count()

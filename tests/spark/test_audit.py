@@ -85,6 +85,7 @@ def subscribed_since(topic: str, since: int, filter: str, **more: Any) -> list[R
 def kept() -> dict[str, Plot]:
     """Plots that keep every promise, some of them barely."""
     pulled, added_late = message(1, "pulled"), message(1, "added", matched=())
+    acknowledged = message(1, "acknowledged_late")
     plain, live = message(1, "plain", matched=(0, 1)), message(1, "live", at=NOON + 3_600_000)
     both = Plot(
         [plain], [end(plain, 0, round_at=NOON + 5), end(plain, 1)], subscribed("plain") + subscribed("plain", 1)
@@ -112,6 +113,11 @@ def kept() -> dict[str, Plot]:
         "raised": raised,
         "backlog": backlog("backlog", 60_090),
         "pulled": Plot([pulled], [end(pulled, attempts=3, after_ms=200_000)], subscribed("pulled", protocol="pull")),
+        "acknowledged_late": Plot(
+            [acknowledged],
+            [end(acknowledged, attempts=2, after_ms=LIFE_MS + 600_000)],
+            subscribed("acknowledged_late", protocol="pull"),
+        ),
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
         "added": Plot(
             [added_late],
