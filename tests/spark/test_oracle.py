@@ -1,0 +1,56 @@
+"""Compaction, report and audit by Spark say what a slow oracle in plain Python says, record by record.
+
+The oracle (`tests/spark/oracle/`) reads the raw lines alone. Histories are those of the simulations, most with planted
+faults; their lines come late, twice and damaged, and some of their messages are erased before anything is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from glue_jobs import audit
+from tests.spark.conftest import Bucket
+from tests.spark.oracle.compared import Case, Played, play
+
+SOME = (*range(15), 38, 73, 92, 101, 122, 134, 177, 284)
+"""Some histories: the last ones have the kinds of violations that are rarer."""
+HISTORIES, ARCHIVES = 250, 8
+COUNTED = {"erased", "replays", "late_entries", "unjudged_without_body", "misses_not_provable", "gaps_judged"}
+"""What some histories have to bring, so that the comparison says something of it."""
+Told = Callable[[], dict[str, Any]]
+
+
+@pytest.mark.timeout(300)
+def test_the_jobs_say_of_some_histories_what_the_oracle_says(
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = play(Case(0, SOME, arrivals=1), bucket, told, monkeypatch)
+    assert not played.differences, "\n".join(played.differences)
+    assert played.accused_wholes == []
+    assert len(played.kinds) >= 15
+    assert {name for name, number in played.counts.items() if number} >= COUNTED
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+def test_the_jobs_say_of_two_thousand_histories_what_the_oracle_says(
+    spark: SparkSession,
+    new_bucket: Callable[[], Bucket],
+    told: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    total = Played()
+    for number in range(ARCHIVES):
+        seeds = range(HISTORIES * number, HISTORIES * (number + 1))
+        total.add(play(Case(number, seeds), new_bucket(), told, monkeypatch))
+    assert not total.differences, "\n".join(total.differences[:100])
+    assert total.accused_wholes == []
+    assert total.kinds.keys() == audit.KINDS.keys()
+    assert {name for name, number in total.counts.items() if number} >= COUNTED
+    with capsys.disabled():
+        print(f"\n{ARCHIVES * HISTORIES:,} histories: {total.told()}")
