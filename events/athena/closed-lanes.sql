@@ -1,0 +1,10 @@
+-- Which lanes were closed longest, and what was given up on them?
+-- Parameters: the first day, the last day.
+select topic, subscription, sum(blocked_ms) / 3.6e6 as closed_hours,
+  sum(discarded + expired) as given_up, sum(retries) as retries
+from delivery_report_hours
+where dt between ? and ?
+group by topic, subscription
+having sum(blocked_ms) > 0
+order by closed_hours desc, topic, subscription
+limit 20
