@@ -10,38 +10,41 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Observation, Window
+from pyspark import StorageLevel
+from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import MapType
 from tagcast.archive.record import RecordKind
 
+from glue_jobs.compacting import runs
+from glue_jobs.compacting.runs import Source
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import Made, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored, until_won
-from glue_jobs.io.ranges import RANGE, bounds_of, in_ranges
-from glue_jobs.io.schemas import DAY_OF, SCHEMAS
+from glue_jobs.io.ranges import RANGE, in_partitions, in_ranges
+from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session, suit
-from glue_jobs.io.storage import Archive, day_of, finish, tell
+from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
     from pyspark.sql.types import StructField
 
-FILE_BYTES = 192 * 1024 * 1024
-"""What a file is made for; files are of 128 to 256 MiB where a day has as much."""
-CURATED_PER_RAW = 0.75
-"""Bytes of Parquet that a byte of raw records becomes (measured: docs/archive.md)."""
+FILE_BYTES = 240 * 1024 * 1024
+"""At most so much becomes one file: files are of 128 to 256 MiB where a day has as much."""
+TASK_BYTES = 32 * 1024 * 1024
+"""A task reads so many bytes of raw or curated files."""
 RAW_WEIGHT = 8
 """To parse a line is as much work as to read eight times its bytes of Parquet: generated code pays sooner."""
-ROW_BYTES = 40
-"""Compressed bytes of a record, roughly: they tell how thin a sample may be."""
 SAMPLED = 10_000
+BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+CHUNKS_AT_ONCE = 16
 KEPT_MS = 24 * 3_600_000
 """Readers may have files open that were replaced since: they stay for a day."""
 ATTEMPTS = 3
@@ -133,9 +136,7 @@ class _Run:
         }
         result = Compacted(self.kind, read_files=len(files))
         if files or self.rebuild:
-            known: set[str] = set()
-            while overlooked := self._days_made(files, known, result):
-                known |= overlooked
+            self._days_made(files, result)
             if result.corrupt:
                 _quarantine(self.archive, self.kind, days)
             elif self.rebuild:
@@ -146,91 +147,42 @@ class _Run:
                 self.objects.write(ledger_key(self.kind, each.day), content, each.ledger)
         return result
 
-    def _days_made(self, files: Mapping[str, int], known: set[str], result: Compacted) -> set[str]:
-        """Write the days of *files* and those *known*; return the days of records that the survey had overlooked."""
-        size = sum(files.values())
-        suit(self.archive.spark, size * RAW_WEIGHT)
-        lines = self.archive.lines(list(files))
-        thin = max(1, size // ROW_BYTES // SAMPLED)
-        survey: dict[str, Any] = (
-            _survey(lines, self.kind, thin) if files else {"lines": 0, "days": (), "unknown": (), "keys": ()}
-        )
+    def _days_made(self, files: Mapping[str, int], result: Compacted) -> None:
+        """Write the days that *files* have records of."""
+        suit(self.archive.spark, sum(files.values()) * RAW_WEIGHT)
+        reading = _Reading(self.archive, self.objects, self.kind)
+        reading.raw(files)
         rebuilt = self.arrival.days()[0] if self.rebuild else "9999"
-        days = {*survey["days"], *known}
-        days |= {day for day in self.archive.curated_days(self.kind) if day >= rebuilt}
+        days = {day for day in self.archive.curated_days(self.kind) if day >= rebuilt} | set(reading.packed)
         before = manifests.read(self.objects, self.kind, sorted(days))
         kept = [each for each in before if each.files and each.day < rebuilt]
-        held = {each.day: manifests.made_of(self.objects, each) for each in before}
-        total = size * CURATED_PER_RAW + sum(each.bytes for m in kept if (each := held[m.day]) is not None)
-        counted: dict[str, Any] = {}
-        written: dict[str, dict[str, int]] = {}
-        if survey["lines"] or kept:
-            sample = survey["keys"] if total > FILE_BYTES else []
-            counted, written = self._written(lines, kept, days, sample, total)
-        if counted.get("overlooked"):
-            self.objects.remove(key for keys in written.values() for key in keys)
-            return set(written) - days
-        result.unknown_columns = sorted(survey["unknown"])
-        result.corrupt, result.duplicates = counted.get("corrupt") or 0, counted.get("duplicates") or 0
-        result.conflicts = counted.get("conflicts") or 0
+        reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
+        result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
+        written = reading.written(manifests.generation_at(arguments.now_ms()))
+        reading.close()
+        result.duplicates, result.conflicts = (
+            sum(row[name] for row in written) for name in ("duplicates", "conflicts")
+        )
         if result.conflicts:
             tell(f"{self.kind}: {result.conflicts} records differ from others of the same id")
         try:
-            self._swapped(before, held, counted, written, result)
+            self._swapped(before, written, result)
         except RacedError:
             # Another run may have erased what these files hold.
-            named = {key for each in manifests.read(self.objects, self.kind, written) for key in each.files}
-            self.objects.remove({key for keys in written.values() for key in keys} - named)
+            named = {key for each in manifests.read(self.objects, self.kind, days) for key in each.files}
+            self.objects.remove({row.key for row in written if row.key is not None} - named)
             raise
-        return set()
 
-    def _written(
-        self, lines: DataFrame, kept: Sequence[Manifest], days: Collection[str], sample: Sequence[str], total: float
-    ) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-        """Write the records of all *days* as one generation; return what was counted, and its files by day."""
-        generation = manifests.generation_at(arguments.now_ms())
-        columns = [*SCHEMAS[self.kind].fieldNames(), "dt"]
-        rows = raw.parsed(lines, self.kind).select("is_corrupt", *columns)
-        if self.kind is RecordKind.MESSAGES:
-            rows = rows.withColumn("salt", contents.salt_column(contents.key_of(self.objects)))
-        if kept:
-            former = self.archive.records_of(kept, self.kind).withColumn("dt", day_of(DAY_OF[self.kind]))
-            rows = rows.unionByName(former.withColumn("is_corrupt", sql.lit(False)))
-        # Corrupt lines come along until they are counted: Spark never tells what it observed of a stage without rows.
-        marked, seen = one_per_id(rows, bounds_of(sample, -int(-total // FILE_BYTES))), Observation()
-        counts = {
-            "corrupt": sql.col("is_corrupt"),
-            "overlooked": ~sql.col("dt").isin(sorted(days)),
-            "duplicates": sql.col("earlier") == sql.col("hash"),
-            "conflicts": sql.col("earlier") != sql.col("hash"),
-            **{f"n{day}": _is_first(day) for day in sorted(days)},
-        }
-        marked = marked.observe(
-            seen,
-            *(sql.sum(what.cast("int")).alias(name) for name, what in counts.items()),
-            *(sql.bit_xor(sql.when(_is_first(day), sql.col("hash"))).alias(f"x{day}") for day in sorted(days)),
-        )
-        rows = marked.where("earlier is null and not is_corrupt").select(*columns)
-        written = self.archive.write_generation(rows, self.kind, generation)
-        return seen.get, written
-
-    def _swapped(
-        self,
-        before: Sequence[Manifest],
-        held: Mapping[str, Made | None],
-        counted: Mapping[str, Any],
-        written: Mapping[str, Mapping[str, int]],
-        result: Compacted,
-    ) -> None:
+    def _swapped(self, before: Sequence[Manifest], written: Sequence[Row], result: Compacted) -> None:
         """Point the manifest of each day to its new files; a day that they change nothing of keeps the former ones."""
         result.days = [each.day for each in before]
         for each in before:
-            files = written.get(each.day, {})
-            number = counted.get(f"n{each.day}") or 0
-            made = Made(number, counted.get(f"x{each.day}") or 0, sum(files.values()))
-            known = held[each.day]
-            result.records += number
-            if known is not None and (known.records, known.digest) == (made.records, made.digest):
+            mine = [row for row in written if row.dt == each.day]
+            files = [row.key for row in mine if row.key is not None]
+            made = Made(sum(row.records for row in mine), sum(row.bytes for row in mine))
+            held = None if self.rebuild else manifests.made_of(self.objects, each)
+            result.records += made.records
+            if held is not None and held.records == made.records and not any(row.replaced for row in mine):
                 self.objects.remove(files)
                 continue
             if files or each.files:
@@ -239,6 +191,127 @@ class _Run:
                 result.removed_days.append(each.day)
         current = manifests.read(self.objects, self.kind, result.days)
         self.objects.remove(manifests.former(self.objects, current, arguments.now_ms() - KEPT_MS))
+
+
+@dataclass
+class _Reading:
+    """The chunks of what is compacted, kept on disk by Spark, and what they are of."""
+
+    archive: Archive
+    objects: Objects
+    kind: RecordKind
+    chunks: list[DataFrame] = field(default_factory=list)
+    packed: dict[str, int] = field(default_factory=dict)
+    number: int = 0
+    corrupt: int = 0
+    unknown: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.key = contents.key_of(self.objects) if self.kind is RecordKind.MESSAGES else ""
+
+    def raw(self, files: Mapping[str, int]) -> None:
+        """Read raw files; those that have a line that is not plain are read again, by Spark."""
+        refused = self._read(files, is_curated=False)
+        if refused:
+            kind, key = self.kind, self.key
+            lines = raw.parsed(self.archive.lines(refused), kind)
+            rows = lines.select("is_corrupt", "unknown", *SCHEMAS[kind].fieldNames())
+            self._keep(rows.mapInArrow(lambda batches: runs.of_rows(batches, kind, key), runs.CHUNKS))
+
+    def curated(self, files: Mapping[str, int]) -> None:
+        """Read files of records that were compacted before."""
+        self._read(files, is_curated=True)
+
+    def _read(self, files: Mapping[str, int], *, is_curated: bool) -> list[str]:
+        groups = [[Source(key, is_curated) for key in group] for group in grouped(files, TASK_BYTES)]
+        kind, key, opened = self.kind, self.key, self.archive.opened
+
+        def read(batches: Iterable[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from runs.read_sources(opened, groups[number], kind, key)
+
+        numbers = self.archive.spark.range(0, len(groups), 1, max(1, len(groups)))
+        return self._keep(numbers.mapInArrow(read, runs.CHUNKS)) if groups else []
+
+    def _keep(self, chunks: DataFrame) -> list[str]:
+        """Keep *chunks*, take down what they hold, and return the files that were refused."""
+        self.chunks.append(chunks.persist(StorageLevel.DISK_ONLY))
+        refused = list[str]()
+        sums = (sql.sum(name).alias(name) for name in ("records", "packed"))
+        sets = (sql.collect_set(name).alias(name) for name in ("refused", "unknown"))
+        for row in self.chunks[-1].groupBy("dt").agg(sql.count("*").alias("number"), *sums, *sets).collect():
+            if row.dt is None:
+                self.corrupt += row.records or 0
+                self.unknown |= {name for names in row.unknown for name in names}
+                refused += row.refused
+            else:
+                self.packed[row.dt] = self.packed.get(row.dt, 0) + row.packed
+                self.number += row.number
+        return refused
+
+    def written(self, generation: str) -> list[Row]:
+        """Write the records of all days, each once, as one generation; return what is told of each file."""
+        if not self.packed:
+            return []
+        session = self.archive.spark
+        chunks = reduce(lambda one, other: one.unionByName(other), self.chunks).where("dt is not null")
+        ranges = runs.ranges_of(self._sample(chunks), self.packed, FILE_BYTES)
+        kind, opened, prefix = self.kind, self.archive.opened, manifests.data_prefix(self.kind, generation)
+        merged = placed(chunks, [each.key for each in ranges]).mapInArrow(
+            lambda batches: runs.merge(batches, opened, kind, prefix, ranges), runs.FILES
+        )
+        session.conf.set(BATCH, CHUNKS_AT_ONCE)
+        try:
+            return merged.collect()
+        finally:
+            session.conf.unset(BATCH)
+
+    def _sample(self, chunks: DataFrame) -> list[tuple[str, str, int]]:
+        """Return day, first id and records of some chunks, if a day is too large for one file."""
+        if max(self.packed.values()) <= FILE_BYTES:
+            return []
+        thin = -(-self.number // SAMPLED)
+        some = chunks.where(sql.pmod(sql.xxhash64("first"), sql.lit(thin)) == 0).select("dt", "first", "records")
+        return [(row.dt, row["first"], row.records) for row in some.collect()]
+
+    def close(self) -> None:
+        """Let the chunks go."""
+        for each in self.chunks:
+            each.unpersist()
+
+
+def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
+    """Return *files* in groups of at least so many bytes, the last one excepted.
+
+    >>> grouped({"a": 1, "b": 9, "c": 1}, 10)
+    [['a', 'b'], ['c']]
+    """
+    found: list[list[str]] = []
+    size = bytes_min
+    for key, each in files.items():
+        if size >= bytes_min:
+            found.append([])
+            size = 0
+        found[-1].append(key)
+        size += each
+    return found
+
+
+def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return (number, first, content) of *chunks*, those of one range in one partition, sorted by their first ids.
+
+    *keys* are where ranges begin. A chunk on both sides of a bound is in both ranges, each of which takes its own part.
+    """
+    begins = sql.array(*(sql.lit(key) for key in keys))
+
+    def range_of(name: str) -> Column:
+        key = sql.concat_ws(" ", "dt", name)
+        return sql.size(sql.filter(begins, lambda begin: begin <= key)) - 1
+
+    numbered = chunks.withColumn("number", sql.explode(sql.sequence(range_of("first"), range_of("last"))))
+    there = in_partitions(numbered, sql.col("number"), len(keys)).sortWithinPartitions("number", "first")
+    return there.select("number", "first", "content")
 
 
 def one_per_id(rows: DataFrame, bounds: Sequence[str]) -> DataFrame:
@@ -262,35 +335,6 @@ def _hashable(field: StructField) -> Column:
     if not isinstance(field.dataType, MapType):
         return sql.col(field.name)
     return sql.array_sort(sql.map_entries(field.name))
-
-
-def _is_first(day: str) -> Column:
-    return (sql.col("dt") == day) & sql.col("earlier").isNull()
-
-
-def _survey(lines: DataFrame, kind: RecordKind, thin: int) -> dict[str, Any]:
-    """Return the days that lines are of, and of every *thin*-th its key and the columns that no schema has.
-
-    Instants are cut out of the text, which costs a tenth of parsing it. Whatever that misses shows when it is parsed.
-    """
-    name = f'"{DAY_OF[kind]}":'
-    place = sql.instr("line", name)
-    cut = sql.substring_index(sql.col("line").substr(place + sql.lit(len(name)), sql.lit(18)), ",", 1)
-    at = sql.expr("try_cast(trim(cut) as bigint)")
-    known = sql.array(*(sql.lit(each) for each in SCHEMAS[kind].fieldNames()))
-    is_sampled = sql.pmod(sql.xxhash64("line"), sql.lit(thin)) == 0
-    read = lines.withColumn("cut", cut).withColumn("at", at)
-    day = sql.when(sql.col("at").between(0, raw.INSTANT_MAX), sql.floor(sql.col("at") / 86_400_000).cast("int"))
-    counted = read.agg(sql.count("*").alias("lines"), sql.collect_set(day).alias("days")).collect()[0]
-    unknown = sql.array_except(sql.coalesce(sql.json_object_keys("line"), sql.array().cast("array<string>")), known)
-    key = sql.concat_ws(" ", day_of("at"), sql.get_json_object("line", "$.record_id"))
-    some = read.where(is_sampled).select(key.alias("key"), unknown.alias("unknown")).collect()
-    return {
-        "lines": counted.lines,
-        "days": {str(date(1970, 1, 1) + timedelta(each)) for each in counted.days},
-        "keys": [row.key for row in some],
-        "unknown": {name for row in some for name in row.unknown},
-    }
 
 
 def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> None:

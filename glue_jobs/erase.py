@@ -137,7 +137,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         generation = manifests.generation_at(arguments.now_ms())
         written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
         held = manifests.made_of(objects, before)
-        made = Made(0 if held is None else held.records, 0, sum(written.values()))
+        made = Made(0 if held is None else held.records, sum(written.values()))
         try:
             manifests.swap(objects, archive.root, before, sorted(written), made)
         except RacedError:

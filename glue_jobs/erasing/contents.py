@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
@@ -109,6 +109,20 @@ def key_of(objects: Objects) -> str:
 def salt_of(key: str, record_id: str) -> str:
     """Return the salt of a whole record."""
     return sha256(f"{key}{record_id}".encode()).hexdigest()[:SALT_DIGITS]
+
+
+def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> list[str | None]:
+    """Return the salts of many records; None for those that are not whole.
+
+    >>> salts_of("k", ["a", "b"], [True, False]) == [salt_of("k", "a"), None]
+    True
+    """
+    begun, found = sha256(key.encode()), list[str | None]()
+    for record_id, is_whole in zip(record_ids, are_whole, strict=True):
+        hashed = begun.copy()
+        hashed.update(record_id.encode())
+        found.append(hashed.hexdigest()[:SALT_DIGITS] if is_whole else None)
+    return found
 
 
 def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:

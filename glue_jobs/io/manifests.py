@@ -30,10 +30,9 @@ EVER = 9_999_999_999_999
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a generation holds: how many records, the exclusive or of their hashes, and their bytes."""
+    """What a generation holds: how many records, and their bytes."""
 
     records: int
-    digest: int
     bytes: int
 
 

@@ -33,9 +33,14 @@ def bounds_of(sample: Sequence[str], ranges: int) -> list[str]:
 def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
     """Return *rows* with the column ``range``, each range in a partition of its own, in order."""
     number = sum(((key >= sql.lit(bound)).cast("int") for bound in bounds), sql.lit(0))
-    tokens = list(islice(_tokens(len(bounds) + 1), len(bounds) + 1))
+    return in_partitions(rows, number, len(bounds) + 1)
+
+
+def in_partitions(rows: DataFrame, number: Column, partitions: int) -> DataFrame:
+    """Return *rows* with the column ``range``, each in the partition of that *number*."""
+    tokens = list(islice(_tokens(partitions), partitions))
     token = sql.get(sql.array(*(sql.lit(each) for each in tokens)), number)
-    return rows.withColumn(RANGE, token).repartition(len(bounds) + 1, RANGE)
+    return rows.withColumn(RANGE, token).repartition(partitions, RANGE)
 
 
 def _tokens(partitions: int) -> Iterator[int]:

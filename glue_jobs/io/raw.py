@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
-from glue_jobs.io.schemas import DAY_OF, REQUIRED, SCHEMAS
+from glue_jobs.io.schemas import DAY_OF, INSTANT_MAX, REQUIRED, SCHEMAS
 from glue_jobs.io.storage import day_of
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tagcast.archive.record import RecordKind
 
 CORRUPT = "_corrupt_record"
-INSTANT_MAX = 4_102_444_800_000
-"""2100: a larger number of milliseconds is no instant of ours."""
 
 
 def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:

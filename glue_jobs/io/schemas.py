@@ -145,6 +145,9 @@ DAY_OF: Mapping[RecordKind, str] = {
 }
 """The instant whose day is a record's partition: a message and all that became of it share one."""
 
+INSTANT_MAX = 4_102_444_800_000
+"""2100: a larger number of milliseconds is no instant of ours."""
+
 
 def same_columns(schema: StructType) -> str:
     """Return the columns as SQL has them, for tables and documents.

@@ -161,7 +161,7 @@ def used() -> tuple[float, int]:
             ancestor = parents[ancestor]
         if ancestor == os.getpid():
             total += spent[pid]
-            with suppress(OSError, ValueError):
+            with suppress(OSError, IndexError):  # It has ended.
                 status = Path(f"/proc/{pid}/status").read_text()
                 peak = max(peak, int(status.partition("VmHWM:")[2].split()[0]) // 1024)
     return total / TICK, peak

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import compact
-from glue_jobs.io import raw
-from glue_jobs.io.ranges import bounds_of
-from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.compacting import runs
+from glue_jobs.io import manifests
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
@@ -121,26 +121,28 @@ def test_records_of_one_id_that_differ_are_counted_and_one_is_kept_for_good(
     assert len(kept) == 1
 
 
-def test_one_huge_day_is_spread_over_several_files_that_follow_each_other(spark: SparkSession) -> None:
-    rows = [(json.dumps(message(n)),) for n in range(2000)] * 2
-    kind, thin = RecordKind.MESSAGES, 7
-    lines = spark.createDataFrame(rows, "line string")
-    keys = compact._survey(lines, kind, thin)["keys"]
-    parsed = raw.parsed(lines, kind).select(*SCHEMAS[kind].fieldNames(), "dt")
-    parts = [part for part in compact.one_per_id(parsed, bounds_of(keys, 4)).rdd.glom().collect() if part]
-    kept = [[row.record_id for row in part if row.earlier is None] for part in parts]
-    assert len(parts) == 4
-    assert max(map(len, kept)) < 700
-    whole = [each for part in sorted(kept) for each in part]
-    assert whole == sorted(whole)
-    assert len(whole) == 2000
+def test_one_huge_day_is_spread_over_several_files_that_follow_each_other(
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = RecordKind.MESSAGES
+    for first in (0, 6000):
+        bucket.put("messages", DAY, [message(n, f"t{n % 10}") for n in range(first, first + 6000)])
+        assert run(bucket) == 0
+        monkeypatch.setattr(compact, "FILE_BYTES", 100_000)
+    assert told()["kinds"]["messages"]["records"] == 12_000
+    [manifest] = manifests.read(Archive.at(spark, bucket.uri).objects, kind, [DAY])
+    read = [f"select record_id from '{bucket.uri}/{key}'" for key in manifest.files]
+    parts = [duckdb.connect().execute(each).fetchall() for each in read]
+    assert len(parts) == 3
+    whole = [each for part in parts for (each,) in part]
+    assert whole == sorted(message(n, f"t{n % 10}")["record_id"] for n in range(12_000))
 
 
-def test_ranges_shuffle_once_and_sort_once(spark: SparkSession) -> None:
-    lines = spark.createDataFrame([("a",)], "line string")
-    rows = raw.parsed(lines, RecordKind.LANES).select(*SCHEMAS[RecordKind.LANES].fieldNames(), "dt")
-    plan = compact.one_per_id(rows, ["2026", "2027"])._jdf.queryExecution().executedPlan().toString()
-    assert (plan.count("Exchange"), plan.count("Sort [")) == (1, 1)
+def test_chunks_are_shuffled_once_and_sorted_once_and_no_row_of_theirs_is_looked_at(spark: SparkSession) -> None:
+    chunks = spark.createDataFrame([], runs.CHUNKS)
+    placed = compact.placed(chunks, ["2026-11-20 ", "2026-11-21 "])
+    plan = placed.mapInArrow(lambda batches: batches, placed.schema)._jdf.queryExecution().executedPlan().toString()
+    assert (plan.count("Exchange"), plan.count("Sort ["), plan.count("MapInArrow")) == (1, 1, 1)
 
 
 def test_duckdb_reads_a_day_through_its_manifest_as_the_document_says(spark: SparkSession, bucket: Bucket) -> None:

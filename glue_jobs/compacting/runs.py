@@ -1,0 +1,361 @@
+"""Sorted runs of records, and their merging: an external merge sort whose rows stay in Arrow from raw file to Parquet.
+
+A worker reads some files, sorts what they hold by day and ``record_id`` and cuts it into chunks, serialized by Arrow.
+Spark carries and spills the chunks without looking into them. One worker gets all chunks of a range in the order of
+their first records, so that it can write the beginning of a file before it has seen the end.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, ipc, parquet
+from tagcast.archive.record import RecordKind
+
+from glue_jobs.compacting.lines import arrow_schema, read_file
+from glue_jobs.erasing.contents import MARKS, salts_of
+from glue_jobs.io.objects import Objects
+from glue_jobs.io.schemas import DAY_OF
+
+RUN_BYTES = 128 * 1024 * 1024
+"""What is sorted at once: some half a million deliveries."""
+CHUNK_ROWS, CHUNK_BYTES = 4096, 1024 * 1024
+GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 * 1024 * 1024
+"""A row group of a file, before compression; a reader of one topic skips the others by their statistics."""
+SAMPLE_ROWS = 1 << 14
+COMPRESSION = "zstd"
+UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
+"""Texts of which hardly two are the same. Neither they nor instants get a dictionary: sorted, they need none."""
+DAY_MS = 86_400_000
+CHUNKS = (
+    "refused string, unknown array<string>, dt string, first string, last string, records bigint, packed bigint, "
+    "content binary"
+)
+"""What reading yields: chunks, or a file that was refused, or columns that no schema knows."""
+FILES = "dt string, key string, bytes bigint, records bigint, duplicates bigint, conflicts bigint, replaced bigint"
+"""What merging yields: the files that it wrote, and what it found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to read: raw, or of curated records."""
+
+    key: str
+    is_curated: bool = False
+
+
+def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
+    """Yield batches of ``CHUNKS`` of some files. Raw messages get salts that are made of *key*."""
+    objects, ready, size = opened(), list[pa.Table](), 0
+    for source in sources:
+        stored = objects.read(source.key)
+        if stored is None:
+            raise FileNotFoundError(source.key)
+        if source.is_curated:
+            yield from _curated(stored.content, kind)
+            continue
+        read = read_file(stored.content, kind, zipped=source.key.endswith(".gz"))
+        if read is None:
+            yield _chunk(refused=source.key)
+            continue
+        if read.unknown:
+            yield _chunk(unknown=sorted(read.unknown))
+        ready.append(read.records)
+        size += read.records.nbytes
+        if size >= RUN_BYTES:
+            yield from sorted_runs(pa.concat_tables(ready), kind, key)
+            ready, size = [], 0
+    if ready:
+        yield from sorted_runs(pa.concat_tables(ready), kind, key)
+
+
+def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
+    """Yield the chunks of rows that Spark parsed: records and corrupt ones, which are counted as of no day."""
+    ready, size = list[pa.Table](), 0
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        whole = rows.filter(compute.invert(rows["is_corrupt"]))
+        unknown = sorted(compute.unique(compute.list_flatten(rows["unknown"])).to_pylist())
+        yield _chunk(records=len(rows) - len(whole), unknown=unknown)
+        ready.append(_of_schema(whole, kind))
+        size += ready[-1].nbytes
+        if size >= RUN_BYTES:
+            yield from sorted_runs(pa.concat_tables(ready), kind, key)
+            ready, size = [], 0
+    if ready:
+        yield from sorted_runs(pa.concat_tables(ready), kind, key)
+
+
+def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
+    """Yield the chunks of raw *records*, one sorted run for each day."""
+    if kind is RecordKind.MESSAGES:
+        place = records.schema.get_field_index("salt")
+        salts = salts_of(key, records["record_id"].to_pylist(), records["hashes"].is_null().to_pylist())
+        records = records.set_column(place, "salt", pa.array(salts, pa.string()))
+    days = records[DAY_OF[kind]].to_numpy() // DAY_MS
+    for day in np.unique(days):
+        of_day = records if days[0] == days[-1] == day and (days == day).all() else records.filter(days == day)
+        run = of_day.combine_chunks()
+        run = run.take(compute.sort_indices(run["record_id"]))
+        yield from _chunks(run.combine_chunks(), str(date(1970, 1, 1) + timedelta(int(day))), _packed(run))
+
+
+def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
+    """Yield the chunks of a curated file, which is one sorted run."""
+    file = parquet.ParquetFile(pa.BufferReader(content))
+    packed = len(content) / max(1, file.metadata.num_rows)
+    for batch in file.iter_batches(GROUP_ROWS // 4, use_threads=False):
+        rows = _of_schema(pa.Table.from_batches([batch]), kind)
+        instants = rows[DAY_OF[kind]]
+        yield from _chunks(rows, str(date(1970, 1, 1) + timedelta(instants[0].as_py() // DAY_MS)), packed)
+
+
+def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
+    """Return *rows* with the columns of the present schema; what an old file lacks is null."""
+    columns = [
+        rows[each.name].cast(each.type) if each.name in rows.column_names else pa.nulls(len(rows), each.type)
+        for each in arrow_schema(kind)
+    ]
+    return pa.Table.from_arrays(columns, schema=arrow_schema(kind)).combine_chunks()
+
+
+def _packed(run: pa.Table) -> float:
+    """Return how many bytes of Parquet a record becomes, of a sample of neighbours."""
+    sample = run.slice(max(0, (len(run) - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
+    sink = pa.BufferOutputStream()
+    with _writer(sink, run.schema) as writer:
+        writer.write_table(sample)
+    return float(sink.getvalue().size) / max(1, len(sample))
+
+
+def _writer(sink: Any, schema: pa.Schema) -> Any:
+    repeated = [each.name for each in schema if each.name not in UNLIKE and each.type != pa.int64()]
+    return parquet.ParquetWriter(sink, schema, compression=COMPRESSION, use_dictionary=repeated, write_page_index=True)
+
+
+def _chunks(run: pa.Table, day: str, packed: float) -> Iterator[Any]:
+    """Yield a sorted run of one day as chunks."""
+    rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES * len(run) // max(1, run.nbytes)))
+    ids = run["record_id"]
+    for start in range(0, len(run), rows):
+        piece = run.slice(start, rows)
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, run.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(piece)
+        yield _chunk(
+            dt=day,
+            first=ids[start].as_py(),
+            last=ids[start + len(piece) - 1].as_py(),
+            records=len(piece),
+            packed=round(packed * len(piece)),
+            content=sink.getvalue().to_pybytes(),
+        )
+
+
+_CHUNK = pa.schema(
+    [
+        ("refused", pa.string()),
+        ("unknown", pa.list_(pa.string())),
+        ("dt", pa.string()),
+        ("first", pa.string()),
+        ("last", pa.string()),
+        ("records", pa.int64()),
+        ("packed", pa.int64()),
+        ("content", pa.binary()),
+    ]
+)
+
+
+def _chunk(**values: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([values], _CHUNK)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The records of a day from one id on, up to the next range's: they become one file."""
+
+    day: str
+    low: str
+    high: str | None
+
+    @property
+    def key(self) -> str:
+        """Return what ranges are ordered by, and chunks placed."""
+        return f"{self.day} {self.low}"
+
+
+def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int], file_bytes: int) -> list[Range]:
+    """Return the ranges of all days, in order, from a sample of (day, first id, records) and bytes by day.
+
+    >>> [each.low for each in ranges_of([("d", "a", 5), ("d", "b", 5), ("d", "c", 5)], {"d": 30}, 20)]
+    ['', 'c']
+    """
+    sample: dict[str, list[tuple[str, int]]] = {day: [] for day in packed}
+    for day, first, records in weights:
+        sample[day].append((first, records))
+    found = []
+    for day in sorted(packed):
+        ordered = sorted(sample[day])
+        sums = np.cumsum([records for _, records in ordered]).tolist()
+        number = -(-packed[day] // file_bytes)
+        places = (bisect_left(sums, sums[-1] * n / number) for n in range(1, number) if sums)
+        lows = ["", *sorted({ordered[min(place + 1, len(ordered) - 1)][0] for place in places})]
+        found += [Range(day, low, high) for low, high in zip(lows, [*lows[1:], None], strict=True)]
+    return found
+
+
+@dataclass
+class _File:
+    """A file that is being written, and what has not been written yet of the chunks that came."""
+
+    range: Range
+    kind: RecordKind
+    sink: pa.BufferOutputStream = field(default_factory=pa.BufferOutputStream)
+    waiting: list[pa.Table] = field(default_factory=list)
+    rows_waiting: int = 0
+    bytes_waiting: int = 0
+    records: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    replaced: int = 0
+
+    def __post_init__(self) -> None:
+        self.writer = _writer(self.sink, arrow_schema(self.kind))
+
+    def add(self, first: str, content: bytes) -> None:
+        """Take the next chunk; no later one begins before *first*."""
+        if self.rows_waiting >= GROUP_ROWS or self.bytes_waiting >= GROUP_BYTES:
+            self._write(first)
+        chunk = ipc.open_stream(content).read_all()
+        low = _place(chunk, self.range.low)
+        high = len(chunk) if self.range.high is None else _place(chunk, self.range.high)
+        self.waiting.append(chunk.slice(low, high - low))
+        self.rows_waiting += high - low
+        self.bytes_waiting += self.waiting[-1].nbytes
+
+    def _write(self, end: str | None) -> None:
+        """Write what comes before *end*, or everything."""
+        places = [len(each) if end is None else _place(each, end) for each in self.waiting]
+        ready = [each.slice(0, place) for each, place in zip(self.waiting, places, strict=True) if place]
+        rest = zip(self.waiting, places, strict=True)
+        self.waiting = [each.slice(place) for each, place in rest if place < len(each)]
+        self.rows_waiting, self.bytes_waiting = sum(map(len, self.waiting)), sum(each.nbytes for each in self.waiting)
+        if ready:
+            rows = pa.concat_tables(ready).combine_chunks()
+            rows = self._once(rows.take(compute.sort_indices(rows["record_id"])).combine_chunks())
+            self.records += len(rows)
+            self.writer.write_table(rows, row_group_size=len(rows))
+
+    def _once(self, rows: pa.Table) -> pa.Table:
+        """Return sorted *rows* without those that repeat an id."""
+        ids = rows["record_id"].chunk(0)
+        repeats = compute.equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False).nonzero()[0] + 1
+        if not len(repeats):
+            return rows
+        names = [name for name in rows.column_names if name not in MARKS]
+        unlike = set(_unlike(rows.select(names).take(repeats - 1), rows.select(names).take(repeats)))
+        marked = () if "hashes" not in rows.column_names else compute.is_valid(rows["hashes"]).to_numpy().nonzero()[0]
+        odd = {ids[int(repeats[place])].as_py() for place in unlike}
+        odd |= {ids[int(place)].as_py() for place in np.intersect1d(marked, [*repeats, *(repeats - 1)])}
+        kept = np.ones(len(rows), bool)
+        kept[repeats] = False
+        self.duplicates += len(repeats)
+        for each in sorted(odd):
+            low = _place(rows, each)
+            alike = rows.slice(low, _place(rows, f"{each}\0") - low).to_pylist()
+            chosen, conflicts = one_of(alike)
+            kept[low : low + len(alike)] = False
+            kept[low + chosen] = True
+            self.conflicts += conflicts
+            self.duplicates -= conflicts
+            self.replaced += 1
+        return rows.filter(kept)
+
+    def close(self, objects: Objects, prefix: str, number: int) -> pa.RecordBatch:
+        """Write the rest and the file; return what came of it."""
+        self._write(None)
+        self.writer.close()
+        content = self.sink.getvalue()
+        key = f"{prefix}dt={self.range.day}/{number:05d}.{COMPRESSION}.parquet" if self.records else None
+        if key is not None:
+            objects.replace(key, content.to_pybytes())
+        found = {"dt": self.range.day, "key": key, "bytes": content.size if key else 0, "records": self.records}
+        found |= {"duplicates": self.duplicates, "conflicts": self.conflicts, "replaced": self.replaced}
+        return pa.RecordBatch.from_pylist([found], _FILE)
+
+
+_FILE = pa.schema(
+    [
+        ("dt", pa.string()),
+        ("key", pa.string()),
+        *((name, pa.int64()) for name in ("bytes", "records", "duplicates", "conflicts", "replaced")),
+    ]
+)
+
+
+def _place(rows: pa.Table, record_id: str) -> int:
+    """Return how many of sorted *rows* come before an id."""
+    ids, low, high = rows["record_id"], 0, len(rows)
+    wanted = record_id.encode()
+    while low < high:
+        middle = (low + high) // 2
+        if ids[middle].as_py().encode() < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
+    """Yield the places at which two tables differ, by halving what is not alike."""
+    if one.equals(other):
+        return
+    if len(one) == 1:
+        yield start
+        return
+    half = len(one) // 2
+    yield from _unlike(one.slice(0, half), other.slice(0, half), start)
+    yield from _unlike(one.slice(half), other.slice(half), start + half)
+
+
+def one_of(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return which of several records of one id is kept, the same each time, and how many are in conflict with it.
+
+    Of an erased message another copy may still arrive: what was taken out of one stays out, and is no conflict.
+    """
+    texts = [_text_of(each) for each in records]
+    order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))
+    conflicts = 0
+    for before, after in pairwise(order):
+        conflicts += texts[before] != texts[after] and not records[before].get("hashes")
+    return order[0], conflicts
+
+
+def _text_of(record: Mapping[str, Any]) -> str:
+    """Return what two records are compared by; a map, which Arrow gives as pairs, has no order of its own."""
+    known = {name: value for name, value in record.items() if name not in MARKS}
+    return json.dumps({**known, "properties": sorted(known.get("properties") or ())})
+
+
+def merge(
+    batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
+) -> Iterator[Any]:
+    """Yield batches of ``FILES`` of chunks in the order of (range, first)."""
+    objects, file, current = opened(), None, -1
+    for batch in batches:
+        for number, first, content in zip(*(batch.column(place).to_pylist() for place in range(3)), strict=True):
+            if file is None or number != current:
+                if file is not None:
+                    yield file.close(objects, prefix, current)
+                file, current = _File(ranges[number], kind), number
+            file.add(first, content)
+    if file is not None:
+        yield file.close(objects, prefix, current)
