@@ -18,6 +18,8 @@ SAMPLE ?= 400
 SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Everything here starts many processes, each of which would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # What pip says, as one line that changes in a terminal, and every twentieth package elsewhere; its faults stand on standard error.
 TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\033[K        %s", substr($$0, 1, 68); else if (n % 20 == 1) print "        " $$0; fflush()} END {if (tty) printf "\r\033[K"}' tty=$$(test -t 2 && echo 1)
 

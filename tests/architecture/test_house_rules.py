@@ -3,6 +3,7 @@
 import ast
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,18 +20,28 @@ TRACKED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
     cwd=ROOT, capture_output=True, text=True, check=True,
 ).stdout.split()  # fmt: skip
-TREES = {name: ast.parse((ROOT / name).read_text()) for name in TRACKED if (ROOT / name).exists()}
-PRODUCT = {name: tree for name, tree in TREES.items() if not name.startswith("tests/")}
 
 
-def nodes(trees: dict[str, ast.Module], *kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return every module of the project; only the process that runs these tests parses them."""
+    return {name: ast.parse((ROOT / name).read_text()) for name in TRACKED if (ROOT / name).exists()}
+
+
+@cache
+def product() -> dict[str, ast.Module]:
+    """Return every module but those of the tests."""
+    return {name: tree for name, tree in trees().items() if not name.startswith("tests/")}
+
+
+def nodes(modules: dict[str, ast.Module], *kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
     """Every node of these kinds, with the module in which it stands."""
-    return ((name, node) for name, tree in trees.items() for node in ast.walk(tree) if isinstance(node, kinds))
+    return ((name, node) for name, tree in modules.items() for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 def test_a_function_can_be_seen_as_a_whole() -> None:
     long = set()
-    for name, node in nodes(PRODUCT, ast.FunctionDef, ast.AsyncFunctionDef):
+    for name, node in nodes(product(), ast.FunctionDef, ast.AsyncFunctionDef):
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX:
             long.add((name, node.name))
@@ -40,15 +51,15 @@ def test_a_function_can_be_seen_as_a_whole() -> None:
 
 def test_modules_and_classes_are_named_by_what_they_hold() -> None:
     ends = ("Manager", "Helper", "Util", "Utils")
-    classes = [(name, node.name) for name, node in nodes(PRODUCT, ast.ClassDef) if isinstance(node, ast.ClassDef)]
+    classes = [(name, node.name) for name, node in nodes(product(), ast.ClassDef) if isinstance(node, ast.ClassDef)]
 
-    assert [name for name in PRODUCT if Path(name).stem in EMPTY_WORDS] == []
+    assert [name for name in product() if Path(name).stem in EMPTY_WORDS] == []
     assert [each for each in classes if each[1].endswith(ends)] == []
 
 
 def test_fakes_instead_of_patches() -> None:
     patched = []
-    for name, node in nodes(TREES, ast.ImportFrom, ast.Import):
+    for name, node in nodes(trees(), ast.ImportFrom, ast.Import):
         assert isinstance(node, ast.ImportFrom | ast.Import)
         names = {alias.name for alias in node.names} | {getattr(node, "module", "") or ""}
         if names & {"unittest.mock", "mock"}:
@@ -58,7 +69,7 @@ def test_fakes_instead_of_patches() -> None:
 
 
 def test_a_handler_defines_no_class() -> None:
-    handlers = {name: tree for name, tree in PRODUCT.items() if name.startswith("functions/")}
+    handlers = {name: tree for name, tree in product().items() if name.startswith("functions/")}
 
     assert handlers
     assert [name for name, _ in nodes(handlers, ast.ClassDef)] == []
@@ -66,7 +77,7 @@ def test_a_handler_defines_no_class() -> None:
 
 def test_a_loop_of_the_core_without_a_condition_says_why_it_ends() -> None:
     silent = []
-    for name, node in nodes({name: tree for name, tree in PRODUCT.items() if "/tagcast/" in name}, ast.While):
+    for name, node in nodes({name: tree for name, tree in product().items() if "/tagcast/" in name}, ast.While):
         assert isinstance(node, ast.While)
         line = (ROOT / name).read_text().splitlines()[node.lineno - 1]
         if isinstance(node.test, ast.Constant) and "# It ends: " not in line:

@@ -17,7 +17,7 @@ from tests.simulation.plan import FAULTS, Aim, Plan, draw_plan
 from tests.simulation.planted.mutant import Mutant, planted
 from tests.simulation.shrink import shrink
 
-SEEDS = 300
+SEEDS = 150
 
 
 def test_every_promise_holds_under_faults() -> None:

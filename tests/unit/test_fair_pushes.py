@@ -57,7 +57,10 @@ def healthy_alone_s(strategy: Strategy, bodies: tuple[str, ...]) -> float:
 
 
 @pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
-@pytest.mark.parametrize(("hanging", "timeout_s"), [(99, 5), (230, 30), (700, 1), (700, 30)])
+@pytest.mark.parametrize(
+    ("hanging", "timeout_s"),
+    [(99, 5), (700, 30), *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((230, 30), (700, 1)))],
+)
 @pytest.mark.parametrize("bodies", [BATCH[:1], BATCH])
 def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
     strategy: Strategy, hanging: int, timeout_s: int, bodies: tuple[str, ...]

@@ -90,7 +90,11 @@ ALPHABETS = {
 
 @pytest.mark.parametrize(
     ("alphabet", "matched"),
-    [("any letters", SPARSE), ("emoji", DENSE), ("control characters", DENSE), ("halves", DENSE)],
+    [
+        ("any letters", SPARSE),
+        ("emoji", DENSE),
+        *(pytest.param(each, DENSE, marks=pytest.mark.nightly) for each in ("control characters", "halves")),
+    ],
 )
 def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended_stays(
     alphabet: str, matched: Sequence[int]

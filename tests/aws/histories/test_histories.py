@@ -18,7 +18,7 @@ from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant, planted
 
-FIRST, SEEDS = 1_000, 40
+FIRST, SEEDS = 1_000, 24
 WITH_GROUPS = 17
 """A plan in which two of the subscribers are groups."""
 
