@@ -221,7 +221,7 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.deliver()
     section = stored.sections(store, row)[1]
     ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, AddedLater(1, 1)
-    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), with_consumer=frozenset({2}))
+    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), enqueued=frozenset({2}))
     store.note(section_key("wide", unsent, 1), message_row(replace(section, map=full.adding(9, late), histories=b"h")))
     heavy = StateMap.of(range(2_000)).settle(
         {each: Entry(EntryState.DISCARDED, 4, 1, "x" * 200) for each in range(2_000)}

@@ -44,7 +44,7 @@ def measure(keep: Keep, *, is_late: bool = False) -> Meter:
             meter.phase = "late entries"
             fake.run_workflows(fake.clock.now() + 300_000)
             rows = [stored.message(world.store, "test1", each) for each in ids]
-            assert all(row is not None and group.ordinal in row.map.with_consumer for row in rows)
+            assert all(row is not None and group.ordinal in row.map.enqueued for row in rows)
         meter.phase = "end of life"
         fake.clock.sleep(2 * DAY_S)
         moto.timeline.spend(STALE_MS + 1)

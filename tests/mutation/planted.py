@@ -86,7 +86,7 @@ FIRST_ROUND = (
     ),
     _planted(
         "the clock is looked at once more before a batch begins",
-        "tagcast.pushing.engine:attempt_batch",
+        "tagcast.pushing.engine:attempt",
         "unique_id(now)",
         "unique_id(world.clock.now())",
         "unit/test_batched_pushes.py::test_no_batch_begins",
@@ -143,8 +143,8 @@ FIRST_ROUND = (
     _planted(
         "a blocked verdict is not counted",
         "tagcast.pushing.engine:_judged",
-        "Push(subscription, message, made + 1), FILTER_ERROR)",
-        "Push(subscription, message, max(1, made)), FILTER_ERROR)",
+        "Push(subscription, message, made + 1), Outcome(False, FILTER_ERROR)",
+        "Push(subscription, message, max(1, made)), Outcome(False, FILTER_ERROR)",
         f"{FUNCTIONS}::test_each_error_under_block_is_an_attempt",
     ),
     _planted(
@@ -201,15 +201,8 @@ REDELIVERY = (
     _planted(
         "the wait begins with the attempt",
         "tagcast.pushing.engine:attempt",
-        "    outcome = await world.pusher.push(push)\n"
-        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
-        "    circuit.hear(outcome)\n"
-        "    return _result(world, push, outcome, world.clock.now(), took_ms)\n",
-        "    ended_at = world.clock.now()\n"
-        "    outcome = await world.pusher.push(push)\n"
-        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
-        "    circuit.hear(outcome)\n"
-        "    return _result(world, push, outcome, ended_at, took_ms)\n",
+        "ended_at, results = world.clock.now(), ",
+        "ended_at, results = now, ",
         f"{PLANS}::test_the_wait_begins_at_the_end",
     ),
     _planted(
@@ -974,7 +967,7 @@ MEMBERSHIP = (
     ),
     _planted(
         "a group that somebody changed goes like one that heartbeats made",
-        "tagcast.repairing.silent_groups:_removed",
+        "tagcast.repairing.removals:_removed",
         "registration.subscription, registration.version, (forget,)",
         "registration.subscription, None, (forget,)",
         f"{MEMBERS}::test_a_group_that_somebody_put",
@@ -1033,14 +1026,14 @@ GROUPS = (
     _planted(
         "a batch that comes again hands over again",
         "tagcast.delivery.fan_out:SubscriptionRound.owed",
-        "and self.ordinal not in row.map.with_consumer",
+        "and self.ordinal not in row.map.enqueued",
         "",
         f"{PULLING}::test_while_the_round_is_open",
     ),
     _planted(
         "what was handed over is listed as retained",
         "tagcast.state_map:StateMap.is_retained",
-        "bool(self.owed - self.with_consumer)",
+        "bool(self.owed - self.enqueued)",
         "bool(self.owed)",
         f"{PULLING}::test_what_was_handed_over",
     ),
@@ -1054,8 +1047,8 @@ GROUPS = (
     _planted(
         "trouble of a group's queue counts as an attempt",
         "tagcast.pushing.engine:put_off",
-        "Failure(made, now,",
-        "Failure(made + 1, now,",
+        "PastAttempt(made, now,",
+        "PastAttempt(made + 1, now,",
         f"{PULLING}::test_what_the_queue_does_not_take",
     ),
     _planted(
@@ -1165,14 +1158,14 @@ GROUPS = (
     ),
     _planted(
         "the queue of a group that is being made is taken for an orphan",
-        "tagcast.repairing.silent_groups:_orphans",
+        "tagcast.repairing.removals:_orphans",
         "ordinal_of(queue.subscription_id) < known.topic.next_ordinal",
         "True",
         f"{GROUP}::test_queues_without_a_group",
     ),
     _planted(
         "a queue that is being emptied is taken for an orphan",
-        "tagcast.repairing.silent_groups:_orphans",
+        "tagcast.repairing.removals:_orphans",
         "lane.state is LaneState.REMOVED and lane.wake_at",
         "False",
         f"{GROUP}::test_queues_without_a_group",
@@ -1302,7 +1295,7 @@ SEALED = (
     ),
     _planted(
         "an exchanged secret is kept for ever",
-        "tagcast.repairing.silent_groups:_forget",
+        "tagcast.repairing.removals:_forget",
         "world.store.write(formers_removal(listed))",
         "pass",
         f"{ROTATION}::test_after_the_grace",
@@ -1520,7 +1513,7 @@ ADAPTERS = (
     _planted(
         "what removed subscriptions owe ends one by one",
         "tagcast.delivery.redelivery:cancel",
-        "done = await end_several(lease, together)",
+        "done = await end_together(world.store, world.executor, topic, together, lease.check())",
         "done, together = set[str](), together[:0]",
         "unit/test_herd.py::test_what_removed_subscriptions_owe",
     ),

@@ -329,11 +329,11 @@ class GroupHistory:
             if row is None:
                 raise BrokenPromiseError("a message is gone")
             is_listed = retained_key("test1", message_id) in self.world.store.rows
-            if is_listed != (not row.map.round_open and row.map.owed != row.map.with_consumer):
+            if is_listed != (not row.map.round_open and row.map.owed != row.map.enqueued):
                 raise BrokenPromiseError("the list of what is retained is not what is owed")
             if row.has_body != (row.is_kept or bool(row.map.owed)):
                 raise BrokenPromiseError("the body is not kept as long as it is owed")
-            if not row.map.with_consumer <= row.map.owed:
+            if not row.map.enqueued <= row.map.owed:
                 raise BrokenPromiseError("what is handed over is not owed")
             for name, group in self.groups.items():
                 if group.ordinal in row.map.owed:
@@ -346,9 +346,9 @@ class GroupHistory:
         group, message_id = self.groups[name], row.message.message_id
         dues = {due.message_id for due in stored.dues(self.world.store, group.subscription_id)}
         queued = {held.entry.message_id for held in self.world.group_queues.queues.get(GroupQueue.of(group), ())}
-        if group.ordinal in row.map.with_consumer and message_id not in queued and name not in self.removed:
+        if group.ordinal in row.map.enqueued and message_id not in queued and name not in self.removed:
             raise BrokenPromiseError("what was handed over does not lie in the queue")
-        if not row.map.round_open and group.ordinal not in row.map.with_consumer and message_id not in dues:
+        if not row.map.round_open and group.ordinal not in row.map.enqueued and message_id not in dues:
             raise BrokenPromiseError("after the first round something is owed that nobody works on")
 
     def _check_end(self, message_id: str, name: str, entry: Entry) -> None:

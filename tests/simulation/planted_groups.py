@@ -39,7 +39,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "what was handed over is listed as retained",
                 "tagcast.state_map:StateMap.is_retained",
-                "bool(self.owed - self.with_consumer)",
+                "bool(self.owed - self.enqueued)",
                 "bool(self.owed)",
             ),
             2,

@@ -101,7 +101,7 @@ def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) ->
     row = stored.message(world.store, "test1", message_id)
 
     assert row is not None
-    assert row.map.owed == row.map.with_consumer == {0}
+    assert row.map.owed == row.map.enqueued == {0}
     assert (row.map.round_open, row.has_body) == (False, True)
     assert retained_key("test1", message_id) not in world.store.rows
     assert {key.pk.partition("#")[0] for key in world.store.rows if key.table is Table.MESSAGES} == {"MSG"}

@@ -27,7 +27,7 @@ MUTANTS = (
         "a batch that fails is an attempt of all that it holds",
         "tagcast.pushing.engine:_counted",
         "return 1\n",
-        "return len(batch.pushes)\n",
+        "return len(pushes)\n",
         BATCHED,
     ),
     Mutant(
@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "what stands behind a failed message of its batch is delivered",
         "tagcast.pushing.engine:_counted",
-        "if failed and batch.subscription.settings.keeps_order",
+        "if failed and pushes[0].subscription.settings.keeps_order",
         "if False",
         IN_ORDER,
     ),
@@ -88,18 +88,16 @@ MUTANTS = (
     ),
     Mutant(
         "the ends of a batch are written by whoever pushed it",
-        "tagcast.delivery.redelivery:end_several",
-        "together, lease.check())",
+        "tagcast.delivery.redelivery:_Outcomes._write_together",
+        "together, self.lease.check())",
         "together)",
         RACING,
     ),
     Mutant(
         "the ends of a batch are written over what others wrote",
         "tagcast.delivery.ending:end_together",
-        "in ends:\n        writes += [*map_writes(before, _after(before, end.ending)),",
-        "in ends:\n"
-        "        forced = map_writes(before, _after(before, end.ending))\n"
-        "        writes += [*(__import__('dataclasses').replace(each, expect={}) for each in forced),",
+        "*map_writes(before, after), *end.around",
+        "*(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, after)), *end.around",
         RACING,
     ),
 )

@@ -123,8 +123,8 @@ MUTANTS = (
     Mutant(
         "the first failure is not counted",
         "tagcast.delivery.fan_out:_dues",
-        "attempts=0 if failure is None else failure.attempts",
-        "attempts=0",
+        "due.failed(failure.past, failure.not_before)",
+        "replace(due.failed(failure.past, failure.not_before), attempts=0)",
         Aim(only_these_faults=True, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, operations=("sweep",)),
     ),
     Mutant(

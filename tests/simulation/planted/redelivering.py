@@ -132,16 +132,16 @@ MUTANTS = (
     ),
     Mutant(
         "a retry extends the life",
-        "tagcast.rows.due:due_failure",
+        "tagcast.rows.due:OwedDelivery.failed",
         "attempts=past.number,",
-        "attempts=past.number, expires_at=known.expires_at + 60_000,",
+        "attempts=past.number, expires_at=self.expires_at + 60_000,",
         FAILING,
     ),
     Mutant(
         "a retry leaves a second due row",
-        "tagcast.rows.due:due_failure",
-        "due_change(known, changed)",
-        'replace(due_change(replace(known, position=known.position + "0"), changed), expect={})',
+        "tagcast.delivery.redelivery:_Outcomes._write_failure",
+        "due_change(due, due.failed(failure.past, failure.not_before))",
+        "replace(due_change(replace(due, position=due.position + '0'), due.failed(failure.past, None)), expect={})",
         FAILING,
     ),
     Mutant(
@@ -237,7 +237,7 @@ MUTANTS = (
     Mutant(
         "redelivery knows of no rate",
         "tagcast.pushing.engine:_rate",
-        "run.subscription.settings.max_per_second is None or not run.deliveries",
+        "rate is None or not run.deliveries",
         "True",
         LIMITED,
     ),
@@ -251,7 +251,7 @@ MUTANTS = (
     Mutant(
         "what is over the rate is pushed by the first round",
         "tagcast.pushing.engine:_rate",
-        "run.subscription.settings.max_per_second is None or not run.deliveries",
+        "rate is None or not run.deliveries",
         "True",
         LIMITED,
     ),
@@ -264,8 +264,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed attempt makes those before it forgotten",
-        "tagcast.rows.due:due_failure",
-        "history=(*known.history, past)",
+        "tagcast.rows.due:OwedDelivery.failed",
+        "history=(*self.history, past)",
         "history=(past,)",
         Aim(modes=("dead", "down")),
     ),
@@ -335,8 +335,8 @@ MUTANTS = (
     Mutant(
         "Retry-After is forgotten on the way into a backlog",
         "tagcast.delivery.fan_out:_dues",
-        "not_before=None if failure is None else failure.not_before",
-        "not_before=None",
+        "due.failed(failure.past, failure.not_before)",
+        "due.failed(failure.past, None)",
         ASKING,
     ),
     Mutant(

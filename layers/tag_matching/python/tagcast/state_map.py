@@ -26,7 +26,7 @@ class AddedLater:
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal. Of these, *with_consumer* lie in the queues of their groups,
+    *owed* are the entries that are not terminal. Of these, *enqueued* lie in the queues of their groups,
     *first_round_done* had their first round while others wait for theirs, and *added_later* were added for groups that
     are younger than the message. The last two stand in backlogs.
     *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
@@ -39,7 +39,7 @@ class StateMap:
     round_at: int | None = None
     finishes: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, Entry] = field(default_factory=dict)
-    with_consumer: frozenset[int] = frozenset()
+    enqueued: frozenset[int] = frozenset()
     first_round_done: frozenset[int] = frozenset()
     added_later: Mapping[int, AddedLater] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class StateMap:
     def waiting(self) -> frozenset[int]:
         """Return the entries whose first round is not done."""
         return (
-            self.owed - self.first_round_done - self.with_consumer - self.added_later.keys()
+            self.owed - self.first_round_done - self.enqueued - self.added_later.keys()
             if self.round_open
             else frozenset()
         )
@@ -70,7 +70,7 @@ class StateMap:
     @property
     def is_retained(self) -> bool:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
-        return not self.round_open and bool(self.owed - self.with_consumer)
+        return not self.round_open and bool(self.owed - self.enqueued)
 
     def retained_since(self, before: StateMap) -> tuple[bool, bool]:
         """Return whether the message was retained *before*, and whether it is now."""
@@ -78,7 +78,7 @@ class StateMap:
 
     def is_with_lane(self, ordinal: int) -> bool:
         """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
-        return ordinal in self.owed and ordinal not in self.with_consumer
+        return ordinal in self.owed and ordinal not in self.enqueued
 
     def adding(self, ordinal: int, added: AddedLater) -> StateMap:
         """Return the map with an entry more, which is owed.
@@ -98,11 +98,11 @@ class StateMap:
         *,
         round_at: int | None = None,
         served: Set[int] | None = None,
-        with_consumer: Set[int] = frozenset(),
+        enqueued: Set[int] = frozenset(),
     ) -> StateMap:
         """Return the map after *entries* became terminal; those that are terminal already keep what they have.
 
-        What is in *with_consumer* and still owed lies in its group's queue now. With *round_at* the first round of what
+        What is in *enqueued* and still owed lies in its group's queue now. With *round_at* the first round of what
         is *served* (None: of all) is done, and its first-attempt deliveries take their compact form, counted from the
         instant at which the first part of it began. The round as a whole is over when nothing waits for it.
 
@@ -126,7 +126,7 @@ class StateMap:
             else:
                 settled[ordinal] = entry
         owed = self.owed - changed.keys()
-        lies = (self.with_consumer | with_consumer) & owed
+        lies = (self.enqueued | enqueued) & owed
         done = owed & self.first_round_done
         if in_round:
             done = owed if served is None else done | owed & served
@@ -134,7 +134,7 @@ class StateMap:
         return replace(
             self,
             owed=owed,
-            with_consumer=lies,
+            enqueued=lies,
             first_round_done=done if round_open else frozenset(),
             round_open=round_open,
             round_at=base,

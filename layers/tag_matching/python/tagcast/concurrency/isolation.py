@@ -12,6 +12,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
+    """Return as :func:`each` takes it what waits for nothing, such as to read a row's attributes."""
+
+    async def done(item: T) -> R:
+        return work(item)
+
+    return done
+
+
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
     """Return what came of *work* on each of the items, in their order; those that failed are left out.
 

@@ -9,6 +9,7 @@ See docs/protocol.md, Invariants, 2, 3 and 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +26,8 @@ from tagcast.tables import UPDATES_MAX, fitting
 
 TURN_S = 0.02
 UNITS_PER_S = 1_000
+TOGETHER_MAX = 33
+"""At most 33 messages end in a transaction, because it has 100 writes: three for each message and one for the lane."""
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 """At most 2 MiB together, because a transaction takes 4 MiB, a request 16, and sizes are estimates."""
 
@@ -166,20 +169,25 @@ def write_ending(store: Store, before: MessageRow, ending: Ending) -> Ended | Co
 
 
 async def end_together(
-    store: Store, executor: Executor, ends: Sequence[tuple[EntryEnd, MessageRow]], *beside: Write
-) -> bool:
-    """Bring entries of several messages, which were just read and owe them, to their ends, in one transaction.
+    store: Store, executor: Executor, topic: str, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]], *beside: Write
+) -> set[str]:
+    """Bring deliveries in backlogs to their ends, as many in a transaction as it takes, each of these with *beside*.
 
-    *beside* is written with them. Says whether that was done: nothing is written if anybody wrote one of them since.
+    Their messages were just read, and owe them. Returns the messages of which that was done. The others have to end one
+    by one: wide ones always do, and nothing of a transaction is written if anybody wrote one of its messages since.
     """
-    writes: list[Write] = []
-    for end, before in ends:
-        writes += [*map_writes(before, _after(before, end.ending)), *end.around]
-    try:
-        await executor.run(partial(write_all, store, (*beside, *writes)))
-    except ConditionLostError:
-        return False
-    return True
+    done: set[str] = set()
+    narrow = [each for each in ends if not each[2].is_wide]
+    for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda each: each[2].size):
+        writes = [*beside]
+        for due, entry, before in some:
+            end = EntryEnd.of_due(topic, due, entry)
+            after = _after(before, end.ending)
+            writes += [*map_writes(before, after), *end.around]
+        with suppress(ConditionLostError):
+            await executor.run(partial(write_all, store, writes))
+            done |= {due.message_id for due, _, _ in some}
+    return done
 
 
 async def end_each(
@@ -215,9 +223,7 @@ def _ends(before: MessageRow, ending: Ending) -> bool:
 
 
 def _after(before: MessageRow, ending: Ending) -> MessageRow:
-    after = before.settled(
-        ending.entries, round_at=ending.round_at, served=ending.served, with_consumer=ending.enqueued
-    )
+    after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, enqueued=ending.enqueued)
     if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
         return remembering(before, after, ending.entries)
     return after

@@ -265,7 +265,7 @@ class Slice:
         enqueued = {each.ordinal for each in rounds.values() if message_id in each.enqueued}
         served = {each.ordinal for each in rounds.values() if each.is_served and message_id in each.rows}
         ends = row.map.owed & self.addressed[message_id] <= served
-        news = (entries.keys() | enqueued) & (before.map.owed - before.map.with_consumer)
+        news = (entries.keys() | enqueued) & (before.map.owed - before.map.enqueued)
         closes = ends and before.map.round_open and (served & before.map.owed) - before.map.first_round_done
         if not before.map.owed or not (closes or news):
             return None
@@ -304,7 +304,7 @@ class SubscriptionRound:
             row
             for message_id, row in self.rows.items()
             if self.ordinal in row.map.owed
-            and self.ordinal not in row.map.with_consumer
+            and self.ordinal not in row.map.enqueued
             and message_id not in self.ended
             and message_id not in self.enqueued
         ]
@@ -431,13 +431,10 @@ def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequenc
             subscription_id=subscription.subscription_id,
             position=position(0 if lane is None else lane.appended, place),
             message_id=message.message_id,
-            attempts=0 if failure is None else failure.attempts,
+            attempts=0,
             expires_at=message.expires_at,
-            last_attempt_at=None if failure is None else failure.ended_at,
-            last_outcome=reason if failure is None else failure.outcome.detail,
+            last_outcome=reason,
             unjudged=by_function and message.message_id not in this.judged,
-            history=() if failure is None else (failure.past,),
-            not_before=None if failure is None else failure.not_before,
         )
-        dues.append(due)
+        dues.append(due if failure is None else due.failed(failure.past, failure.not_before))
     return dues

@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from tagcast.concurrency.contention import pause_s, window_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import TOGETHER_BYTES_MAX, Conflict, EntryEnd, end_due, end_entry, end_together, write_all
+from tagcast.delivery.ending import Conflict, EntryEnd, end_due, end_entry, end_together, write_all
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.filters.index.topic_index import TopicIndex
@@ -29,13 +29,12 @@ from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_change, due_delete, due_failure, due_put, last_pull
+from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_change, due_delete, due_put, last_pull
 from tagcast.rows.lane import Filling, Lane, generation_update, lane_check, lane_delete, lane_update
 from tagcast.rows.listed import kept_id
 from tagcast.rows.message import LATE_MAX, MessageRow
 from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import AddedLater
-from tagcast.tables import fitting
 
 LEASE_GRACE_S = 30
 TRIES_MIN = 3
@@ -45,8 +44,6 @@ ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
 CANCELLED_AT_ONCE = 99
 """At most 99 deliveries of a removed subscription are looked at together, because one request reads their messages."""
-TOGETHER_MAX = 33
-"""At most 33 messages end in a transaction, because it has 100 writes: three for each message and one for the lane."""
 MARKED_AFTER = 3
 """After 3 conflicts the end that a push brought is kept in the due row."""
 WAIT_S, INVISIBLE_S = 1, 120
@@ -537,7 +534,9 @@ class _Outcomes:
         if self.subscription.settings.batching is None or len(self.result.ended) < 2:
             return set()
         ends = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
-        done = await end_several(self.lease, [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in ends])
+        together = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in ends]
+        world, topic = self.lease.world, self.lease.task.topic
+        done = await end_together(world.store, world.executor, topic, together, self.lease.check())
         self.unwritten -= done
         return done
 
@@ -582,7 +581,7 @@ class _Outcomes:
             self.lease.is_held = False
 
     async def _write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
-        await self.lease.write(due_failure(due, failure.past, failure.not_before), lane)
+        await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)
         self.unwritten.discard(due.message_id)
 
     def _judged(self, due: OwedDelivery) -> OwedDelivery:
@@ -639,20 +638,6 @@ async def _marked(lease: LaneLease, due: OwedDelivery, entry: Entry) -> OwedDeli
     return marked
 
 
-async def end_several(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> set[str]:
-    """Bring deliveries of messages that were just read to their ends, as many in a transaction as it takes.
-
-    Returns the messages of which that was done; the others have to end one by one, as wide ones always do.
-    """
-    world, topic, done = lease.world, lease.task.topic, set[str]()
-    narrow = [each for each in ends if not each[2].is_wide]
-    for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda each: each[2].size):
-        together = [(EntryEnd.of_due(topic, due, entry), row) for due, entry, row in some]
-        if await end_together(world.store, world.executor, together, lease.check()):
-            done |= {due.message_id for due, _, _ in some}
-    return done
-
-
 async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
     """End deliveries without another push: the subscription is gone, or an earlier push ended them.
 
@@ -661,14 +646,15 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
     """
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
-    read = partial(stored.entries, world.store, lease.task.topic, tuple(first), ordinal)
+    topic = lease.task.topic
+    read = partial(stored.entries, world.store, topic, tuple(first), ordinal)
     rows = await world.executor.run(read) if len(first) > 1 else {}
     together = [
         (due, due.ending(EntryState.CANCELLED), rows[each])
         for each, due in first.items()
         if each in rows and not rows[each].is_wide and rows[each].map.is_with_lane(ordinal)
     ]
-    done = await end_several(lease, together)
+    done = await end_together(world.store, world.executor, topic, together, lease.check())
     kept = {id(due) for due, _, _ in together}
     alone = [due for due in dues if id(due) not in kept]
     for due in alone if alone or done else dues[:1]:

@@ -103,8 +103,8 @@ def _of_sections(
     backlogs: Backlogs, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all; or, from *section* on, entries in the states asked for."""
-    handed = next((part for part in parts if part.map.with_consumer), parts[0])
-    pulls = _pulls(backlogs.world, handed)
+    pulled = next((part for part in parts if part.map.enqueued), parts[0])
+    pulls = _pulls(backlogs.world, pulled)
     states = [_states(backlogs, part, pulls) for part in parts]
     counts = Counter(state for part in states for state in part.values()) if section == 0 else None
     if not only:
@@ -125,7 +125,7 @@ def _of_sections(
 def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) -> dict[int, EntryState]:
     """Return the states of a part of a map, without the reads that an entry takes."""
     expired = row.message.is_expired(backlogs.now)
-    waiting = (row.map.waiting | row.map.with_consumer) - pulls.keys()
+    waiting = (row.map.waiting | row.map.enqueued) - pulls.keys()
     return {
         ordinal: row.map.entry(ordinal).state
         if ordinal not in row.map.owed
@@ -246,7 +246,7 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
 
 
 def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
-    return stored.pulled(world.store, *row.names) if row.map.with_consumer else {}
+    return stored.pulled(world.store, *row.names) if row.map.enqueued else {}
 
 
 def _state(row: MessageRow, *, expired: bool) -> str:
@@ -263,13 +263,13 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int
     Of a late one it says when and by which filter it was added.
     """
     in_map, expired = row.map, row.message.is_expired(backlogs.now)
-    handed, late = ordinal in in_map.with_consumer, in_map.added_later.get(ordinal)
+    is_enqueued, late = ordinal in in_map.enqueued, in_map.added_later.get(ordinal)
     if ordinal not in in_map.owed:
         entry = replace(in_map.entry(ordinal), history=history_in(row.histories, ordinal))
-    elif known := pulls.get(ordinal) if handed else backlogs.due(ordinal, row.message.message_id):
+    elif known := pulls.get(ordinal) if is_enqueued else backlogs.due(ordinal, row.message.message_id):
         entry = known.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
     else:
-        waits = EntryState.PENDING if handed or in_map.round_open else EntryState.BLOCKED
+        waits = EntryState.PENDING if is_enqueued or in_map.round_open else EntryState.BLOCKED
         entry = Entry(EntryState.EXPIRED if expired else waits)
     return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
 

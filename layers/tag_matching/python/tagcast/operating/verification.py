@@ -105,9 +105,12 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
     results: dict[str, Result] = {}
     ready: list[Wanted] = []
     for each in wanted:
+        before, settings = known.get(each.name), each.settings
         try:
-            check_version(known.get(each.name), each.if_match)
-            ready.append(_ready(world, each, known.get(each.name), came_s) if each.name in asking else each)
+            check_version(before, each.if_match)
+            if each.name in asking:
+                settings = _agreed(world, settings, before, came_s + ASKED_WITHIN_S)
+            ready.append(replace(each, settings=settings))
         except (PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
@@ -116,10 +119,6 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
         if isinstance(result, Made):
             _wake_if_it_waited(world, known.get(result.subscription.name), result.subscription)
     return [results[each.name] for each in wanted]
-
-
-def _ready(world: World, wanted: Wanted, known: Subscription | None, came_s: float) -> Wanted:
-    return replace(wanted, settings=_agreed(world, wanted.settings, known, came_s + ASKED_WITHIN_S))
 
 
 def _agreed(

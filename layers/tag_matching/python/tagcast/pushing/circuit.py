@@ -107,7 +107,8 @@ class CircuitCheck:
             else:
                 self.probe, self.has_news = claimed, True
                 return
-        self.until = waits_until(self.world, host)
+        longest_s = _wait_s(self.world, host)
+        self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
         """Tell what came of the attempts: an answer closes the circuit, a vain probe lets the next come.
@@ -159,14 +160,8 @@ class CircuitCheck:
         await self.world.executor.run(partial(self.world.store.write, host_put(known, changed)))
 
 
-def waits_until(world: World, host: Host) -> int:
-    """Return when a lane asks again that has to wait: the later, the longer the circuit has been open."""
-    longest_s = _wait_s(world, host)
-    return world.clock.now() + _ms(world, world.dice.uniform(longest_s / 2, longest_s))
-
-
 def _wait_s(world: World, host: Host) -> float:
-    """Return how long a lane waits at most before it asks again."""
+    """Return how long a lane waits at most before it asks again: the longer, the longer the circuit has been open."""
     open_s = 0.0 if host.opened_at is None else (world.clock.now() - host.opened_at) / 1000 * world.time_scale
     return min(max(open_s, WAIT_S_MIN), WAIT_S_MAX)
 

@@ -50,8 +50,6 @@ Delivery = tuple[Message, int]
 class Failure:
     """A failed attempt after which the delivery is still owed."""
 
-    attempts: int
-    ended_at: int
     outcome: Outcome
     next_attempt_at: int
     past: PastAttempt
@@ -130,44 +128,40 @@ def put_off(world: World, made: int, detail: str) -> Failure:
     """
     now = world.clock.now()
     again_at = now + round(PUT_OFF_S * 1000 / world.time_scale)
-    return Failure(made, now, Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
+    return Failure(Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
 
 
-async def attempt(world: World, push: Push, circuit: CircuitCheck) -> Result:
-    """Push once."""
-    started = world.clock.monotonic()
-    outcome = await world.pusher.push(push)
-    took_ms = round((world.clock.monotonic() - started) * 1000)
-    circuit.hear(outcome)
-    return _result(world, push, outcome, world.clock.now(), took_ms)
-
-
-async def attempt_batch(
+async def attempt(
     world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, circuit: CircuitCheck
 ) -> dict[str, Result]:
     """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
 
-    Nobody knows for which message a request fails that fails as a whole: that counts for its head alone. In order,
-    nothing behind the first failed one counts. All others are as if they had not been pushed.
+    Only a subscription with batches gets several. Nobody knows for which message a request fails that fails as a whole:
+    that counts for its head alone. In order, nothing behind the first failed one counts. All others are as if they had
+    not been pushed.
     """
     pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
-    batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
     started = world.clock.monotonic()
-    outcome = await world.pusher.push_batch(batch)
+    if subscription.settings.batching is None:
+        outcome = await world.pusher.push(pushes[0])
+    else:
+        outcome = await world.pusher.push_batch(PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}"))
+    took_ms = round((world.clock.monotonic() - started) * 1000)
     circuit.hear(outcome)
-    took_ms, ended_at = round((world.clock.monotonic() - started) * 1000), world.clock.now()
-    return {
-        push.message.message_id: _result(world, push, outcome.of(push.message.message_id), ended_at, took_ms)
-        for push in pushes[: _counted(batch, outcome)]
-    }
+    ended_at, results = world.clock.now(), dict[str, Result]()
+    for push in pushes[: _counted(pushes, outcome)]:
+        message_id = push.message.message_id
+        its = outcome.of(message_id) if outcome.failed else outcome
+        results[message_id] = _result(world, push, its, ended_at, took_ms)
+    return results
 
 
-def _counted(batch: PushBatch, outcome: Outcome) -> int:
-    """Return of how many pushes of *batch*, from its head on, the attempt counts."""
+def _counted(pushes: Sequence[Push], outcome: Outcome) -> int:
+    """Return of how many of the *pushes* in one request, from its head on, the attempt counts."""
     if not outcome.delivered:
         return 1
-    failed = [place for place, push in enumerate(batch.pushes) if push.message.message_id in outcome.failed]
-    return failed[0] + 1 if failed and batch.subscription.settings.keeps_order else len(batch.pushes)
+    failed = [place for place, push in enumerate(pushes) if push.message.message_id in outcome.failed]
+    return failed[0] + 1 if failed and pushes[0].subscription.settings.keeps_order else len(pushes)
 
 
 def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: int) -> Result:
@@ -179,12 +173,6 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
         disposition = _after_failure(world, push, outcome, ended_at)
     world.telemetry.attempted(push, outcome, disposition.state, took_ms)
     return _consequence(push, outcome, disposition, ended_at, took_ms)
-
-
-def failed_unpushed(world: World, push: Push, detail: str) -> Result:
-    """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
-    outcome, ended_at = Outcome(False, detail), world.clock.now()
-    return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
 
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
@@ -212,7 +200,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
     past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None
-        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at, past)
+        return Failure(outcome, disposition.next_attempt_at, past)
     return Entry(disposition.state, push.attempt, ended_at, outcome.detail, history=(past,))
 
 
@@ -330,17 +318,6 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
     return list(requests)
 
 
-async def take_requests(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight
-) -> tuple[list[Delivery], Permit]:
-    """Return what of *deliveries* the rate that *subscription* has lets begin, and when."""
-    rate = subscription.settings.max_per_second
-    assert rate is not None
-    requests = requests_of(subscription, deliveries, weights)
-    permit = await take(world, subscription.subscription_id, rate, len(requests))
-    return [each for request in requests[: permit.count] for each in request], permit
-
-
 async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
@@ -376,7 +353,7 @@ class _Sender:
     async def send(self, lead: bool = True, held: Slot | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
-            while self.waiting and self.may_take():
+            while self.waiting and (self.run.permit is None or self.taken < self.run.permit.count):
                 opens = lead and self.answered and len(self.waiting) > 1
                 if opens and (window := self.run.subscription.settings.window) > 1:
                     beside = [self.send(lead=False) for _ in range(min(window, len(self.waiting)) - 1)]
@@ -415,10 +392,6 @@ class _Sender:
         pushes = [(self.run.subscription, message) for message, _ in request]
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
-    def may_take(self) -> bool:
-        """Say whether the rate has given a request away that is not made yet."""
-        return self.run.permit is None or self.taken < self.run.permit.count
-
     def may_go_on(self) -> bool:
         return not self.result.failures and self.world.clock.monotonic() < self.until
 
@@ -432,7 +405,7 @@ class _Sender:
         if not waiting:
             return
         began_s = self.world.clock.monotonic()
-        results = await self.push(waiting, now)
+        results = await attempt(self.world, self.run.subscription, waiting, now, self.run.circuit)
         took_s = self.world.clock.monotonic() - began_s
         uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
@@ -448,13 +421,6 @@ class _Sender:
             self.answered = True
             self.run.slots.answered(self.run.circuit.host)
         self.known.remember(self.receiver, LastPush(Priority.TRUSTED if well else Priority.FAILING, took_s))
-
-    async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
-        subscription, circuit = self.run.subscription, self.run.circuit
-        if subscription.settings.batching is not None:
-            return await attempt_batch(self.world, subscription, deliveries, now, circuit)
-        [(message, made)] = deliveries
-        return {message.message_id: await attempt(self.world, Push(subscription, message, made + 1), circuit)}
 
 
 JUDGED_AT_ONCE = 100
@@ -510,11 +476,13 @@ async def _circuit(world: World, run: Run, result: RunResult) -> Run:
 
 async def _rate(world: World, run: Run, result: RunResult) -> Run:
     """Take as many attempts as the rate of the subscription lets begin soon."""
-    if run.subscription.settings.max_per_second is None or not run.deliveries:
+    rate = run.subscription.settings.max_per_second
+    if rate is None or not run.deliveries:
         return run
-    deliveries, permit = await take_requests(world, run.subscription, run.deliveries, run.slots.bytes)
+    requests = requests_of(run.subscription, run.deliveries, run.slots.bytes)
+    permit = await take(world, run.subscription.subscription_id, rate, len(requests))
     result.held = Held(permit.free_at, RATE)
-    return replace(run, deliveries=deliveries, permit=permit)
+    return replace(run, deliveries=[each for some in requests[: permit.count] for each in some], permit=permit)
 
 
 async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
@@ -559,7 +527,9 @@ async def _judged(
             end_unpushed(world, subscription, message, dropped, result)
         return [each for each in run.deliveries if each[0].message_id not in result.ended]
     message, made = asked[0]
-    failed = failed_unpushed(world, Push(subscription, message, made + 1), FILTER_ERROR)
+    push, outcome = Push(subscription, message, made + 1), Outcome(False, FILTER_ERROR)
+    ended_at = world.clock.now()
+    failed = _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
     if isinstance(failed, Failure):
         result.failures[message.message_id] = failed
     else:
@@ -577,7 +547,8 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
     if settings.is_group or not needs_keys or not run.deliveries:
         return run
     try:
-        ready = _at_hand(world, run.subscription)
+        is_prepared = settings.signature is not Signature.V1A or world.signer.is_ready
+        ready = at_hand(world, run.subscription) if is_prepared else None
         if ready is None:
             ready = await world.executor.run(partial(_with_keys, world, run.subscription))
     except UnavailableError as fault:
@@ -586,12 +557,6 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
             result.failures[message.message_id] = put_off(world, made, NOT_OPENED)
         return replace(run, deliveries=())
     return replace(run, subscription=ready)
-
-
-def _at_hand(world: World, subscription: Subscription) -> Subscription | None:
-    if subscription.settings.signature is Signature.V1A and not world.signer.is_ready:
-        return None
-    return at_hand(world, subscription)
 
 
 def _with_keys(world: World, subscription: Subscription) -> Subscription:

@@ -116,15 +116,6 @@ NOBODY = "0"
 AGENT = "Qcloud Notification Service Agent"
 
 
-def fields_before(push: Push, account: str) -> dict[str, object]:
-    """Return the fields of the JSON body that name topic and subscription; the owner is a number, as CMQ sends it."""
-    return {
-        "TopicOwner": int(account),
-        "topicName": push.message.topic,
-        "subscriptionName": push.subscription.name,
-    }
-
-
 def shared_fields(message: Message) -> dict[str, object]:
     """Return the fields of the JSON body that all pushes of *message* have in common; a body of bytes is base64."""
     draft = message.draft
@@ -330,7 +321,9 @@ def _parts(push: Push, shared: Content, account: str) -> tuple[bytes, ...]:
         case ContentFormat.JSON:
             return envelope_parts(push, shared)
         case ContentFormat.CMQ_JSON:
-            return compact(fields_before(push, account))[:-1] + b",", shared.octets, b"}"
+            owner = int(account)  # CMQ sends it as a number.
+            named = {"TopicOwner": owner, "topicName": push.message.topic, "subscriptionName": push.subscription.name}
+            return compact(named)[:-1] + b",", shared.octets, b"}"
         case ContentFormat.CLOUDEVENTS | ContentFormat.SIMPLIFIED | ContentFormat.CMQ_SIMPLIFIED:
             return (shared.octets,)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from tagcast.concurrency.isolation import each
+from tagcast.concurrency.isolation import at_once, each
 from tagcast.delivery.ending import Conflict, Ended, Ending, NotOwed, end_due, end_planned
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
@@ -77,7 +77,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     lane, now = backlog.lane, world.clock.now()
     read = partial(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
     page = await world.executor.run(read)
-    dues = await each(world, "a due row", page, _due)
+    dues = await each(world, "a due row", page, at_once(DUES.value_of))
     over = [due for due in dues if due.expires_at <= now]
     for due in dues:
         if due.expires_at > now:
@@ -92,10 +92,6 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     if not await world.executor.run(lambda: _wake_next(world, lane, backlog.earliest)):
         await _postpone(world, lane)
     return sum(expired), True
-
-
-async def _due(row: Row) -> OwedDelivery:
-    return DUES.value_of(row)
 
 
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
@@ -167,7 +163,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     owe has a lane and a due row until it ends, so that what has neither has no attempts that could be forgotten.
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
-    lanes = dict(await each(world, "a lane", lane_rows, _owner))
+    lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
     rows = await _messages(world, topic, messages)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], OwedDelivery | None] = {}
@@ -178,7 +174,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
 
 
-async def _owner(row: Row) -> tuple[int, str]:
+def _owner(row: Row) -> tuple[int, str]:
     sid = stored.place(row)
     return ordinal_of(sid), sid
 
@@ -190,7 +186,7 @@ async def _dues(
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
     found: dict[tuple[int, str], OwedDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
-    for due in await each(world, "a due row", reversed(rows), _due):
+    for due in await each(world, "a due row", reversed(rows), at_once(DUES.value_of)):
         if due.message_id in message_ids:
             found[ordinal, due.message_id] = due
     return found
@@ -203,11 +199,11 @@ def _expire_message(
     message, lost, expired = known.message, 0, 0
 
     def plan(before: MessageRow) -> Ending | None:
-        owed, handed = before.map.owed, before.map.with_consumer
-        within = [o for o in sorted(owed) if o in handed or o not in laned or (o, message.message_id) in dues]
+        owed, enqueued = before.map.owed, before.map.enqueued
+        within = [o for o in sorted(owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
         ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
         gone = [due_delete_as_read(due) for due in ending.values() if due]
-        pulls = stored.pulled(world.store, message.topic, message.message_id) if handed else {}
+        pulls = stored.pulled(world.store, message.topic, message.message_id) if enqueued else {}
         return Ending({o: _expired(due or pulls.get(o)) for o, due in ending.items()}, beside=gone) if ending else None
 
     before: MessageRow | None = known
@@ -229,13 +225,9 @@ def _expire_message(
 async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
     """Return those of *messages* (at most 100) that there are; one that cannot be read hides none of the others."""
     read = partial(stored.message_rows, world.store, topic, list({message_id: None for message_id, _ in messages}))
-    rows = await each(world, "a message", await world.executor.run(read), _parsed)
+    rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}
     reads = [
         partial(stored.with_section, world.store, found[name], number) for name, number in messages if name in found
     ]
     return list(await each(world, "a message", reads, world.executor.run))
-
-
-async def _parsed(row: Row) -> MessageRow:
-    return MESSAGES.value_of(row)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from tagcast.concurrency.isolation import each
+from tagcast.concurrency.isolation import at_once, each
 from tagcast.delivery.queueing import entries_of
 from tagcast.errors import NotFoundError
 from tagcast.model import Ordering
-from tagcast.ports import QueueEntry, Row, World
+from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import UNSENT_SHARDS
@@ -108,20 +108,13 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
         page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
         if not page:
             break
-        listed = await each(world, "a listed message", page, _listed)
+        listed = await each(world, "a listed message", page, at_once(lambda row: (UNSENT.value_of(row), row)))
         lost = await world.executor.run(partial(sending.send, [entry for entry, _ in listed]))
         taken = [row for entry, row in listed if entry not in lost]
-        await each(world, "a listed message", taken, lambda row: _forget(world, row))
+        removals = [partial(world.store.write, unsent_delete(row)) for row in taken]
+        await each(world, "a listed message", removals, world.executor.run)
         sent += len(taken)
         if lost or len(page) < PAGE:
             break
         after = stored.place(page[-1])
     return sent
-
-
-async def _listed(row: Row) -> tuple[QueueEntry, Row]:
-    return UNSENT.value_of(row), row
-
-
-async def _forget(world: World, row: Row) -> None:
-    await world.executor.run(partial(world.store.write, unsent_delete(row)))

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-from tagcast.concurrency.isolation import each
-from tagcast.ports import QueueEntry, Row, World
+from tagcast.concurrency.isolation import at_once, each
+from tagcast.ports import QueueEntry, World
 from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
 from tagcast.repairing.relay import Sending, list_unsent, orderings
@@ -47,7 +47,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             cursor=known.cursor,
         )
         found = await world.executor.run(read)
-        whole = await each(world, "a message found", found.rows, _found)
+        whole = await each(world, "a message found", found.rows, at_once(found_of))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])
@@ -55,10 +55,6 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
         if found.cursor is None:
             break
     return sent, expired, known
-
-
-async def _found(row: Row) -> FoundMessage:
-    return found_of(row)
 
 
 async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:

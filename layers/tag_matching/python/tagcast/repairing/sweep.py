@@ -15,8 +15,8 @@ from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.overdue import Lanes, Owed, owed_by_all, tell_watched, wake_lanes
 from tagcast.repairing.relay import Sending, resend
+from tagcast.repairing.removals import forget_exchanged, remove_orphans, remove_silent
 from tagcast.repairing.search import search
-from tagcast.repairing.silent_groups import forget_exchanged, remove_orphans, remove_silent
 from tagcast.rows.listed import SWEEP_ROWS, Progress
 
 LANES_SHARE = 0.4
@@ -85,7 +85,4 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
     async def silent() -> None:
         swept.removed += await remove_silent(world, ends)
 
-    async def exchanged() -> None:
-        await forget_exchanged(world)
-
-    return heads(), unsent(), sleeping(), retained(), lost(), silent(), exchanged()
+    return heads(), unsent(), sleeping(), retained(), lost(), silent(), forget_exchanged(world)

@@ -102,6 +102,17 @@ class OwedDelivery:
             state, outcome = self.ended, None
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
+    def failed(self, past: PastAttempt, not_before: int | None) -> OwedDelivery:
+        """Return the row after one more attempt that failed; its receiver may want the next one *not_before* then."""
+        return replace(
+            self,
+            attempts=past.number,
+            last_attempt_at=past.ended_at,
+            last_outcome=past.outcome,
+            history=(*self.history, past),
+            not_before=not_before,
+        )
+
     def marked(self, entry: Entry) -> OwedDelivery:
         """Return the row that keeps the end which a push brought."""
         return replace(
@@ -159,19 +170,6 @@ def due_put(due: OwedDelivery) -> Put:
 def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
     """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
-
-
-def due_failure(known: OwedDelivery, past: PastAttempt, not_before: int | None) -> Put:
-    """Return the write of one more attempt that failed, unless one was counted since *known* was read."""
-    changed = replace(
-        known,
-        attempts=past.number,
-        last_attempt_at=past.ended_at,
-        last_outcome=past.outcome,
-        history=(*known.history, past),
-        not_before=not_before,
-    )
-    return due_change(known, changed)
 
 
 def due_delete(due: OwedDelivery) -> Delete:
@@ -256,7 +254,8 @@ def added(histories: bytes, new: Mapping[int, History]) -> bytes:
     """
     known = _known(histories)
     bounded = {ordinal: unpacked(packed(history, RECEIPT_ENTRY_BYTES_MAX)) for ordinal, history in new.items()}
-    for told in (bounded, {ordinal: _silent(history) for ordinal, history in bounded.items()}):
+    silent = {ordinal: [replace(each, response="") for each in history] for ordinal, history in bounded.items()}
+    for told in (bounded, silent):
         written = deflated_json(known | {str(ordinal): attempt_rows(history) for ordinal, history in told.items()})
         if len(written) <= RECEIPT_BYTES_MAX:
             return written
@@ -274,7 +273,3 @@ def history_in(histories: bytes, ordinal: int) -> tuple[PastAttempt, ...]:
 
 def _known(histories: bytes) -> dict[str, Any]:
     return dict(inflated_json(histories)) if histories else {}
-
-
-def _silent(history: History) -> History:
-    return [replace(each, response="") for each in history]

@@ -11,14 +11,6 @@ from tagcast.rows.keys import host_key
 from tagcast.tables import ABSENT, Put, Row, Table
 
 
-def _texts(failures: Mapping[str, int]) -> Mapping[str, str]:
-    return {lane: str(at) for lane, at in failures.items()}
-
-
-def _numbers(failures: Mapping[str, str]) -> Mapping[str, int]:
-    return {lane: int(at) for lane, at in failures.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Host:
     """A host that gave no answer lately; its circuit is open while *probe_at* is set.
@@ -48,7 +40,11 @@ HOSTS = Declaration(
     "an hour after its last write",
     "fan_out, retry",
     name=attribute(named="host"),
-    failures=Attribute("instants by lane", _texts, _numbers),
+    failures=Attribute(
+        "instants by lane",
+        "{{lane: str(at) for lane, at in {}.items()}}",
+        lambda failures: {lane: int(at) for lane, at in failures.items()},
+    ),
     kept_until=Attribute("seconds", "{} // 1000", lambda seconds: seconds * 1000, name="ttl"),
 )
 

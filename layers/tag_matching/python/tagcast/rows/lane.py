@@ -16,7 +16,6 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.values import text
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
-_ORDERED, _UNORDERED = "ordered", "unordered"
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
 """A lane's row names the last 100 messages that joined its backlog, so that it stays below a kilobyte."""
@@ -115,14 +114,6 @@ def _shard_of(subscription_id: str) -> str:
     return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
-def _queue_word(queue: GroupQueue) -> str:
-    return _ORDERED if queue.ordered else _UNORDERED
-
-
-def _queue_of(row: Row) -> GroupQueue:
-    return GroupQueue(text(row, "sk"), row["queue"] == _ORDERED)
-
-
 LANES = Declaration(
     Lane,
     lane_key,
@@ -132,7 +123,10 @@ LANES = Declaration(
     subscription_id=InKey("sk"),
     wake_shard=Written(_shard_of, "subscription_id", beside="wake_at", kind="text"),
     joined=attribute(default=b""),
-    queue=From(_queue_of, Attribute("`ordered`, `unordered`", _queue_word, default=None)),
+    queue=From(
+        lambda row: GroupQueue(text(row, "sk"), row["queue"] == "ordered"),
+        Attribute("`ordered`, `unordered`", "'ordered' if {}.ordered else 'unordered'", default=None),
+    ),
     filling=Attribute(
         "JSON", lambda filling: json.dumps(astuple(filling)), lambda text: Filling(*json.loads(text)), default=None
     ),

@@ -145,7 +145,7 @@ class MessageRow:
         *,
         round_at: int | None = None,
         served: Set[int] | None = None,
-        with_consumer: Set[int] = frozenset(),
+        enqueued: Set[int] = frozenset(),
     ) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
 
@@ -154,7 +154,7 @@ class MessageRow:
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
             ended = shortened(entries, outcome_bytes_max)
-            after = self.map.settle(ended, round_at=round_at, served=served, with_consumer=with_consumer)
+            after = self.map.settle(ended, round_at=round_at, served=served, enqueued=enqueued)
             stays = self.is_kept or after.owed or self.section.is_beside_open
             has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
@@ -245,14 +245,6 @@ def _body_of(value: MessageRow) -> bytes | None:
     return value.message.draft.body if value.has_body and value.deflated is None else None
 
 
-def _deflated_of(value: MessageRow) -> bytes | None:
-    return value.deflated if value.has_body else None
-
-
-def _unordered(value: MessageRow) -> int | None:
-    return 1 if value.map.matched and not value.in_order else None
-
-
 def _some_in_order(value: MessageRow) -> bytes | None:
     """Return those in order, packed, where others are not: a row says of all and of none in fewer bytes."""
     return ordinals.pack(value.in_order) if value.in_order and value.in_order != value.map.matched else None
@@ -266,14 +258,6 @@ def _in_order(row: Row) -> frozenset[int]:
 
 def _packs_in(row: Row) -> tuple[QueueEntry, ...]:
     return packs_of(cast("bytes", row["packs"]), text(row, "topic")) if "packs" in row else ()
-
-
-def _carried(value: MessageRow) -> bytes | None:
-    return None if value.is_alone else packs_bytes(value.packs)
-
-
-def _bounds(packed: bytes) -> tuple[int, ...]:
-    return tuple(sorted(ordinals.unpack(packed)))
 
 
 def map_of(row: Row) -> StateMap:
@@ -293,7 +277,7 @@ def map_of(row: Row) -> StateMap:
         round_at=read.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(read, matched - owed - set(delivered)),
-        with_consumer=_unpacked(read.get("handed")) & owed,
+        enqueued=_unpacked(read.get("handed")) & owed,
         first_round_done=_unpacked(read.get("over")) & owed if is_open else frozenset(),
         added_later=late_of(read["late"]) if "late" in read else {},
     )
@@ -364,14 +348,20 @@ MESSAGES = Declaration(
     has_body=From("'body' in row or 'deflated' in row"),
     histories=_HISTORIES,
     in_order=From(_in_order, Written(_some_in_order, kind="ordinals, packed", optional=True)),
-    unordered=Written(_unordered, kind="1", optional=True),
+    unordered=Written("1 if {0}.map.matched and not {0}.in_order else None", kind="1", optional=True),
     is_alone=From("'packs' not in row"),
-    packs=From(_packs_in, Written(_carried, kind="JSON, deflated", optional=True)),
+    packs=From(
+        _packs_in,
+        Written(lambda row: None if row.is_alone else packs_bytes(row.packs), kind="JSON, deflated", optional=True),
+    ),
     is_kept=attribute(named="kept"),
-    bounds=Attribute("ordinals, packed", ordinals.pack, _bounds, default=()),
+    bounds=Attribute("ordinals, packed", ordinals.pack, lambda packed: (*sorted(ordinals.unpack(packed)),), default=()),
     section=NOT_STORED,
     body=Written(_body_of, kind="bytes", optional=True),
-    deflated=From("row.get('deflated')", Written(_deflated_of, kind="bytes, deflated", optional=True)),
+    deflated=From(
+        "row.get('deflated')",
+        Written("{0}.deflated if {0}.has_body else None", kind="bytes, deflated", optional=True),
+    ),
     ttl=_TTL,
     **_OF_MAPS,
     pending=Beside(optional=False),
@@ -445,7 +435,7 @@ def progress_attributes(value: MessageRow) -> dict[str, Value]:
     progress: dict[str, Value] = {
         "matched": ordinals.pack(state_map.matched),
         "owed": _packed(state_map.owed),
-        "handed": _packed(state_map.with_consumer),
+        "handed": _packed(state_map.enqueued),
         "over": _packed(state_map.first_round_done),
         "late": late_text(state_map.added_later) if state_map.added_later else None,
         "pending": len(state_map.owed),

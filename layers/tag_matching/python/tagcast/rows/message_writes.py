@@ -72,11 +72,8 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
 
 def lone_update(before: MessageRow, after: MessageRow) -> Update | None:
     """Return the update that is all there is to write; None if there is more."""
-    match map_writes(before, after):
-        case (Update() as update,):
-            return update
-        case _:
-            return None
+    first, *more = map_writes(before, after)
+    return first if isinstance(first, Update) and not more else None
 
 
 def _map_write(before: MessageRow, after: MessageRow) -> Write:
@@ -87,7 +84,7 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
         if before.version == 0:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
-    gone = ("handed",) if before.map.with_consumer and not after.map.with_consumer else ()
+    gone = ("handed",) if before.map.enqueued and not after.map.enqueued else ()
     gone = (*gone, "over") if before.map.first_round_done and not after.map.first_round_done else gone
     return Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
 

@@ -15,15 +15,6 @@ from tagcast.rows.values import number, optional_text, text
 from tagcast.settings import ClientCertificate, Signature
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
-
-def _certificate_text(certificate: ClientCertificate) -> str:
-    return json.dumps(asdict(certificate), sort_keys=True)
-
-
-def _certificate_of(text: str) -> ClientCertificate:
-    return ClientCertificate(**json.loads(text))
-
-
 SUBSCRIPTIONS = Declaration(
     Subscription,
     subscription_key,
@@ -36,7 +27,12 @@ SUBSCRIPTIONS = Declaration(
             messages_max=attribute(named="batch_messages_max"), bytes_max=attribute(named="batch_bytes_max")
         ),
         signature=attribute(default=Signature.V1),
-        client_certificate=Attribute("JSON", _certificate_text, _certificate_of, default=None),
+        client_certificate=Attribute(
+            "JSON",
+            lambda certificate: json.dumps(asdict(certificate), sort_keys=True),
+            lambda text: ClientCertificate(**json.loads(text)),
+            default=None,
+        ),
         formers=NOT_STORED,
         headers=NOT_STORED,
         client_key=NOT_STORED,

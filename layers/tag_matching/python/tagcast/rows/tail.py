@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from typing import cast
@@ -85,10 +84,6 @@ class Watch:
     until: int
 
 
-def _deflated(events: Sequence[TailEvent]) -> bytes:
-    return deflated_json(list(map(astuple, events)))
-
-
 def _inflated(events: bytes) -> tuple[TailEvent, ...]:
     kept = inflated_json(events)
     return tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in kept)
@@ -110,7 +105,7 @@ TAIL_ROWS = Declaration(
     "after ten minutes",
     "archive",
     place=InKey("sk", read=tail_place),
-    events=Attribute("JSON, deflated", _deflated, _inflated),
+    events=Attribute("JSON, deflated", lambda events: deflated_json([*map(astuple, events)]), _inflated),
     counts=Fields(),
     ttl=Written(f"{{}} // 1000 + {TAIL_S}", "written_at"),
 )

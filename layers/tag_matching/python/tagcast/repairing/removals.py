@@ -1,6 +1,7 @@
-"""What the sweep does for pull groups: it tells of the last member that was lost, and removes what is long silent.
+"""What the sweep removes: groups that are long silent, queues whose groups are gone, exchanged secrets.
 
-Only what heartbeats made goes by itself; a group that somebody put, or changed since, stays until somebody removes it.
+Of groups only what heartbeats made goes by itself; one that somebody put, or changed since, stays until somebody
+removes it. The sweep also tells of the last member of a group that was lost.
 """
 
 from __future__ import annotations
