@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit, backtest, compact, delivery_report, erase, replay
+from glue_jobs import audit, backtest, compact, delivery_report, erase, replay, retain
 
 SERVE, THEN = "--serve", "--then"
 JOBS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -22,6 +22,7 @@ JOBS: dict[str, Callable[[Sequence[str]], int]] = {
     "delivery_report": delivery_report.main,
     "erase": erase.main,
     "replay": replay.main,
+    "retain": retain.main,
 }
 
 

@@ -64,6 +64,7 @@ class Compacted:
     corrupt: int = 0
     unknown_columns: list[str] = field(default_factory=list)
     removed_days: list[str] = field(default_factory=list)
+    days_of_files: dict[str, list[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
         """Return it as part of the summary."""
@@ -81,20 +82,20 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """The raw files of one day of arrival, with their bytes, and the ledger: which of them are compacted."""
+    """The raw files of one day of arrival, with their bytes, and the ledger: the compacted ones, and their days."""
 
     day: str
     files: Mapping[str, int]
     ledger: Stored | None
 
     @property
-    def compacted(self) -> frozenset[str]:
-        """Return the keys that the ledger names."""
-        return frozenset(() if self.ledger is None else json.loads(self.ledger.content))
+    def compacted(self) -> dict[str, list[str]]:
+        """Return the keys that the ledger names, with the days that each file has records of."""
+        return {} if self.ledger is None else dict(json.loads(self.ledger.content))
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return where it is written which raw files of a day of arrival are compacted."""
+    """Return where it is written which raw files of a day of arrival are compacted, and what days they have."""
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
@@ -142,8 +143,9 @@ class _Run:
             elif self.rebuild:
                 self.archive.keep_only([], [each.day for each in days], "quarantine", self.kind.value)
         for each in days:
-            if each.files.keys() != each.compacted:
-                content = json.dumps(sorted(each.files)).encode()
+            if each.files.keys() != each.compacted.keys():
+                read = each.compacted | result.days_of_files
+                content = json.dumps({key: read.get(key, []) for key in sorted(each.files)}).encode()
                 self.objects.write(ledger_key(self.kind, each.day), content, each.ledger)
         return result
 
@@ -158,6 +160,7 @@ class _Run:
         kept = [each for each in before if each.files and each.day < rebuilt]
         reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
         result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
+        result.days_of_files = reading.days_of_files
         written = reading.written(manifests.generation_at(arguments.now_ms()))
         reading.close()
         result.duplicates, result.conflicts = (
@@ -205,6 +208,7 @@ class _Reading:
     number: int = 0
     corrupt: int = 0
     unknown: set[str] = field(default_factory=set)
+    days_of_files: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.key = contents.key_of(self.objects) if self.kind is RecordKind.MESSAGES else ""
@@ -217,6 +221,8 @@ class _Reading:
             lines = raw.parsed(self.archive.lines(refused), kind)
             rows = lines.select("is_corrupt", "unknown", *SCHEMAS[kind].fieldNames())
             self._keep(rows.mapInArrow(lambda batches: runs.of_rows(batches, kind, key), runs.CHUNKS))
+            # Which of them has which day is not told: each may have any.
+            self.days_of_files |= {file: sorted(self.packed) for file in refused}
 
     def curated(self, files: Mapping[str, int]) -> None:
         """Read files of records that were compacted before."""
@@ -239,12 +245,13 @@ class _Reading:
         self.chunks.append(chunks.persist(StorageLevel.DISK_ONLY))
         refused = list[str]()
         sums = (sql.sum(name).alias(name) for name in ("records", "packed"))
-        sets = (sql.collect_set(name).alias(name) for name in ("refused", "unknown"))
+        sets = (sql.collect_set(name).alias(name) for name in ("refused", "unknown", "days"))
         for row in self.chunks[-1].groupBy("dt").agg(sql.count("*").alias("number"), *sums, *sets).collect():
             if row.dt is None:
                 self.corrupt += row.records or 0
                 self.unknown |= {name for names in row.unknown for name in names}
                 refused += row.refused
+                self.days_of_files |= {file: days for file, *days in row.days}
             else:
                 self.packed[row.dt] = self.packed.get(row.dt, 0) + row.packed
                 self.number += row.number

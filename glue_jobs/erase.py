@@ -9,24 +9,41 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.ids import accepted_at_of
 from tagcast.instant import rfc3339
+from tagcast.topic_settings import RETENTION_S_MAX
 
+from glue_jobs import compact
 from glue_jobs.auditing import history
 from glue_jobs.auditing.audit_matching import TopicFilters
 from glue_jobs.compact import one_per_id
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.contents import Part, forgotten
-from glue_jobs.erasing.places import Forgetting, reports_naming, rewritten
-from glue_jobs.io import arguments, manifests
-from glue_jobs.io.manifests import Made
+from glue_jobs.erasing.contents import Part
+from glue_jobs.erasing.places import (
+    FAILED,
+    QUARANTINE,
+    RAW,
+    Forgetting,
+    Taking,
+    failed_text,
+    names_one_of,
+    reports_naming,
+    rewritten,
+    text_of,
+)
+from glue_jobs.io import arguments, manifests, raw
+from glue_jobs.io.manifests import AT_ONCE, Made
 from glue_jobs.io.messages_read import BODIES, known_of
 from glue_jobs.io.objects import Objects, RacedError, until_won
 from glue_jobs.io.schemas import SCHEMAS
@@ -42,8 +59,6 @@ MESSAGES_MAX = 100_000
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
 """The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
 message is owed, and nothing of it is in a buffer."""
-LATE_DAYS = 3
-"""A record arrives at most three days after the message: streams keep a day, Firehose tries for another."""
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
 
@@ -76,12 +91,14 @@ class Selection:
         return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
 
 
-def not_yet(rows: Sequence[Any], now: int) -> dict[str, int]:
+def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that may still be owed, in a buffer or in the state table, and until when.
 
-    A life is bounded, and so is what comes after it.
+    A life is bounded, and so is what comes after it; of an id that no record has, the longest one is.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
+    longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
+    ready |= {message_id: accepted_at_of(message_id) + longest for message_id in others}
     return {message_id: at for message_id, at in ready.items() if at > now}
 
 
@@ -113,21 +130,26 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
     return {row.record_id: row.matching for row in told.collect()}
 
 
-def rewrite_days(archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame]) -> int:
+def rewrite_days(
+    archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], taken: Collection[str] = ()
+) -> int:
     """Make each day's messages anew by *change*, remove every file that it replaces; return how many there were.
 
-    Another run may swap a day meanwhile: then that day is made anew of what the other one made.
+    *taken* are the parts that no message of these days has afterwards. Another run may swap a day meanwhile: then that
+    day is made anew of what the other one made.
     """
     replaced = 0
     for day in days:
-        replaced += until_won(partial(_rewrite_day, archive, day, change), ATTEMPTS)
+        replaced += until_won(partial(_rewrite_day, archive, day, change, taken), ATTEMPTS)
     archive.objects.purge(manifests.data_prefix(MESSAGES))
     return replaced
 
 
-def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataFrame]) -> int:
+def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataFrame], taken: Collection[str]) -> int:
     objects = archive.objects
     [before] = manifests.read(objects, MESSAGES, [day])
+    written: dict[str, int] = {}
+    made = None
     if before.files:
         columns = [*SCHEMAS[MESSAGES].fieldNames(), "dt"]
         rows = archive.records_of([before], MESSAGES).withColumn("dt", sql.lit(day))
@@ -137,76 +159,126 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         generation = manifests.generation_at(arguments.now_ms())
         written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
         held = manifests.made_of(objects, before)
-        made = Made(0 if held is None else held.records, sum(written.values()))
+        lacks = sorted({*taken, *(() if held is None else held.without)})
+        made = Made(0 if held is None else held.records, sum(written.values()), lacks)
+    # What is there before the swap belongs to writers that began before it: their own swaps fail.
+    keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
+    stale = [key for key in keys if key not in written]
+    if made is not None:
         try:
             manifests.swap(objects, archive.root, before, sorted(written), made)
         except RacedError:
             objects.remove(written)
             raise
-    [current] = manifests.read(objects, MESSAGES, [day])
-    stale = manifests.former(objects, [current], manifests.EVER)
     objects.remove(stale)
     return len([key for key in stale if key.endswith(".parquet")])
 
 
 def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
     """Return *rows* with the contents of those taken out that are named; the others are not touched."""
+    ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
+    named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
+    rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
+    return rest.unionByName(taken_from(named, forgetting))
+
+
+def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
+    """Return *rows* without what is taken out of each."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    session = rows.sparkSession
-    ids = session.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
-    named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
-    schema = to_arrow_schema(named.schema)
-    shared = session.sparkContext.broadcast(forgetting)
+    schema = to_arrow_schema(rows.schema)
+    shared = rows.sparkSession.sparkContext.broadcast(taking)
 
-    def forget(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
-            yield pa.RecordBatch.from_pylist([_forgotten(row, shared.value) for row in batch.to_pylist()], schema)
+            yield pa.RecordBatch.from_pylist([_taken(row, shared.value) for row in batch.to_pylist()], schema)
 
-    rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
-    return rest.unionByName(named.mapInArrow(forget, named.schema))
+    return rows.mapInArrow(take, rows.schema)
 
 
-def _forgotten(row: dict[str, Any], forgetting: Forgetting) -> dict[str, Any]:
+def _taken(row: dict[str, Any], taking: Taking) -> dict[str, Any]:
     maps = {name: dict(row[name]) for name in ("properties", "salts", "hashes") if row[name] is not None}
-    marks = {"matching": forgetting.matching[row["record_id"]], "erasure": forgetting.erasure}
-    return forgotten({**row, **maps}, forgetting.parts, **marks)
+    return taking.record({**row, **maps}) or row
 
 
-def raw_keys(archive: Archive, days: Sequence[str]) -> list[str]:
-    """Return the raw files of messages that may have records of *days*."""
+def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
+    """Return the raw files that have records of *days*, however late, and those that damaged lines name.
+
+    Compaction wrote down which days a file has. One that it has not read may have any.
+    """
     if not days:
         return []
-    last = arguments.moment(max(days)) + LATE_DAYS * arguments.DAY_MS
+    objects, wanted = archive.objects, {*days}
     arrived = [day for day in archive.days("raw", MESSAGES.value) if min(days) <= day]
-    wanted = [day for day in arrived if arguments.moment(day) <= last]
-    return [key for day in wanted for key in archive.objects.sizes(f"raw/{MESSAGES}/dt={day}/")]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda day: compact.arrived(objects, MESSAGES, [day])[0], arrived)
+        keys = {key for each in found for key in each.files if not wanted.isdisjoint(each.compacted.get(key, wanted))}
+    return sorted(keys | _damaged_in(objects, message_ids))
 
 
-def rewrite_raw(archive: Archive, keys: Sequence[str], forgetting: Forgetting) -> int:
-    """Rewrite raw files on all workers; return how many held anything."""
+def _damaged_in(objects: Objects, message_ids: frozenset[str]) -> set[str]:
+    """Return the raw files whose damaged lines, set aside by compaction, name one of the messages."""
+    named = set()
+    for key in _quarantined(objects):
+        stored = objects.read(key)
+        for line in () if stored is None else stored.content.decode().splitlines():
+            if names_one_of(message_ids, line):
+                named.add(f"{RAW}{unquote(json.loads(line)['file']).rpartition(RAW)[2]}")
+    return named
+
+
+def _quarantined(objects: Objects) -> list[str]:
+    return [key for key in objects.sizes(QUARANTINE) if key.endswith(".json")]
+
+
+def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Counter[str]:
+    """Rewrite files of lines on all workers; return how many of each place (``raw``, ...) held anything."""
+    if not keys:
+        return Counter()
     context = archive.spark.sparkContext
-    shared, opened = context.broadcast(forgetting), archive.opened
+    shared, opened = context.broadcast(taking), archive.opened
 
-    def one(key: str) -> bool:
+    def one(key: str) -> tuple[str, bool]:
         objects = opened()
-        return until_won(partial(rewritten, objects, key, shared.value.lines, zipped=True), ATTEMPTS)
+        return key, until_won(partial(rewritten, objects, key, shared.value.changed), ATTEMPTS)
 
-    return sum(context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()) if keys else 0
+    found = context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()
+    return Counter(key.partition("/")[0] for key, held in found if held)
+
+
+def failed_records(archive: Archive) -> DataFrame:
+    """Return the messages that Firehose could not deliver: no other place has them."""
+    keys, opened = list(archive.objects.sizes(FAILED)), archive.opened
+    if not keys:
+        return archive.spark.createDataFrame([], SCHEMAS[MESSAGES])
+
+    def lines_of(key: str) -> list[tuple[str]]:
+        stored = opened().read(key)
+        text = "" if stored is None else text_of(stored.content)
+        raws = (failed_text(line)[1] or "" for line in text.split("\n"))
+        return [(line,) for raw_text in raws for line in raw_text.split("\n") if line]
+
+    lines = archive.spark.createDataFrame(
+        archive.spark.sparkContext.parallelize(keys, min(len(keys), 1000)).flatMap(lines_of), "line string"
+    )
+    return raw.parsed(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
 
 
 def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
     """Take out what is named, place after place; a repetition finds nothing more and ends the same."""
     objects = archive.objects
-    told = {"raw_files": rewrite_raw(archive, raw_keys(archive, days), forgetting)}
-    tell(f"{told['raw_files']} raw files rewritten")
+    keys = raw_keys(archive, days, forgetting.message_ids)
+    held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
+    objects.purge(FAILED)
+    told = {"raw_files": held["raw"], "failed_files": held["failed"]}
+    tell(f"{held.total()} files of lines rewritten")
     told["curated_files"] = rewrite_days(archive, days, lambda rows: without(rows, forgetting))
     tell(f"{told['curated_files']} curated files replaced")
-    aside = [key for key in objects.sizes(f"quarantine/{MESSAGES}/") if key.endswith(".json")]
-    told["quarantined_files"] = sum(rewritten(objects, key, forgetting.quarantined, zipped=False) for key in aside)
-    objects.purge(f"quarantine/{MESSAGES}/")
+    # After the raw files: the quarantine says which of them have damaged lines.
+    told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
+    objects.purge(QUARANTINE)
     told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
     told["query_results"] = _removed(objects, list(objects.sizes("athena/")), "athena/")
     return told
@@ -222,7 +294,8 @@ def previewed(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> 
     """Return how many objects an erasure would rewrite or remove."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
-    lines = archive.lines(raw_keys(archive, days)).withColumn("record_id", sql.get_json_object("line", "$.record_id"))
+    keys = raw_keys(archive, days, forgetting.message_ids)
+    lines = archive.lines(keys).withColumn("record_id", sql.get_json_object("line", "$.record_id"))
     held = lines.join(sql.broadcast(ids), "record_id", "left_semi").select("file").distinct().count()
     curated = sum(len(each.files) for each in manifests.read(objects, MESSAGES, days))
     reports = len(reports_naming(objects, forgetting.message_ids))
@@ -256,6 +329,17 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Se
     return Selection((), given.topic, name, value, given.before)
 
 
+def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
+    """Return why these messages, or ids that no record has, cannot be erased now; nothing if they can."""
+    if len(chosen) > MESSAGES_MAX:
+        return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
+    if early := not_yet(chosen, others, now):
+        until = rfc3339(max(early.values()))
+        detail = f"{len(early)} may still be owed, in a buffer or in the state table, until {until}"
+        return {"detail": detail, "message_ids": sorted(early)[:20]}
+    return {}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Preview or erase; exit code 1 if a message may still be owed, in a buffer, or in the state table."""
     parser = _parser()
@@ -267,25 +351,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     objects, now = archive.objects, arguments.now_ms()
     key = contents.key_of(objects)
     name = selection.name_of(key)
-    rows = selection.rows(archive.records(MESSAGES, _days_of(archive, selection))).cache()
+    every = archive.records(MESSAGES, _days_of(archive, selection)).unionByName(failed_records(archive))
+    rows = selection.rows(every).cache()
     chosen = (
         rows.select("record_id", "topic", "message_id", "accepted_at", "expires_at").limit(MESSAGES_MAX + 1).collect()
     )
+    others = frozenset(selection.message_ids).difference(row.message_id for row in chosen)
     summary: dict[str, Any] = {"job": "erase", "ok": False, "erasure": name, "preview": given.preview}
-    summary["messages"] = len(chosen)
-    if len(chosen) > MESSAGES_MAX:
-        finish({**summary, "detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before", "html": None})
-        return 1
-    if early := not_yet(chosen, now):
-        detail = (
-            f"{len(early)} may still be owed, in a buffer or in the state table, until {rfc3339(max(early.values()))}"
-        )
-        finish({**summary, "detail": detail, "message_ids": sorted(early)[:20], "html": None})
+    summary |= {"messages": len(chosen), "unknown": len(others)}
+    if refusal := _refusal(chosen, others, now):
+        finish({**summary, **refusal, "html": None})
         return 1
     asked = _read(objects, name, "asked")
     matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
-    days = sorted({*asked.get("days", ()), *(rfc3339(row.accepted_at)[:10] for row in chosen)})
-    forgetting = Forgetting(key, tuple(Part), matching, name)
+    instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
+    days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
+    forgetting = Forgetting(key, tuple(Part), matching, name, others)
     if given.preview:
         counts = previewed(archive, forgetting, days)
         tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")

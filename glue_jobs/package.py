@@ -10,7 +10,7 @@ from pathlib import Path
 import tagcast
 import tagcast_client
 
-JOBS = ("compact", "delivery_report", "audit", "backtest", "replay", "erase")
+JOBS = ("compact", "delivery_report", "audit", "backtest", "replay", "erase", "retain")
 ARCHIVE = "tagcast-jobs.zip"
 REPLAY = Path(__file__).parents[1] / "requirements-replay.lock"
 """What the client needs, which the replay job has Glue install."""

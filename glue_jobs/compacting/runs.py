@@ -36,10 +36,10 @@ UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
 """Texts of which hardly two are the same. Neither they nor instants get a dictionary: sorted, they need none."""
 DAY_MS = 86_400_000
 CHUNKS = (
-    "refused string, unknown array<string>, dt string, first string, last string, records bigint, packed bigint, "
-    "content binary"
+    "refused string, unknown array<string>, days array<string>, dt string, first string, last string, records bigint, "
+    "packed bigint, content binary"
 )
-"""What reading yields: chunks, or a file that was refused, or columns that no schema knows."""
+"""What reading yields: chunks, or a file that was refused, columns that no schema knows, or a file and its days."""
 FILES = "dt string, key string, bytes bigint, records bigint, duplicates bigint, conflicts bigint, replaced bigint"
 """What merging yields: the files that it wrote, and what it found."""
 
@@ -68,6 +68,8 @@ def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind:
             continue
         if read.unknown:
             yield _chunk(unknown=sorted(read.unknown))
+        numbers = np.unique(read.records[DAY_OF[kind]].to_numpy() // DAY_MS)
+        yield _chunk(days=[source.key, *map(day_of, numbers.tolist())])
         ready.append(read.records)
         size += read.records.nbytes
         if size >= RUN_BYTES:
@@ -105,7 +107,7 @@ def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
         of_day = records if days[0] == days[-1] == day and (days == day).all() else records.filter(days == day)
         run = of_day.combine_chunks()
         run = run.take(compute.sort_indices(run["record_id"]))
-        yield from _chunks(run.combine_chunks(), str(date(1970, 1, 1) + timedelta(int(day))), _packed(run))
+        yield from _chunks(run.combine_chunks(), day_of(int(day)), _packed(run))
 
 
 def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
@@ -115,7 +117,16 @@ def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
     for batch in file.iter_batches(GROUP_ROWS // 4, use_threads=False):
         rows = _of_schema(pa.Table.from_batches([batch]), kind)
         instants = rows[DAY_OF[kind]]
-        yield from _chunks(rows, str(date(1970, 1, 1) + timedelta(instants[0].as_py() // DAY_MS)), packed)
+        yield from _chunks(rows, day_of(instants[0].as_py() // DAY_MS), packed)
+
+
+def day_of(number: int) -> str:
+    """Return the day of that number since 1970.
+
+    >>> day_of(1)
+    '1970-01-02'
+    """
+    return str(date(1970, 1, 1) + timedelta(number))
 
 
 def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
@@ -164,6 +175,7 @@ _CHUNK = pa.schema(
     [
         ("refused", pa.string()),
         ("unknown", pa.list_(pa.string())),
+        ("days", pa.list_(pa.string())),
         ("dt", pa.string()),
         ("first", pa.string()),
         ("last", pa.string()),

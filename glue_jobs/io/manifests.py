@@ -30,10 +30,14 @@ EVER = 9_999_999_999_999
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a generation holds: how many records, and their bytes."""
+    """What a generation holds: how many records, and their bytes; and *without* which parts all its messages are.
+
+    Retention says so. A generation of a later compaction may have a late record with all its parts.
+    """
 
     records: int
     bytes: int
+    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from local.cli.filter_change import set_filter
 from local.cli.filters import filters
 from local.cli.groups import group
 from local.cli.hosts import hosts
-from local.cli.jobs import archive, audit, backtest, erase, replay, report
+from local.cli.jobs import archive, audit, backtest, erase, replay, report, retain
 from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
@@ -122,6 +122,7 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.command("erase", rich_help_panel=_ARCHIVE)(erase)
+app.command("retain", rich_help_panel=_ARCHIVE)(retain)
 filters.command("set")(set_filter)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
 app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)

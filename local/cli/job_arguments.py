@@ -74,6 +74,11 @@ def erase_arguments(
     return chosen + option("--property", property) + option("--before", before) + option("--by", by)
 
 
+def retain_arguments(bodies_days: int, properties_days: int) -> list[str]:
+    """Return what a retention by kind is asked."""
+    return ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
+
+
 def compacting(place: Archive, days: Days) -> Link:
     """Return the job that compacts first what a local stack archived since: elsewhere a schedule does it."""
     return ["compact", *days.arguments()] if place.is_local else ()

@@ -1,4 +1,4 @@
-"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`: the Spark jobs over what happened."""
+"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`, `retain`: the Spark jobs over what happened."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from local.cli.job_arguments import (
     erase_arguments,
     option,
     report_arguments,
+    retain_arguments,
 )
 from local.cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
 from local.cli.screen import console, fields_table, rows_table
@@ -239,11 +240,33 @@ def erase(
     if send and by is None:
         raise typer.BadParameter("--by says who asks")
     place = _archive(ctx, data, uri, url)
-    # The stack's jobs may not rewrite what arrived: its owner may.
-    owned = replace(place, environment={**place.environment, **place.owner}, session=None)
     arguments = erase_arguments(message or [], topic, property, before, by)
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", owned, arguments, first=_compacting(place, _days(None, None), as_is))
+    _run(ctx, "erase", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+
+
+def retain(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    bodies_days: Annotated[int, typer.Option(min=0, help="Days that bodies are kept; 0 is with their records.")] = 0,
+    properties_days: Annotated[int, typer.Option(min=0, help="Days that properties are kept; 0 is the same.")] = 0,
+    send: Annotated[bool, typer.Option("--send", help="Take them out; without it only what is due is told.")] = False,
+    as_is: AsItIs = False,
+) -> None:
+    """Take bodies and properties out of archived messages that are older, and leave salted hashes.
+
+    A deployment does it every night as its parameters ArchiveBodiesDays and ArchivePropertiesDays say.
+    """
+    place = _archive(ctx, data, uri, url)
+    arguments = [*retain_arguments(bodies_days, properties_days), "--preview", "false" if send else "true"]
+    _run(ctx, "retain", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+
+
+def _owned(place: Archive) -> Archive:
+    """Return the archive as the stack's owner reaches it: the stack's jobs may not rewrite what arrived."""
+    return replace(place, environment={**place.environment, **place.owner}, session=None)
 
 
 def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:

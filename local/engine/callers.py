@@ -37,7 +37,7 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
     for kind, caller in ((WORKFLOW, STATES), (DELIVERY_STREAM, FIREHOSE), (JOB, jobs.access_key)):
         for logical_id, _ in template.of_type(kind):
             role = declared[role_of(template, logical_id)]
-            # A job with a role of its own (it erases) is run by the stack's owner here.
+            # A job with a role of its own (it erases, or retains) is run by the stack's owner here.
             if roles.setdefault(caller, role) != role and kind != JOB:
                 raise ValueError(f"{logical_id} has another role than others of its kind: the local stack plays one")
     return Callers(functions, jobs, roles)

@@ -67,4 +67,5 @@ def test_a_day_is_compacted_before_it_is_reported_and_reported_before_it_is_audi
         "CompactJob": [],
         "DeliveryReportJob": ["CompactJob"],
         "AuditJob": ["DeliveryReportJob"],
+        "RetainJob": ["CompactJob"],
     }

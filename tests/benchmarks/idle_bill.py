@@ -75,11 +75,11 @@ def _metrics_of_sweep() -> set[str]:
 
 
 def nightly_jobs(template: Template) -> list[str]:
-    """The logical ids of the jobs that run without anybody asking."""
+    """The logical ids of the jobs that run without anybody asking, as the parameters are at first."""
     return [
         action["JobName"]["Ref"]
-        for _, trigger in template.of_type("AWS::Glue::Trigger")
-        if trigger["StartOnCreation"]
+        for name, trigger in template.of_type("AWS::Glue::Trigger")
+        if trigger["StartOnCreation"] and "Condition" not in template.resources[name]
         for action in trigger["Actions"]
     ]
 

@@ -49,9 +49,14 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
     nameless = {name: value for name, value in message(3).items() if name != "record_id"}
     lines: list[Record | str] = [one, '{"record_id": "cut', typed, "[1]", message(4), nameless]
     key = bucket.put("messages", DAY, lines)
+    early = bucket.put("messages", DAY, [message(5, at=NOON - LIFE_MS), message(6)])
+    plain = bucket.put("messages", DAY, [message(7)])
     assert run(bucket) == 0
+    [arrived] = compact.arrived(Archive.at(spark, bucket.uri).objects, RecordKind.MESSAGES, [DAY])
+    # An erasure looks there for a day. Of a file with a damaged line it is not told which of the days it has.
+    assert arrived.compacted == {key: ["2026-11-19", DAY], early: ["2026-11-19", DAY], plain: [DAY]}
     summary = told()["kinds"]["messages"]
-    assert (summary["records"], summary["corrupt"]) == (2, 4)
+    assert (summary["records"], summary["corrupt"]) == (5, 4)
     rows = [json.loads(line) for each in bucket.keys("quarantine/") if each.endswith(".json") for line in
             bucket.text(each).splitlines()]  # fmt: skip
     assert sorted(row["line_number"] for row in rows) == [2, 3, 4, 6]

@@ -145,6 +145,10 @@ def drawn(dice: random.Random, number: int) -> list[dict[str, Any]]:
 def compacted(folder: Path, sources: list[Source], packed: int, prefix: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Do in this process what the job has workers do; return what is told of the files, and their keys."""
     read = pa.Table.from_batches(read_sources(lambda: FolderObjects(folder), sources, KIND, "key")).to_pylist()
+    assert {file for file, *_ in (each["days"] for each in read if each["days"])} == {
+        each.key for each in sources if not each.is_curated
+    }
+    read = [each for each in read if each["dt"] is not None]
     bytes_of = {DAY: sum(each["packed"] for each in read)}
     weights = [(each["dt"], each["first"], each["records"]) for each in read]
     ranges = ranges_of(weights, bytes_of, -(-bytes_of[DAY] // packed))

@@ -1,0 +1,255 @@
+"""Retain: bodies and properties go sooner than the records that they belong to, and leave their hashes.
+
+A day crosses a limit when all of it is that old. Then its messages lose the part, in every place that has it, by the
+same rewriting as an erasure. It is written down by file and by day what was done, so that a run does what is left, late
+records included, and one that was killed, repeated or raced ends the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from tagcast.archive.record import RecordKind
+from tagcast.filters.kinds import compile_filter
+from tagcast.instant import rfc3339
+
+from glue_jobs.auditing import history
+from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.compact import KEPT_MS, ledger_key
+from glue_jobs.erase import rewrite_days, rewrite_files, taken_from
+from glue_jobs.erasing import contents
+from glue_jobs.erasing.contents import COLUMNS, Part, forgotten, parts_read
+from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Taking, arrived_on
+from glue_jobs.io import arguments, manifests
+from glue_jobs.io.manifests import AT_ONCE, Manifest
+from glue_jobs.io.messages_read import body_of
+from glue_jobs.io.objects import Objects
+from glue_jobs.io.session import open_session
+from glue_jobs.io.storage import Archive, finish, tell
+
+MESSAGES = RecordKind.MESSAGES
+DAYS_MIN = 7
+"""A message lives for a day at most, and an erasure waits for five days more: before that nothing is taken out."""
+Until = Mapping[Part, str]
+"""The last day of which a part goes."""
+
+
+@dataclass(frozen=True)
+class ByAge(Taking):
+    """Takes out of each record the parts whose last day has come; what their filters said is written down."""
+
+    until: Until
+    filters: Mapping[str, Sequence[history.FilterInForce]]
+
+    @cached_property
+    def _topics(self) -> dict[str, TopicFilters]:
+        return {}
+
+    def _of_topic(self, topic: str) -> TopicFilters:
+        if topic not in self._topics:
+            self._topics[topic] = TopicFilters(self.filters.get(topic, ()))
+        return self._topics[topic]
+
+    def concerns(self, line: str) -> bool:
+        """Any line may."""
+        return True
+
+    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a record without the parts whose day has come."""
+        day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
+        going = [part for part in due(self.until, day) if part not in gone and _has(record, part)]
+        if not going:
+            return None
+        properties = tuple((record.get("properties") or {}).items())
+        body = body_of(record.get("body"), record.get("body_base64"))
+        known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
+        names = self._of_topic(str(record.get("topic"))).names_of(known, tuple(gone), going)
+        return forgotten(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
+
+    def takes_damaged(self, line: str, arrived: str) -> bool:
+        """Say whether it arrived so long ago: nobody knows what it holds, and of which day."""
+        return bool(due(self.until, arrived))
+
+
+def _has(record: Mapping[str, Any], part: Part) -> bool:
+    return any(record.get(name) is not None for name in COLUMNS[part])
+
+
+def due(until: Until, day: str) -> list[Part]:
+    """Return the parts that messages of a day lose.
+
+    >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
+    ([<Part.BODY: 'body'>], [])
+    """
+    return [part for part, last in until.items() if day <= last]
+
+
+def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
+    """Return the last day of each part: all of it is as many days old; 0 keeps a part as long as its record.
+
+    >>> until_of({Part.BODY: 7, Part.PROPERTIES: 0}, arguments.moment("2026-11-20T03:10:00Z"))
+    {<Part.BODY: 'body'>: '2026-11-12'}
+    """
+    today = datetime.fromtimestamp(now / 1000, UTC).date()
+    return {part: (today - timedelta(number + 1)).isoformat() for part, number in days.items() if number}
+
+
+def done_key(day: str) -> str:
+    """Return where it is written down which files that arrived on a day are done, and until which days."""
+    return f"curated/{MESSAGES}/forgotten/dt={day}.json"
+
+
+def _json(objects: Objects, key: str) -> dict[str, Any]:
+    stored = objects.read(key)
+    return {} if stored is None else dict(json.loads(stored.content))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The files of one day of arrival, and those of them that hold what has to go."""
+
+    day: str
+    files: tuple[str, ...]
+    owed: tuple[str, ...]
+
+
+def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) -> Arrived:
+    """Return what is left to do of the lines that arrived on a day; *aside* are the files besides the raw ones.
+
+    Compaction says of which days the records of a raw file are. Damaged lines, what Firehose failed on and what was not
+    compacted count as of the day on which they arrived.
+    """
+    days = _json(objects, ledger_key(MESSAGES, day))
+    done = _json(objects, done_key(day))
+    before, seen = done.get("until", {}), frozenset(done.get("files", ()))
+
+    def is_owed(key: str) -> bool:
+        last = before if key in seen else {}
+        return any(last.get(part, "") < of for of in (day, *days.get(key, ())) for part in due(until, of))
+
+    files = {*aside, *days}
+    if due(until, day) and (any(map(is_owed, files)) or not seen):
+        files |= {*objects.sizes(f"{RAW}dt={day}/")}
+    return Arrived(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
+
+
+def to_do(archive: Archive, until: Until) -> list[Arrived]:
+    """Return the days of arrival that have files to rewrite."""
+    objects = archive.objects
+    aside: dict[str, list[str]] = {}
+    for key in (*objects.sizes(QUARANTINE), *objects.sizes(FAILED)):
+        aside.setdefault(arrived_on(key), []).append(key)
+    days = sorted({*archive.days("raw", MESSAGES.value), *aside})
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda day: arrived(objects, day, aside.get(day, ()), until), days)
+        return [each for each in found if each.owed]
+
+
+def due_days(archive: Archive, until: Until) -> list[Manifest]:
+    """Return the days of curated messages of which something is due, or was."""
+    days = [day for day in archive.curated_days(MESSAGES) if due(until, day)]
+    return [each for each in manifests.read(archive.objects, MESSAGES, days) if each.files]
+
+
+def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
+    """Return by day the parts that its messages may still have: a new generation says nothing of what it lacks."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        made = list(pool.map(lambda each: manifests.made_of(objects, each), days))
+    lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}
+    return {day: due(until, day) for day in lacks if not lacks[day].issuperset(due(until, day))}
+
+
+def quoting(objects: Objects, until: Until) -> list[str]:
+    """Return the objects of backtests whose samples show what has to go: they can be made again of what is left."""
+    keys = objects.sizes("reports/backtest/")
+    folders = set()
+    for key in keys:
+        if key.endswith("/backtest.json"):
+            told = _json(objects, key)
+            filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
+            shown = {Part.PROPERTIES}.union(*(parts_read(compile_filter(each)) for each in filters))
+            days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
+            if any(not shown.isdisjoint(due(until, day)) for day in days):
+                folders.add(key.rpartition("/")[0] + "/")
+    return [key for key in keys if key.startswith(tuple(folders))]
+
+
+def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
+    """Take out what is due, place after place; a repetition finds nothing more and ends the same."""
+    objects, until = archive.objects, taking.until
+    lines = 0
+    for each in to_do(archive, until):
+        lines += rewrite_files(archive, each.owed, taking).total()
+        done = {"until": until, "files": each.files}
+        objects.replace(done_key(each.day), json.dumps(done).encode())
+        tell(f"{len(each.owed)} files that arrived on {each.day} are done")
+    found = due_days(archive, until)
+    # A run that was killed left what it replaced; what is younger than a day may be at work.
+    objects.remove(manifests.former(objects, found, arguments.now_ms() - KEPT_MS))
+    days, files = curated_to_do(objects, found, until), 0
+    for day, parts in days.items():
+        files += rewrite_days(archive, [day], lambda rows: taken_from(rows, taking), parts)
+        tell(f"{day} is without {' and '.join(parts)}")
+    reports = quoting(objects, until)
+    objects.remove(reports)
+    # Spark writes elsewhere first, and moves what it wrote: all that was below these is purged, not the objects alone.
+    for prefix in (QUARANTINE, manifests.data_prefix(MESSAGES), "reports/backtest/"):
+        objects.purge(prefix)
+    return {"files_of_lines": lines, "days": sorted(days), "curated_files": files, "reports": len(reports)}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser("retain", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
+    for part in (Part.BODY, Part.PROPERTIES):
+        name = {Part.BODY: "--bodies-days", Part.PROPERTIES: "--properties-days"}[part]
+        text = f"days after which they go; 0 (default) is with their records, else at least {DAYS_MIN}"
+        parser.add_argument(name, type=int, default=0, dest=part.value, metavar="N", help=text)
+    parser.add_argument("--kept-days", type=int, metavar="N", help="how long the archive keeps records: none is longer")
+    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Say what is due, or take it out; exit code 0."""
+    parser = _parser()
+    given = arguments.parse(parser, argv)
+    days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
+    if any(number and number < DAYS_MIN for number in days.values()):
+        parser.error(f"a part is kept for {DAYS_MIN} days at least: until then an erasure is refused, too")
+    if given.kept_days is not None and max(days.values()) > given.kept_days:
+        parser.error(f"records go after {given.kept_days} days, and their parts with them")
+    if not any(days.values()):
+        parser.error("give --bodies-days or --properties-days")
+    archive = Archive.at(open_session(given), given.archive)
+    until = until_of(days, arguments.now_ms())
+    summary: dict[str, Any] = {"job": "retain", "ok": True, "preview": given.preview, "until": until}
+    if given.preview:
+        owed = sum(len(each.owed) for each in to_do(archive, until))
+        late = sorted(curated_to_do(archive.objects, due_days(archive, until), until))
+        tell(f"{owed} files and {len(late)} days are due; nothing is changed")
+        finish(
+            {
+                **summary,
+                "files_of_lines": owed,
+                "days": late,
+                "reports": len(quoting(archive.objects, until)),
+                "html": None,
+            }
+        )
+        return 0
+    filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
+    told = retain(archive, ByAge(contents.key_of(archive.objects), until, filters))
+    finish({**summary, **told, "html": None})
+    return 0
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,221 @@
+"""Bodies and properties go at their age, wherever they are, and nothing brings them back."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tagcast.archive.record import RecordKind
+
+from glue_jobs import audit, compact, retain
+from glue_jobs.erasing.contents import Part
+from glue_jobs.erasing.places import failed_text, text_of
+from glue_jobs.io import arguments
+from glue_jobs.io.storage import Archive
+from tests.spark.conftest import Bucket, S3Bucket
+from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
+from tests.spark.test_compact_interrupted import Dying, KilledError
+
+OLD, YOUNG, LATE = DAY, "2026-11-24", "2026-12-03"
+NOW = arguments.moment("2026-12-02T03:10:00Z")
+WINDOW = arguments.Window(date(2026, 11, 20), date(2026, 12, 4))
+DAYS = ("--from", "2026-11-20", "--to", "2026-12-04")
+# Bodies of both days are due, properties of the older one.
+GIVEN = ("--bodies-days", "7", "--properties-days", "10", "--kept-days", "1095")
+Told = Callable[[], dict[str, Any]]
+
+
+def written(number: int, mark: str, *, at: int = NOON) -> Record:
+    return message(number, at=at, body=f"body {mark}", body_bytes=8, properties={"p": f"property {mark}"})
+
+
+def scene() -> dict[str, list[Record | str]]:
+    young = NOON + 4 * LIFE_MS
+    return {
+        OLD: [written(1, "old"), message(2), json.dumps(written(3, "cut"))[:-9]],
+        YOUNG: [written(4, "young", at=young), json.dumps(written(5, "other", at=young))[:-9]],
+        "2026-11-28": [written(6, "new", at=NOON + 8 * LIFE_MS)],
+    }
+
+
+def fill(bucket: Bucket) -> None:
+    for day, records in scene().items():
+        bucket.put("messages", day, records)
+    pattern = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
+    bucket.put("subscriptions", OLD, subscribed("fruit", 0, pattern) + subscribed("fruit", 1))
+    bucket.put("subscriptions", OLD, [settings("fruit", 0)])
+    lost = base64.b64encode(f"{json.dumps(written(7, 'lost'))}\n".encode()).decode()
+    bucket.write(f"failed/messages/x/dt={OLD}/1", json.dumps({"rawData": lost}).encode())
+    for name, at in (("old", NOON), ("new", NOON + 8 * LIFE_MS)):
+        report = {"candidates": [{"filter": None}], "samples": [{"accepted_at": at, "properties": f"property {name}"}]}
+        bucket.write(f"reports/backtest/{name}/backtest.json", json.dumps(report).encode())
+        bucket.write(f"reports/backtest/{name}/index.html", b"the same for people")
+
+
+def text_in(key: str, content: bytes) -> str:
+    if key.endswith(".parquet"):
+        return str(pq.read_table(io.BytesIO(content)).to_pylist())
+    text = text_of(content)
+    return "\n".join(failed_text(line)[1] or line for line in text.splitlines()) if key.startswith("failed/") else text
+
+
+def versions(bucket: S3Bucket) -> dict[str, str]:
+    """Every version of every object, as text."""
+    found = {}
+    for page in bucket.client.get_paginator("list_object_versions").paginate(Bucket=bucket.name):
+        for each in page.get("Versions", ()):
+            got = bucket.client.get_object(Bucket=bucket.name, Key=each["Key"], VersionId=each["VersionId"])
+            found[f"{each['Key']} {each['VersionId']}"] = text_in(each["Key"], got["Body"].read())
+    return found
+
+
+def marks(texts: dict[str, str]) -> set[str]:
+    """What of the contents is left anywhere."""
+    every = "\n".join(texts.values())
+    words = (
+        f"{part} {mark}"
+        for part in ("body", "property")
+        for mark in ("old", "cut", "young", "other", "new", "lost", "late")
+    )
+    return {each for each in words if each in every}
+
+
+@pytest.fixture(autouse=True)
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "now_ms", lambda: NOW)
+
+
+def compacted(bucket: Bucket) -> None:
+    assert compact.main(["--archive", bucket.uri, *DAYS]) == 0
+
+
+def retained(bucket: Bucket, told: Told) -> dict[str, Any]:
+    assert retain.main(["--archive", bucket.uri, *GIVEN, "--preview", "false"]) == 0
+    return told()
+
+
+@pytest.mark.timeout(400)
+def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
+    spark: SparkSession, s3_bucket: S3Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = s3_bucket.client
+    client.create_bucket(Bucket="retained")
+    client.put_bucket_versioning(Bucket="retained", VersioningConfiguration={"Status": "Enabled"})
+    bucket = S3Bucket("s3://retained", client=client)
+    fill(bucket)
+    compacted(bucket)
+    archive = Archive.at(spark, bucket.uri)
+    before = audit.roots(archive, WINDOW)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(retain, "rewrite_days", _killed)
+        with pytest.raises(KilledError):
+            retain.main(["--archive", bucket.uri, *GIVEN, "--preview", "false"])
+    first = retained(bucket, told)
+
+    assert first["until"] == {"body": YOUNG, "properties": "2026-11-21"}
+    assert (first["days"], first["files_of_lines"], first["reports"]) == ([OLD, YOUNG], 0, 2)
+    # A damaged line goes at the age of both, since nobody knows what it holds.
+    left = {"body new", "property young", "property new"}
+    assert marks(versions(bucket)) == left
+    assert audit.roots(archive, WINDOW) == before
+    rows = {row.record_id[-2:]: row for row in archive.records(RecordKind.MESSAGES).collect()}
+    assert (
+        {key: sorted(row.hashes or ()) for key, row in rows.items()}
+        == {
+            message(1)["message_id"][-2:]: ["body", "properties"],
+            message(2)["message_id"][-2:]: [],
+            scene()[YOUNG][0]["message_id"][-2:]: ["body"],  # type: ignore[index]
+            scene()["2026-11-28"][0]["message_id"][-2:]: [],  # type: ignore[index]
+        }
+    )
+    assert nothing_is_due(archive)
+
+    # Another record of the day, and a copy of one that it has, come when the day is done.
+    bucket.put("messages", LATE, [written(8, "late"), written(1, "old")])
+    compacted(bucket)
+    second = retained(bucket, told)
+    assert (second["days"], second["files_of_lines"]) == ([OLD], 1)
+    assert marks(versions(bucket)) == left
+    assert archive.records(RecordKind.MESSAGES, [OLD]).count() == 3
+    assert nothing_is_due(archive)
+
+
+def nothing_is_due(archive: Archive) -> bool:
+    until = retain.until_of({Part.BODY: 7, Part.PROPERTIES: 10}, NOW)
+    days = retain.curated_to_do(archive.objects, retain.due_days(archive, until), until)
+    return not days and not retain.to_do(archive, until) and not retain.quoting(archive.objects, until)
+
+
+def _killed(*_: object) -> None:
+    raise KilledError
+
+
+@pytest.mark.parametrize("given", [("--bodies-days", "6"), ("--bodies-days", "91", "--kept-days", "90"), ()])
+def test_what_is_too_short_or_longer_than_the_records_is_refused(given: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        retain.main(["--archive", "nowhere", *given])
+    assert raised.value.code == 2
+
+
+def state(bucket: Bucket) -> tuple[set[str], list[tuple[str, str]]]:
+    texts = {key: text_in(key, (Path(bucket.uri) / key).read_bytes()) for key in bucket.keys("")}
+    lines = [(key, text) for key, text in sorted(texts.items()) if not key.startswith(("curated/messages/", "keys/"))]
+    return marks(texts), lines
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_killed_anywhere_or_raced_it_ends_the_same(
+    spark: SparkSession, new_bucket: Callable[[], Bucket], told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = new_bucket()
+    fill(origin)
+    compacted(origin)
+
+    def copy() -> Bucket:
+        bucket = new_bucket()
+        shutil.copytree(origin.uri, bucket.uri, dirs_exist_ok=True)
+        return bucket
+
+    whole = copy()
+    retained(whole, told)
+    expected, opened = state(whole), Archive.objects.fget  # type: ignore[attr-defined]
+
+    def disturbed(bucket: Bucket, left: int, happens: Callable[[], None]) -> Dying:
+        """Let something happen before the driver's write of that number."""
+        dying = Dying(opened(Archive.at(spark, bucket.uri)), left, happens=happens)
+        monkeypatch.setattr(Archive, "objects", property(lambda archive: dying))
+        with suppress(KilledError):
+            retained(bucket, told)
+        monkeypatch.setattr(Archive, "objects", property(opened))
+        return dying
+
+    def other_run(bucket: Bucket) -> None:
+        monkeypatch.setattr(Archive, "objects", property(opened))
+        retained(bucket, told)
+
+    left = 0
+    reached = True
+    while reached:
+        left += 1
+        for happens in (_killed, other_run):
+            monkeypatch.setattr(arguments, "now_ms", lambda: NOW)
+            bucket = copy()
+            reached = disturbed(bucket, left, partial(happens, bucket)).left <= 0
+            # A day later, when nobody can be at work any more: then nothing else is due.
+            monkeypatch.setattr(arguments, "now_ms", lambda: NOW + LIFE_MS + 60_000)
+            retained(bucket, told)
+            assert state(bucket) == expected, (left, happens)
+    assert left > 5
