@@ -79,11 +79,14 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
     """Return everything that breaks a promise, and what was counted on the way."""
-    entries = settled(audit_entries.entries(records.messages, records.deliveries))
     policies = settled(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
     moved = settled(history.interventions(records.lanes))
     closed = settled(history.closed_intervals(records.lanes))
+    hours = settled(audit_order.closed_hours(closed))
+    whole = audit_entries.entries(records.messages, records.deliveries)
+    told_apart = settled(audit_entries.unusual(whole, hours, terms))
+    entries = told_apart.where("usual = 0")
     ordered = settled(audit_order.ordered_lanes(policies))
     attempts = settled(audit_attempts.attempts(records.deliveries, entries))
     gaps = settled(audit_attempts.gaps(attempts, terms))
@@ -105,9 +108,10 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
         audit_late.wrong(late, records.subscriptions),
         audit_order.out_of_order(backlog, closed, terms),
-        audit_order.overtaken(entries, closed, terms),
+        audit_order.overtaken(entries, hours, terms),
     ]
-    counts = {"messages": records.messages.count(), **audit_entries.counts(entries, terms)}
+    usual = told_apart.agg(sql.sum("usual")).collect()[0][0] or 0
+    counts = {"messages": records.messages.count(), **audit_entries.counts(entries, usual, terms)}
     told = (
         verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).groupBy("kind").agg(sql.sum("number").alias("n"))
     )
@@ -119,7 +123,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     counts["failed_attempts"] = attempts.count()
     counts["gaps"], counts["gaps_judged"] = gaps.count(), judged_gaps.count()
     counts["backlog_of_ordered_lanes"] = backlog.count()
-    counts |= audit_order.disorder(entries, ordered)
+    counts |= audit_order.disorder(records.deliveries, ordered)
     return reduce(lambda one, other: one.unionByName(other), parts), counts
 
 

@@ -19,13 +19,14 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.registry.shadowing import is_function
 
+from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io import arguments
 from glue_jobs.io.messages_read import BODIES, Seen, body_of, known_of, seen_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring import filter_sets
-from glue_jobs.measuring.filter_sets import READ, Filter, FilterSet, current_filter
+from glue_jobs.measuring.filter_sets import READ, Filter, current_filter
 from glue_jobs.measuring.measures import hour_of
 from glue_jobs.pages.backtest_page import backtest_page
 

@@ -13,7 +13,7 @@ from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_entries, history
-from glue_jobs.auditing.audit_order import HOUR_MS
+from glue_jobs.auditing.audit_entries import HOUR_MS
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session

@@ -14,6 +14,7 @@ from glue_jobs.auditing.history import GRANULARITY_MS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+HOUR_MS = 3_600_000
 ENTRY = ("topic", "message_id", "ordinal")
 ENDS = tuple(state.value for state in EntryState if state.is_terminal)
 VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigint, detail string"
@@ -59,9 +60,18 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """
     owed = messages.select("topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at")
     owed = owed.withColumn("owed", sql.lit(1))
+    return _by_entry(owed.unionByName(_happened(deliveries), allowMissingColumns=True))
+
+
+def entries_told_of(deliveries: DataFrame) -> DataFrame:
+    """Return the same of deliveries alone."""
+    return _by_entry(_happened(deliveries))
+
+
+def _happened(deliveries: DataFrame) -> DataFrame:
     ended, waited = sql.col("state").isin(*ENDS), (sql.col("state") == EntryState.BLOCKED.value)
     gone = sql.col("removed_by").isNotNull()
-    happened = deliveries.select(
+    return deliveries.select(
         *ENTRY,
         "accepted_at",
         "expires_at",
@@ -76,8 +86,9 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
         sql.when(sql.col("added_at").isNotNull(), 1).alias("owed"),
         sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
     )
-    together = owed.unionByName(happened, allowMissingColumns=True)
 
+
+def _by_entry(together: DataFrame) -> DataFrame:
     def when(flag: str, column: str) -> Column:
         return sql.when(sql.col(flag) == 1, sql.col(column))
 
@@ -98,6 +109,25 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
         sql.max(when("waited", "last_attempt_at")).alias("last_failure_at"),
         sql.max(when("removed", "changed_at")).alias("removed_at"),
     )
+
+
+def unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
+    """Return the entries that a promise could be broken of, and one row with the number of all others (``usual``).
+
+    The others are owed, were delivered by their only attempt within their life, and their lane was open in that hour
+    (*closed_hours*). They are nearly all, and nothing else is asked about them.
+    """
+    closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
+    hour = sql.floor(sql.col("round_at") / HOUR_MS)
+    marked = entries.withColumn("hour", hour).join(sql.broadcast(closed), ["topic", "ordinal", "hour"], "left")
+    usual = (sql.col("owed") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
+    usual &= (sql.col("attempts") <= 1) & sql.col("dropped").isNull() & sql.col("is_closed").isNull()
+    usual &= sql.coalesce(sql.col("last_attempt_at") <= sql.col("expires_at") + terms.skew_ms, sql.lit(True))
+    usual = sql.coalesce(usual, sql.lit(False))
+    keys = (sql.when(~usual, sql.col(name)).alias(name) for name in ENTRY)
+    rest = [name for name in entries.columns if name not in ENTRY]
+    rows = marked.select(*keys, *rest, usual.cast("int").alias("usual"))
+    return rows.groupBy(*ENTRY).agg(*(sql.first(name).alias(name) for name in rest), sql.sum("usual").alias("usual"))
 
 
 def end_is(state: EntryState) -> Column:
@@ -127,8 +157,8 @@ def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
     return unmatched.unionByName(orphan)
 
 
-def counts(entries: DataFrame, terms: Terms) -> dict[str, int]:
-    """Return what the certificate counts: entries by end, and those within their life."""
+def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
+    """Return what the certificate counts: entries by end, and those within their life; *usual* ones were delivered."""
     owed = sql.col("owed") == 1
     alive = owed & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
     sums = [
@@ -138,4 +168,6 @@ def counts(entries: DataFrame, terms: Terms) -> dict[str, int]:
     ]
     sums += [sql.sum((owed & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
     row = entries.agg(*sums).collect()[0]
-    return {name: int(value or 0) for name, value in row.asDict().items()}
+    found = {name: int(value or 0) for name, value in row.asDict().items()}
+    also = ("entries", EntryState.DELIVERED.value)
+    return {name: value + usual if name in also else value for name, value in found.items()}

@@ -12,9 +12,10 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import Terms
+from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
-from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
+from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of, tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,9 @@ COUNTED = (
 FORGOTTEN = ("gone", "matching", "erasure")
 """Columns of a message of which parts went: these parts, the filters that matched it before, the erasure's name."""
 REMEMBERED_MAX = 200_000
+Judged = tuple[Known, int, tuple[int, ...], bool]
+"""What decides about a message of which nothing went, besides when it was accepted: what filters read of it, the
+version of its topic, what it was owed to, and that it is a replay."""
 
 
 class TopicFilters:
@@ -45,6 +49,7 @@ class TopicFilters:
         self._reads = {place: parts_read(each) for place, each in compiled.items()}
         self._index = TopicIndex.build(compiled)
         self._remembered: dict[Known, tuple[int, ...]] = {}
+        self.clean: dict[Judged, Counter[str]] = {}
         self._in_force: dict[int, frozenset[int]] = {}
         self._reading: dict[frozenset[str], frozenset[int]] = {}
 
@@ -92,6 +97,15 @@ class TopicFilters:
     def _name(self, place: int) -> str:
         return self.filters[place].name
 
+    def remember(self, judged: Judged, counts: Counter[str]) -> None:
+        """Take down that nothing is wrong with messages like this one, and what is counted of each."""
+        self.clean[judged] = counts
+
+    def forget(self) -> None:
+        """Let go of what was remembered if it became too much."""
+        if len(self.clean) >= REMEMBERED_MAX:
+            self.clean.clear()
+
     def in_force(self, version: int) -> frozenset[int]:
         """Return the places of the filters that were evaluated at a version of the topic."""
         found = self._in_force.get(version)
@@ -110,26 +124,40 @@ def judge_batches(
     topics: dict[str, TopicFilters] = {}
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
-        counts: Counter[str] = Counter()
-        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
-        columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in (*others, *FORGOTTEN)]
-        for known, (topic, message_id, at, version, matched, replay_of, gone, names, erasure) in zip(
+        counts, clean = Counter[str](), Counter[tuple[str, Judged]]()
+        names = batch.schema.names
+        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "replay_of", *FORGOTTEN)
+        columns = [batch.column(names.index(name)).to_pylist() for name in others]
+        columns.append(tuples_of(batch.column(names.index("matched"))))
+        for known, (topic, message_id, at, version, replay_of, gone, noted, erasure, matched) in zip(
             known_of(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics.get(topic)
             if known_filters is None:
                 known_filters = topics[topic] = TopicFilters(filters.get(topic, ()))
+            key = (known, version, matched, replay_of is not None)
+            if not gone and erasure is None and key in known_filters.clean:
+                clean[topic, key] += 1
+                continue
             counts["erased"] += erasure is not None
             for part in gone or () if erasure is None else ():
                 counts["bodies_gone" if part == Part.BODY else "properties_gone"] += 1
-            found = known_filters.verdicts(known, gone or (), names or ())
-            wrong = _judge(known_filters, found, version, set(matched or ()), at, replay_of is not None, terms, counts)
+            found, told = known_filters.verdicts(known, gone or (), noted or ()), Counter[str]()
+            wrong = _judge(known_filters, found, version, set(matched), at, replay_of is not None, terms, told)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
+            counts.update(told)
+            if not wrong and not gone and not told["misses_not_provable"]:
+                known_filters.remember(key, told)
+        for (topic, key), number in clean.items():
+            for kind, each in topics[topic].clean[key].items():
+                counts[kind] += each * number
         rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
         transposed = list(zip(*rows, strict=True)) or [()] * 6
         types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
         arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, ["kind", "topic", "message_id", "ordinal", "at", "number"])
+        for every in topics.values():
+            every.forget()
 
 
 def _judge(
@@ -176,7 +204,9 @@ def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: 
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
     forgotten = (sql.map_keys("hashes").alias("gone"), "matching", "erasure")
-    texts = (each.filter or "" for several in filters.values() for each in several)
-    bodies = BODIES if any('"event_pattern"' in text for text in texts) else ()
-    read = messages.select(*columns, *forgotten, "tags", "routing_key", "properties", *bodies)
+    texts = {each.filter for several in filters.values() for each in several}
+    reading = FilterSet.of([None if text is None else json.loads(text) for text in sorted(texts, key=str)])
+    key = sql.col("routing_key") if reading.reads_routing_key else sql.lit(None).cast("string")
+    known = (reading.tags_read().alias("tags"), key.alias("routing_key"), reading.properties_read().alias("properties"))
+    read = messages.select(*columns, *forgotten, *known, *(BODIES if reading.reading_bodies else ()))
     return read.mapInArrow(lambda batches: judge_batches(iter(batches), shared.value, terms), RESULT)

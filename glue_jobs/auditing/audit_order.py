@@ -8,13 +8,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
-from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
+from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, entries_told_of, violation
 from glue_jobs.auditing.history import FOREVER, LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-HOUR_MS = 3_600_000
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
@@ -83,31 +81,35 @@ def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFra
     return violation("out_of_order", named, sql.col("tried_at"), *detail)
 
 
-def overtaken(entries: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
+def closed_hours(closed: DataFrame) -> DataFrame:
+    """Return the times in which lanes were not active with each ``hour`` that they touch, of 40 days at most."""
+    until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
+    hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
+    return closed.withColumn("hour", sql.explode(hours))
+
+
+def overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """Return entries delivered on the direct way while their lane was not active, whatever its strategy.
 
     A round reads the lanes after it began: one that began after a lane was closed sees it, and pushes nothing there.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
-    until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
-    hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
-    pieces = closed.withColumn("hour", sql.explode(hours))
     inside = (sql.col("round_at") >= sql.col("begins_at") + terms.blur_ms) & (
         sql.col("last_attempt_at") <= sql.col("ends_at") - terms.skew_ms
     )
-    found = direct.join(sql.broadcast(pieces), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))
+    found = direct.join(sql.broadcast(hours), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))
     return violation("overtaken", found, sql.col("round_at"), "pushed at once while its lane was closed")
 
 
-def disorder(entries: DataFrame, lanes: DataFrame) -> dict[str, int]:
+def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     """Return how many first deliveries of ordered lanes came before one accepted earlier: an observation.
 
     The queue makes the order; two producers may be accepted in one order and queued in the other, and no record
     says how they were queued. So this is no violation.
     """
+    entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))
-    direct = direct.join(sql.broadcast(lanes), list(LANE), "left_semi")
     order = Window.partitionBy(*LANE).orderBy("message_id").rowsBetween(Window.unboundedPreceding, -1)
     seen = direct.withColumn("latest", sql.max("last_attempt_at").over(order))
     late = sql.col("latest") - sql.col("last_attempt_at")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,13 +31,29 @@ Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | 
 def known_of(batch: pa.RecordBatch) -> Iterator[Known]:
     """Yield what filters read of each message of *batch*: tags, routing_key, properties, and bodies if it has those."""
     names = batch.schema.names
-    tags = batch.column(names.index("tags")).to_pylist()
+    tags = tuples_of(batch.column(names.index("tags")))
     keys = batch.column(names.index("routing_key")).to_pylist()
-    properties = batch.column(names.index("properties")).to_pylist()
+    properties = tuples_of(batch.column(names.index("properties")))
     none = [None] * batch.num_rows
     texts, encoded = (batch.column(names.index(name)).to_pylist() if name in names else none for name in BODIES)
     for each_tags, key, pairs, text, code in zip(tags, keys, properties, texts, encoded, strict=True):
-        yield tuple(each_tags or ()), key, tuple(pairs or ()), body_of(text, code)
+        yield each_tags, key, pairs, body_of(text, code)
+
+
+def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
+    """Return the lists of a column, or its maps as pairs, as tuples; null is an empty one.
+
+    A row of Arrow's own ``to_pylist`` takes ten times as long.
+    """
+    import pyarrow as pa
+
+    ends = column.offsets.to_pylist()
+    part = slice(ends[0], ends[-1])
+    if pa.types.is_map(column.type):
+        values = list(zip(column.keys[part].to_pylist(), column.items[part].to_pylist(), strict=True))
+    else:
+        values = column.values[part].to_pylist()
+    return [tuple(values[begin - ends[0] : end - ends[0]]) for begin, end in pairwise(ends)]
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes | None:

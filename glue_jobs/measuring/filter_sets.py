@@ -5,20 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
-from tagcast.filters.compiled import CompiledFilter
-from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
-from tagcast.filters.event_pattern_filter import EventPatternFilter
-from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
-from tagcast.filters.sql92_filter import Sql92Filter
 
-from glue_jobs.erasing.contents import Part, parts_read
-from glue_jobs.io.messages_read import Seen
+from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io.storage import Archive
 
 if TYPE_CHECKING:
@@ -33,78 +25,6 @@ COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bi
 """Not judged are messages by filters that read what is not there: a body that was not archived, a part that is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterSet:
-    """Candidate filters by number, and what they can read: nothing else of a message changes their verdicts."""
-
-    filters: tuple[CompiledFilter, ...]
-    tags: frozenset[str]
-    properties: tuple[str, ...]
-    reads_routing_key: bool
-    reads_all_tags: bool
-    reading_bodies: frozenset[int]
-    reading: Mapping[Part, frozenset[int]]
-
-    @classmethod
-    def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
-        """Compile filters in their JSON form. Raises InvalidFilterError.
-
-        >>> FilterSet.of([{"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "p > 1"}]).properties
-        ('p',)
-        """
-        compiled = tuple(compile_filter(each) for each in filters)
-        tags: set[str] = set()
-        properties: set[str] = set()
-        for each in compiled:
-            match each:
-                case TagsFilter() | TagExpressionFilter():
-                    tags |= each.tags
-                case Sql92Filter():
-                    nodes = each.expression.nodes
-                    properties |= {str(node.value) for node in nodes if node.operator == "property"}
-                case EventPatternFilter():
-                    properties |= _properties_of(each)
-        enveloped = any(isinstance(each, EventPatternFilter) and each.scope is Scope.ENVELOPE for each in compiled)
-        keys = enveloped or any(isinstance(each, RoutingKeyFilter) for each in compiled)
-        every = enveloped or any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
-        read = [parts_read(each) for each in compiled]
-        reading = {part: frozenset(number for number, parts in enumerate(read) if part in parts) for part in Part}
-        names = tuple(sorted(properties))
-        return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
-
-    def blind(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
-        """Return the filters that a message cannot be judged by: what they read is not there."""
-        missing = [self.reading_bodies] if content is None else []
-        return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
-
-    def index(self) -> TopicIndex:
-        """Return all filters as the Lambdas have them."""
-        return TopicIndex.build(dict(enumerate(self.filters)))
-
-    def seen(
-        self,
-        tags: Iterable[str] | None,
-        key: str | None,
-        texts: Iterable[str | None] | None,
-        content: bytes | None = None,
-    ) -> Seen:
-        """Return the message that a distinct set stands for."""
-        pairs = zip(self.properties, texts or (), strict=False)
-        return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
-
-
-def _properties_of(filter: EventPatternFilter) -> set[str]:
-    """Return the properties that a pattern may read: the name of one may have dots, as a path has."""
-    match filter.scope:
-        case Scope.BODY:
-            return set()
-        case Scope.ENVELOPE:
-            return set(ENVELOPE_NAMES)
-        case Scope.PROPERTIES:
-            parts = [condition.path.split(".") for condition in filter.pattern.conditions]
-            return {".".join(path[:size]) for path in parts for size in range(1, len(path) + 1)}
-
-
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
     """Return how many messages there are of each distinct set of what *filters* read: (*keys, *READ, number).
 
@@ -112,12 +32,9 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
     reads the tags as a property reads them all, in their order.
     """
     none = sql.array().cast("array<string>")
-    tags = sql.array_sort(sql.coalesce("tags", none)) if filters.tags else none
-    if filters.reads_all_tags:
-        tags = sql.coalesce("tags", none)
-    elif 0 < len(filters.tags) <= 1000:
-        wanted = sql.array(*(sql.lit(tag) for tag in sorted(filters.tags)))
-        tags = sql.array_sort(sql.array_intersect(sql.coalesce("tags", none), wanted))
+    tags = filters.tags_read()
+    if not filters.reads_all_tags:
+        tags = sql.array_sort(sql.array_distinct(tags))
     key = sql.col("routing_key") if filters.reads_routing_key else sql.lit(None).cast("string")
     content = sql.coalesce(sql.unbase64("body_base64"), sql.encode("body", "UTF-8")) if filters.reading_bodies else None
     texts = [sql.try_element_at("properties", sql.lit(name)) for name in filters.properties]

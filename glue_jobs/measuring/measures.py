@@ -8,8 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState
 
-from glue_jobs.auditing.audit_entries import ENDS, end_is
-from glue_jobs.auditing.audit_order import HOUR_MS
+from glue_jobs.auditing.audit_entries import ENDS, HOUR_MS, end_is
 from glue_jobs.auditing.history import LANE
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.kinds import compile_filter
 
+from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io.messages_read import Seen
 from glue_jobs.measuring import filter_sets
-from glue_jobs.measuring.filter_sets import FilterSet
 
 MESSAGES, PAIRS_MIN = 600, 100_000
 TAGS = ("apple", "pear", "imac", "Aa", "BB", "café", "a b", "x" * 64)

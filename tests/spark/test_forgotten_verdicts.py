@@ -11,10 +11,10 @@ import pytest
 
 from glue_jobs.auditing.audit_late import _matches, _noted
 from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.erasing.contents import Part, forgotten, hashes_of
 from glue_jobs.io.messages_read import Known, body_of
-from glue_jobs.measuring.filter_sets import FilterSet
 
 PATTERN = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
 ENVELOPE = '{"kind": "event_pattern", "scope": "envelope", "pattern": {"source": ["shop"], "detail": {"n": [1]}}}'

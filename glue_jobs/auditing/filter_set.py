@@ -1,0 +1,114 @@
+"""What a set of filters can read of a message: nothing else of it changes their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
+from tagcast.filters.event_pattern_filter import EventPatternFilter
+from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
+from tagcast.filters.sql92_filter import Sql92Filter
+
+from glue_jobs.erasing.contents import Part, parts_read
+from glue_jobs.io.messages_read import Seen
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+LISTED_MAX = 1000
+"""The longest list of names that a plan holds; beyond it everything is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSet:
+    """Candidate filters by number, and what they can read: nothing else of a message changes their verdicts."""
+
+    filters: tuple[CompiledFilter, ...]
+    tags: frozenset[str]
+    properties: tuple[str, ...]
+    reads_routing_key: bool
+    reads_all_tags: bool
+    reading_bodies: frozenset[int]
+    reading: Mapping[Part, frozenset[int]]
+
+    @classmethod
+    def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
+        """Compile filters in their JSON form. Raises InvalidFilterError.
+
+        >>> FilterSet.of([{"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "p > 1"}]).properties
+        ('p',)
+        """
+        compiled = tuple(compile_filter(each) for each in filters)
+        tags: set[str] = set()
+        properties: set[str] = set()
+        for each in compiled:
+            match each:
+                case TagsFilter() | TagExpressionFilter():
+                    tags |= each.tags
+                case Sql92Filter():
+                    nodes = each.expression.nodes
+                    properties |= {str(node.value) for node in nodes if node.operator == "property"}
+                case EventPatternFilter():
+                    properties |= _properties_of(each)
+        enveloped = any(isinstance(each, EventPatternFilter) and each.scope is Scope.ENVELOPE for each in compiled)
+        keys = enveloped or any(isinstance(each, RoutingKeyFilter) for each in compiled)
+        every = enveloped or any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
+        read = [parts_read(each) for each in compiled]
+        reading = {part: frozenset(number for number, parts in enumerate(read) if part in parts) for part in Part}
+        names = tuple(sorted(properties))
+        return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
+
+    def blind(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
+        """Return the filters that a message cannot be judged by: what they read is not there."""
+        missing = [self.reading_bodies] if content is None else []
+        return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
+
+    def tags_read(self) -> Column:
+        """Return the tags of a message that filters can read, in their order."""
+        none = sql.array().cast("array<string>")
+        if not self.tags and not self.reads_all_tags:
+            return none
+        tags = sql.coalesce("tags", none)
+        if self.reads_all_tags or len(self.tags) > LISTED_MAX:
+            return tags
+        return sql.filter(tags, lambda tag: tag.isin(sorted(self.tags)))
+
+    def properties_read(self) -> Column:
+        """Return the properties of a message that filters can read."""
+        if not self.properties:
+            return sql.lit(None).cast("map<string,string>")
+        if len(self.properties) > LISTED_MAX:
+            return sql.col("properties")
+        return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
+
+    def index(self) -> TopicIndex:
+        """Return all filters as the Lambdas have them."""
+        return TopicIndex.build(dict(enumerate(self.filters)))
+
+    def seen(
+        self,
+        tags: Iterable[str] | None,
+        key: str | None,
+        texts: Iterable[str | None] | None,
+        content: bytes | None = None,
+    ) -> Seen:
+        """Return the message that a distinct set stands for."""
+        pairs = zip(self.properties, texts or (), strict=False)
+        return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
+
+
+def _properties_of(filter: EventPatternFilter) -> set[str]:
+    """Return the properties that a pattern may read: the name of one may have dots, as a path has."""
+    match filter.scope:
+        case Scope.BODY:
+            return set()
+        case Scope.ENVELOPE:
+            return set(ENVELOPE_NAMES)
+        case Scope.PROPERTIES:
+            parts = [condition.path.split(".") for condition in filter.pattern.conditions]
+            return {".".join(path[:size]) for path in parts for size in range(1, len(path) + 1)}
