@@ -1020,7 +1020,7 @@ GROUPS = (
         "a discard ends before its letter is published",
         "tagcast.pulling.group:end_without_pull",
         "    if state is EntryState.DISCARDED:",
-        "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
+        "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
     ),
     _planted(

@@ -9,6 +9,7 @@ from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, StaleWorkerErr
 from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
 from tagcast.ports import Put
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 
@@ -26,7 +27,7 @@ def fake() -> FakeWorld:
 
 
 def lease(fake: FakeWorld) -> LaneLease:
-    return LaneLease(fake.world, Task("t", "t.1", "g"), fake.clock.monotonic() + 60, seen=LANE)
+    return LaneLease(fake.world, Task("t", "t.1", "g"), PushSlots(fake.clock), fake.clock.monotonic() + 60, seen=LANE)
 
 
 def stored(fake: FakeWorld) -> Lane:

@@ -78,12 +78,14 @@ class StaleWorkerError(Exception):
 class LaneLease:
     """One worker's lease of the lane of a task, as it was last *seen*; its head is claimed until *held_until*.
 
-    *deadline* is when the worker has to come to its end, on the monotonic clock. *is_held* is False once the next
-    attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt takes at most.
+    The worker pushes in *slots*; *deadline* is when it has to come to its end, on the monotonic clock. *is_held* is
+    False once the next attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt
+    takes at most.
     """
 
     world: World
     task: Task
+    slots: PushSlots
     deadline: float
     seen: Lane | None = None
     held_until: int = 0
@@ -185,8 +187,8 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
 
     A worker of another generation or claim writes nothing. Waits under ten seconds happen in here.
     """
-    lease = LaneLease(world, task, world.clock.monotonic() + budget_s)
-    wait_until = await _work(lease, slots)
+    lease = LaneLease(world, task, slots, world.clock.monotonic() + budget_s)
+    wait_until = await _work(lease)
     if wait_until is None:
         return Answer(task)
     if task.rounds >= ROUNDS_MAX:
@@ -236,7 +238,7 @@ class Streak:
     got_through: int = 0
 
 
-async def _work(lease: LaneLease, slots: PushSlots) -> int | None:
+async def _work(lease: LaneLease) -> int | None:
     """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
     world, lost = lease.world, 0
     while True:  # It ends: with the budget, if nothing else ends it.
@@ -255,7 +257,7 @@ async def _work(lease: LaneLease, slots: PushSlots) -> int | None:
         if lease.left_s() <= 0 or (lost and not await lease.wait(lost)):
             return world.clock.now()
         try:
-            if await _drain(lease, slots) is Drained.DONE:
+            if await _drain(lease) is Drained.DONE:
                 return None
         except ConditionLostError:
             lost += 1
@@ -263,14 +265,14 @@ async def _work(lease: LaneLease, slots: PushSlots) -> int | None:
             continue
 
 
-async def _drain(lease: LaneLease, slots: PushSlots) -> Drained:
+async def _drain(lease: LaneLease) -> Drained:
     """Work through the backlog under one claim."""
     subscription = await _subscription(lease)
     await lease.acquire(0 if subscription is None else subscription.settings.timeout_s)
     streak, lost = Streak(), 0
     while lease.left_s() > 0:
         try:
-            drained, streak = await _step(lease, subscription, streak, slots)
+            drained, streak = await _step(lease, subscription, streak)
         except ConditionLostError:
             drained = Drained.OVERTAKEN
         if drained is Drained.OVERTAKEN:
@@ -285,9 +287,7 @@ async def _drain(lease: LaneLease, slots: PushSlots) -> Drained:
     return Drained.WAITING
 
 
-async def _step(
-    lease: LaneLease, subscription: Subscription | None, streak: Streak, slots: PushSlots
-) -> tuple[Drained, Streak]:
+async def _step(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> tuple[Drained, Streak]:
     """Serve what stands first in the backlog."""
     if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
         return await _fill(lease), streak
@@ -310,7 +310,7 @@ async def _step(
     if due_at is not None:
         await lease.write(lease.move(lease.planned(due_at, dues[0].message_id)))
         return Drained.WAITING, streak
-    return await retry(lease, subscription, dues, streak, slots)
+    return await retry(lease, subscription, dues, streak)
 
 
 async def _subscription(lease: LaneLease) -> Subscription | None:
@@ -406,7 +406,7 @@ class _Owed:
 
 
 async def retry(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak, slots: PushSlots
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     world = lease.world
@@ -415,7 +415,7 @@ async def retry(
     owed = await _still_owed(lease, dues)
     if not owed:
         return Drained.GOING_ON, replace(streak, answering=False)
-    run = _run(lease, subscription, list(owed.values()), streak, slots)
+    run = _run(lease, subscription, list(owed.values()), streak)
     result = await attempt_run(world, run)
     head = next(iter(owed.values())).due
     if result.held is not None and result.is_empty:
@@ -431,13 +431,7 @@ async def retry(
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _run(
-    lease: LaneLease,
-    subscription: Subscription,
-    owed: Sequence[_Owed],
-    streak: Streak,
-    slots: PushSlots,
-) -> Run:
+def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak) -> Run:
     """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
 
     It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
@@ -451,7 +445,7 @@ def _run(
     return Run(
         subscription,
         [(each.row.message, each.due.attempts) for each in owed],
-        slots,
+        lease.slots,
         min(lease.left_s(), claim_s - lease.attempt_s),
         circuit,
         unjudged={each.due.message_id for each in owed if each.due.unjudged},

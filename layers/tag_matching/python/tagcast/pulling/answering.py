@@ -56,7 +56,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
         if isinstance(looked, _Good):
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
-            if end(world, group, handle.message_id, entry, looked.row):
+            if end(world, group, looked.row, entry):
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
             [looked] = _looked_at(world, group, (looked.text,))

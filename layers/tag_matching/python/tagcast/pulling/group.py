@@ -43,19 +43,20 @@ def queue_s(world: World, seconds: float) -> int:
     return ceil(seconds / world.time_scale)
 
 
-def end(world: World, group: Subscription, message_id: str, entry: Entry, known: MessageRow | None = None) -> bool:
-    """Settle the entry of *group* as *entry*; return False if it had ended before.
+def end(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
+    """Settle the entry of *group* as *entry*; *row* is its message as read, when it was owed. Say whether it still was.
 
     Raises UnavailableError when too many write the message's row at once.
     """
-    end, before = EntryEnd(group.topic, message_id, group.ordinal, entry), known
+    known: MessageRow | None = row
+    end = EntryEnd(*row.names, group.ordinal, entry)
     for lost in range(1, TRIES_MAX + 1):
-        came = end_entry(world.store, end, before)
+        came = end_entry(world.store, end, known)
         if not isinstance(came, Conflict):
             return isinstance(came, Ended)
-        before = None
+        known = None
         world.clock.sleep(pause_s(world, lost, came.all_s))
-    raise UnavailableError(f"message {message_id} is being changed by too many others; try again")
+    raise UnavailableError(f"message {end.message_id} is being changed by too many others; try again")
 
 
 def end_without_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
@@ -66,7 +67,7 @@ def end_without_pull(world: World, group: Subscription, row: MessageRow, state: 
         entry = last_pull(known, pulls, world.clock.now()).ending(state)
     if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
         publish_dead_letter(world, group, row.message)
-    if end(world, group, row.message.message_id, entry, row):
+    if end(world, group, row, entry):
         world.telemetry.settled(row.message, group, state)
 
 
