@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,6 +14,7 @@ from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
+from tagcast.repairing.expiry import expire_messages
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
@@ -202,6 +204,12 @@ def pause_and_expire(fake: FakeWorld) -> None:
     fake.sweep()
 
 
+def pause_and_expire_the_list(fake: FakeWorld) -> None:
+    lanes.pause(fake.world, "test1", "A")
+    fake.clock.sleep(90_000)
+    assert asyncio.run(expire_messages(fake.world, "test1", [(head_of(fake), None)])) == 1
+
+
 def outlive(fake: FakeWorld) -> None:
     fake.clock.sleep(90_000)
     assert messages.message_view(fake.world, "test1", head_of(fake)).subscribers["A"].state is EntryState.DELIVERED
@@ -215,7 +223,10 @@ def resume(fake: FakeWorld) -> None:
     wait_for_the_worker(fake)
 
 
-@pytest.mark.parametrize("happening", [skip, unsubscribe, pause_and_expire, outlive, resume])
+@pytest.mark.parametrize(
+    "happening",
+    [skip, unsubscribe, pause_and_expire, pause_and_expire_the_list, outlive, resume],
+)
 def test_what_got_through_ends_as_delivered_whatever_happens_to_its_lane(
     fake: FakeWorld, store: CrowdedStore, happening: Callable[[FakeWorld], None]
 ) -> None:
