@@ -95,9 +95,9 @@ def overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
-    inside = (sql.col("round_at") >= sql.col("begins_at") + terms.blur_ms) & (
-        sql.col("last_attempt_at") <= sql.col("ends_at") - terms.skew_ms
-    )
+    last = sql.col("ends_at") - terms.skew_ms
+    inside = sql.col("round_at").between(sql.col("begins_at") + terms.blur_ms, last)
+    inside &= sql.col("last_attempt_at") <= last
     found = direct.join(sql.broadcast(hours), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))
     return violation("overtaken", found, sql.col("round_at"), "pushed at once while its lane was closed")
 

@@ -85,7 +85,7 @@ def subscribed_since(topic: str, since: int, filter: str, **more: Any) -> list[R
 def kept() -> dict[str, Plot]:
     """Plots that keep every promise, some of them barely."""
     pulled, added_late = message(1, "pulled"), message(1, "added", matched=())
-    acknowledged = message(1, "acknowledged_late")
+    acknowledged, afterwards = message(1, "acknowledged_late"), message(1, "afterwards")
     plain, live = message(1, "plain", matched=(0, 1)), message(1, "live", at=NOON + 3_600_000)
     both = Plot(
         [plain], [end(plain, 0, round_at=NOON + 5), end(plain, 1)], subscribed("plain") + subscribed("plain", 1)
@@ -117,6 +117,13 @@ def kept() -> dict[str, Plot]:
             [acknowledged],
             [end(acknowledged, attempts=2, after_ms=LIFE_MS + 600_000)],
             subscribed("acknowledged_late", protocol="pull"),
+        ),
+        # Its clock was wrong: its attempt ended before its round began, which was when the lane was open again.
+        "afterwards": Plot(
+            [afterwards],
+            [end(afterwards, after_ms=30_000, round_at=NOON + 120_000)],
+            subscribed("afterwards"),
+            [lane("afterwards", NOON), lane("afterwards", NOON + 60_000, "active", "blocked")],
         ),
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
         "added": Plot(

@@ -306,7 +306,8 @@ class Audit:
             began, ended = each.round_at, each.last_attempt_at
             if each.end == "delivered" and began is not None and ended is not None:
                 closed = self.closed.get(each.lane, ())
-                if any(begins + BLUR_MS <= began and ended <= ends - SKEW_MS for begins, ends in closed):
+                last = max(began, ended)
+                if any(begins + BLUR_MS <= began and last <= ends - SKEW_MS for begins, ends in closed):
                     yield "overtaken", each.topic, each.message_id, each.ordinal, began
 
 
