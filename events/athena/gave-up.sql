@@ -1,4 +1,4 @@
--- Which subscriptions gave up most on a day, and why?
+-- The subscriptions that gave up most on a day, and why.
 -- Parameter: the day of acceptance.
 select d.topic, s.subscription, d.state, coalesce(d.outcome, 'never attempted') as outcome,
   count(*) as given_up, max(d.attempts) as attempts_most

@@ -1,4 +1,4 @@
--- Which tags did nobody subscribe to?
+-- The tags that nobody subscribed to.
 -- Parameters: the first day, the last day.
 select topic, array_join(tags, ', ') as tags, count(*) as messages
 from messages

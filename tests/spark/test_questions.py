@@ -132,6 +132,12 @@ def test_a_question_has_the_answer_that_stands_beside_it(
     assert {"columns": columns, "rows": rows} == {name: expected[name] for name in ("columns", "rows")}
 
 
+def test_a_question_mark_is_a_parameter() -> None:
+    """Athena asks for as many values, wherever a question mark stands."""
+    for path in QUESTIONS:
+        assert path.read_text().count("?") == len(json.loads(path.with_suffix(".json").read_text())["parameters"])
+
+
 def test_the_template_saves_these_questions_in_athena() -> None:
     saved = {
         each["Properties"]["Name"]: (each["Properties"]["Description"], each["Properties"]["QueryString"])
