@@ -241,7 +241,9 @@ def _write(archive: Archive, topic: str, label: str, result: dict[str, Any], hou
     sums = {way: sum(hour[way] for hour in result["comparison"]) for way in WAYS} if "comparison" in result else {}
     matched = sum(each["matched"] for each in result["candidates"])
     tell(f"{len(result['candidates'])} candidates, {result['messages']:,} messages, {matched:,} matches")
-    figures = {"messages": result["messages"], "candidates": len(result["candidates"]), "matched": matched, **sums}
+    unjudged = sum(each["unjudged"] for each in result["candidates"])
+    figures = {"messages": result["messages"], "candidates": len(result["candidates"]), "matched": matched}
+    figures |= {"unjudged": unjudged, **sums}
     finish({"job": "backtest", "ok": True, "window": label, **figures, "html": as_html, "json": as_json})
     return 0
 

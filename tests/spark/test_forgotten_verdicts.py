@@ -7,12 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from glue_jobs.auditing.audit_late import _matches, _noted
 from glue_jobs.auditing.audit_matching import TopicFilters
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FOREVER, FilterInForce
+from glue_jobs.backtest import compared
 from glue_jobs.erasing.contents import Part, forgotten, hashes_of
 from glue_jobs.io.messages_read import Known, body_of
 
@@ -105,3 +107,13 @@ def test_a_backtest_judges_a_message_only_by_what_is_left_of_it() -> None:
     assert blind(Part.PROPERTIES) == ["event_pattern", "sql92"]
     assert blind(Part.KEYS) == ["event_pattern", "routing_key", "sql92", "tag_expression", "tags"]
     assert len(candidates.blind(b"{}", [Part.PROPERTIES])) == 6
+
+
+def test_a_comparison_counts_apart_what_one_of_both_filters_cannot_judge() -> None:
+    both = FilterSet.of([{"kind": "sql92", "expression": "price is null"}, {"kind": "tags", "tags": ["apple"]}])
+    rows = [
+        {"hour": 0, "tags": ["apple"], "routing_key": None, "texts": [None], "content": None, "gone": gone, "number": n}
+        for n, gone in ((1, []), (2, ["properties"]), (4, ["keys"]), (8, ["body"]))
+    ]
+    [told] = compared(iter([pa.RecordBatch.from_pylist(rows)]), both)
+    assert {row["name"]: row["number"] for row in told.to_pylist()} == {"both": 9, "unjudged": 6}

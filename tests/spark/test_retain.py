@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
+from tagcast.filters.kinds import compile_filter
 
-from glue_jobs import audit, compact, retain
+from glue_jobs import audit, compact, replay, retain
 from glue_jobs.erasing.contents import Part
 from glue_jobs.erasing.places import failed_text, text_of
 from glue_jobs.io import arguments
@@ -150,6 +151,8 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert marks(versions(bucket)) == left
     assert archive.records(RecordKind.MESSAGES, [OLD]).count() == 3
     assert nothing_is_due(archive)
+    volume = replay.preview(archive.records(RecordKind.MESSAGES), compile_filter(None))
+    assert (volume["messages"], volume["without_body"], volume["parts_gone"]) == (1, 1, 3)
 
 
 def nothing_is_due(archive: Archive) -> bool:
