@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import functions as sql
 from tagcast.filters.event_pattern.scopes import Scope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.kinds import (
@@ -31,9 +30,6 @@ from tagcast.filters.kinds import (
 from tagcast.filters.sql92_filter import Sql92Filter
 
 from glue_jobs.io.objects import Objects, RacedError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 KEY = "keys/salt"
 """The object that holds the archive's key; who has it and a hash can try guesses."""
@@ -156,21 +152,3 @@ def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) 
     if not gone:
         return {**record, **known}
     return {**record, **columns, "salt": None, "salts": salts or None, "hashes": hashes, **known}
-
-
-def salt_column(key: str) -> Column:
-    """Return the salt of records of which nothing was taken out."""
-    salt = sql.substring(sql.sha2(sql.concat(sql.lit(key), sql.col("record_id")), 256), 1, SALT_DIGITS)
-    return sql.when(sql.col("hashes").isNull(), salt)
-
-
-def hash_columns() -> list[Column]:
-    """Return the hash of each part as :func:`hashes_of` has it, computed by Spark; null of a part that never was."""
-    found = []
-    for part in sorted(Part):
-        value = sql.to_json(sql.struct(*COLUMNS[part]))
-        derived = sql.substring(sql.sha2(sql.concat(sql.col("salt"), sql.lit(part.value)), 256), 1, SALT_DIGITS)
-        salt = sql.coalesce(sql.try_element_at("salts", sql.lit(part.value)), derived)
-        present = sql.when(value != "{}", sql.sha2(sql.concat(salt, value), 256))
-        found.append(sql.coalesce(sql.try_element_at("hashes", sql.lit(part.value)), present).alias(part.value))
-    return found
