@@ -1,13 +1,21 @@
 """What template.yaml says of the archive is what the jobs read and write."""
 
+import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.archive.record import RecordKind
+from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.records import records_of
+from tagcast.model import Draft, Message
+from tagcast.rows.message import MessageRow, message_row
+from tagcast.state_map import StateMap
+from tagcast.trace_context import TraceContext
 
 from glue_jobs import package
+from glue_jobs.erasing import contents
 from glue_jobs.io import manifests, schemas
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,3 +77,18 @@ def test_a_day_is_compacted_before_it_is_reported_and_reported_before_it_is_audi
         "AuditJob": ["DeliveryReportJob"],
         "RetainJob": ["CompactJob"],
     }
+
+
+def test_all_that_a_producer_writes_can_be_taken_out() -> None:
+    trace = TraceContext("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=MARK")
+    draft = Draft(b"MARK", True, ("MARK",), "MARK", {"MARK": "MARK"}, "MARK", "text/MARK", trace)
+    assert all(getattr(draft, each.name) for each in fields(Draft)), "every field has a mark here"
+    message = Message("orders", "00000000000000000001", draft, 0, 1)
+    row = message_row(MessageRow(message, StateMap.of([0]), 1, 1))
+    stored = {"pk": "MSG#orders#00000000000000000001", "sk": "MSG", **row}
+
+    [record] = records_of(Change(None, stored, 0), lambda topic: True)
+
+    marked = {name for name, value in record.fields.items() if "MARK" in json.dumps(value)}
+    assert marked <= set(contents.CONTENT)
+    assert {"body", "tags", "properties"} <= marked

@@ -110,7 +110,7 @@ class Receipt:
             is_open=row["round"] == "open",
             has_body=body_in(row) is not None,
             version=row["version"],
-            handed=frozenset(ordinals_in(row.get("handed")) & owed),
+            handed=frozenset(ordinals_in(row.get("enqueued")) & owed),
         )
 
     @classmethod

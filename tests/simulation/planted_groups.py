@@ -158,7 +158,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "a discard ends before its letter is published",
                 "tagcast.pulling.group:end_without_pull",
                 "    if state is EntryState.DISCARDED:",
-                "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
+                "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
             ),
             41,
         ),

@@ -74,7 +74,7 @@ class SectionChecks:
         sections = ledger.sections[message_id]
         owed = {number for number, each in sections.items() if each.owed}
         tally = ledger.stage.row(self._key(message_id, "TALLY"))
-        over = set() if tally is None else ordinals_in(tally["over"])
+        over = set() if tally is None else ordinals_in(tally["ended"])
         if over != sections.keys() - owed:
             ledger.fail("2 tally", f"{message_id}: over {over}, owed in {owed}")
         if (body_in(main) is not None, bool(main["pending"]), main["round"] == "open") != (bool(owed),) * 3:

@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "nobody writes down who had the first half",
         "tagcast.rows.message:progress_attributes",
-        '"over": _packed(state_map.first_round_done)',
-        '"over": None',
+        '"first_done": _packed(state_map.first_round_done)',
+        '"first_done": None',
         FAILING,
     ),
     Mutant(

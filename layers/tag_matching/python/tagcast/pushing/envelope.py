@@ -329,12 +329,21 @@ def _parts(push: Push, shared: Content, account: str) -> tuple[bytes, ...]:
 
 
 def _shared_headers(message: Message, content_format: ContentFormat) -> dict[str, str]:
-    headers = {"content-type": JSON_TYPE if content_format is ContentFormat.JSON else content_type(message)}
-    if content_format is ContentFormat.CLOUDEVENTS:
-        attributes = _cloudevent_attributes(message)
-        headers |= {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}
+    headers = _format_headers(message, content_format)
     headers |= {"x-tagcast-tags": json.dumps(message.tags), **message.trace.fields}
     return headers if message.replay_of is None else headers | {"x-tagcast-replay-of": message.replay_of}
+
+
+def _format_headers(message: Message, content_format: ContentFormat) -> dict[str, str]:
+    match content_format:
+        case ContentFormat.JSON:
+            return {"content-type": JSON_TYPE}
+        case ContentFormat.CLOUDEVENTS:
+            attributes = _cloudevent_attributes(message).items()
+            headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes}
+            return {"content-type": content_type(message), **headers}
+        case ContentFormat.SIMPLIFIED | ContentFormat.CMQ_JSON | ContentFormat.CMQ_SIMPLIFIED:
+            return {"content-type": content_type(message)}
 
 
 def _cloudevent_attributes(message: Message) -> dict[str, str]:

@@ -277,8 +277,8 @@ def map_of(row: Row) -> StateMap:
         round_at=read.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(read, matched - owed - set(delivered)),
-        enqueued=_unpacked(read.get("handed")) & owed,
-        first_round_done=_unpacked(read.get("over")) & owed if is_open else frozenset(),
+        enqueued=_unpacked(read.get("enqueued")) & owed,
+        first_round_done=_unpacked(read.get("first_done")) & owed if is_open else frozenset(),
         added_later=late_of(read["late"]) if "late" in read else {},
     )
 
@@ -316,7 +316,7 @@ def late_of(text: str) -> dict[int, AddedLater]:
 _SET = Beside("ordinals, packed")
 _OF_MAPS = {
     "matched": Beside("ordinals, packed", optional=False),
-    **dict.fromkeys(("owed", "handed", "over", "finished"), _SET),
+    **dict.fromkeys(("owed", "enqueued", "first_done", "finished"), _SET),
     "late": Beside("JSON"),
     "round": Beside("`open`, `done`", optional=False),
     "round_at": Beside(),
@@ -399,7 +399,7 @@ TALLY_ROWS = Declaration(
     "in which of its sections nobody is owed anything any more",
     "3 days after the expiry",
     "the write that ends the last entry of a section",
-    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack, name="over"),
+    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack),
     expires_at=NOT_STORED,
     ttl=TTL_AFTER_EXPIRY,
 )
@@ -435,8 +435,8 @@ def progress_attributes(value: MessageRow) -> dict[str, Value]:
     progress: dict[str, Value] = {
         "matched": ordinals.pack(state_map.matched),
         "owed": _packed(state_map.owed),
-        "handed": _packed(state_map.enqueued),
-        "over": _packed(state_map.first_round_done),
+        "enqueued": _packed(state_map.enqueued),
+        "first_done": _packed(state_map.first_round_done),
         "late": late_text(state_map.added_later) if state_map.added_later else None,
         "pending": len(state_map.owed),
         "round": "open" if state_map.round_open else "done",

@@ -84,8 +84,8 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
         if before.version == 0:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
-    gone = ("handed",) if before.map.enqueued and not after.map.enqueued else ()
-    gone = (*gone, "over") if before.map.first_round_done and not after.map.first_round_done else gone
+    gone = ("enqueued",) if before.map.enqueued and not after.map.enqueued else ()
+    gone = (*gone, "first_done") if before.map.first_round_done and not after.map.first_round_done else gone
     return Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
 
 

@@ -45,12 +45,16 @@ def content_format(given: Parameters, protocol: Protocol, known: ContentFormat |
 
 
 def shown_format(value: ContentFormat) -> str:
-    """Return the word for a format: what is no bare body is JSON.
+    """Return the word for a format; CMQ has two, and what is no bare body is JSON there.
 
     >>> shown_format(ContentFormat.CMQ_JSON), shown_format(ContentFormat.SIMPLIFIED)
     ('JSON', 'SIMPLIFIED')
     """
-    return "SIMPLIFIED" if value in (ContentFormat.SIMPLIFIED, ContentFormat.CMQ_SIMPLIFIED) else "JSON"
+    match value:
+        case ContentFormat.SIMPLIFIED | ContentFormat.CMQ_SIMPLIFIED:
+            return "SIMPLIFIED"
+        case ContentFormat.JSON | ContentFormat.CMQ_JSON | ContentFormat.CLOUDEVENTS:
+            return "JSON"
 
 
 @dataclass(frozen=True, slots=True)
