@@ -17,16 +17,7 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
-from glue_jobs.auditing import (
-    audit_attempts,
-    audit_entries,
-    audit_late,
-    audit_matching,
-    audit_order,
-    history,
-    leaves,
-    merkle,
-)
+from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
 from glue_jobs.auditing.audit_entries import VIOLATION, Terms
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
@@ -140,7 +131,7 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
     """Return kind, day, number and Merkle root of every partition of the window."""
     found: list[tuple[str, str, int, str]] = []
     for kind in RecordKind:
-        found += leaves.day_roots(archive.records(kind, window.days()), kind)
+        found += merkle.day_roots(archive.records(kind, window.days()), kind)
     return sorted(found)
 
 

@@ -14,8 +14,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from glue_jobs.erasing.contents import CONTENT, MARKS, compact_json, hashes_of
+from pyspark.sql import functions as sql
+from tagcast.archive.record import RecordKind
+
+from glue_jobs.erasing.contents import CONTENT, MARKS, compact_json, hash_columns, hashes_of
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.storage import day_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BUCKET_DIGITS = 3
 EMPTY = sha256(b"").hexdigest()
@@ -60,3 +69,24 @@ def root_of(digests: Sequence[str]) -> str:
         pairs = [sha256(b"\x01" + level[n] + level[n + 1]).digest() for n in range(0, len(level) - 1, 2)]
         level = pairs + level[len(level) - len(level) % 2 :]
     return level[0].hex()
+
+
+def day_roots(records: DataFrame, kind: RecordKind) -> list[tuple[str, str, int, str]]:
+    """Return kind, day, number of records and root of each day of *records*."""
+    names = SCHEMAS[kind].fieldNames()
+    instant = "accepted_at" if "expires_at" in names else "changed_at"
+    columns = [sql.col(name) for name in names if kind is not RecordKind.MESSAGES or name not in (*CONTENT, *MARKS)]
+    if kind is RecordKind.MESSAGES:
+        columns.append(sql.struct(*hash_columns()).alias("hashes"))
+    leaf = sql.sha2(sql.to_json(sql.struct(*columns)), 256)
+    leaves = records.select(day_of(instant).alias("dt"), leaf.alias("leaf"))
+    leaves = leaves.withColumn("bucket", sql.substring("leaf", 1, BUCKET_DIGITS))
+    joined = sql.array_join(sql.sort_array(sql.collect_list("leaf")), "")
+    digests = leaves.groupBy("dt", "bucket").agg(sql.sha2(joined, 256).alias("digest"), sql.count("leaf").alias("n"))
+    days: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    for row in digests.collect():
+        days[row.dt].append((row.bucket, row.digest, row.n))
+    return [
+        (kind.value, day, sum(n for _, _, n in found), root_of([digest for _, digest, _ in sorted(found)]))
+        for day, found in sorted(days.items())
+    ]

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as sql
 from tagcast.filters.event_pattern.scopes import Scope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.kinds import (
@@ -30,6 +31,9 @@ from tagcast.filters.kinds import (
 from tagcast.filters.sql92_filter import Sql92Filter
 
 from glue_jobs.io.objects import Objects, RacedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 KEY = "keys/salt"
 """The object that holds the archive's key; who has it and a hash can try guesses."""
@@ -152,3 +156,15 @@ def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) 
     if not gone:
         return {**record, **known}
     return {**record, **columns, "salt": None, "salts": salts or None, "hashes": hashes, **known}
+
+
+def hash_columns() -> list[Column]:
+    """Return the hash of each part as :func:`hashes_of` has it, computed by Spark; null of a part that never was."""
+    found = []
+    for part in sorted(Part):
+        value = sql.to_json(sql.struct(*COLUMNS[part]))
+        derived = sql.substring(sql.sha2(sql.concat(sql.col("salt"), sql.lit(part.value)), 256), 1, SALT_DIGITS)
+        salt = sql.coalesce(sql.try_element_at("salts", sql.lit(part.value)), derived)
+        present = sql.when(value != "{}", sql.sha2(sql.concat(salt, value), 256))
+        found.append(sql.coalesce(sql.try_element_at("hashes", sql.lit(part.value)), present).alias(part.value))
+    return found

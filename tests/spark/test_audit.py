@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit, compact, erase, retain
-from glue_jobs.auditing import leaves, merkle
+from glue_jobs.auditing import merkle
 from glue_jobs.io import arguments, session
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.storage import Archive
@@ -363,7 +363,7 @@ def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: Spar
     frame = spark.createDataFrame(
         [tuple(record.get(name) for name in SCHEMAS[RecordKind.MESSAGES].fieldNames())], SCHEMAS[RecordKind.MESSAGES]
     )
-    [(_, _, _, root)] = leaves.day_roots(frame, RecordKind.MESSAGES)
+    [(_, _, _, root)] = merkle.day_roots(frame, RecordKind.MESSAGES)
     [row] = frame.collect()
     leaf = merkle.leaf_of(row.asDict(recursive=True))
     assert root == merkle.root_of(list(merkle.bucket_digests([leaf]).values()))
