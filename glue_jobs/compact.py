@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 FILE_BYTES = 240 * 1024 * 1024
-"""At most so much becomes one file: files are of 128 to 256 MiB where a day has as much."""
+"""At most 240 MiB become one file, because files are of 128 to 256 MiB where a day has as much."""
 TASK_BYTES = 32 * 1024 * 1024
-"""A task reads so many bytes of raw or curated files."""
+"""A task reads at least 32 MiB of raw or curated files, so that few tasks have little to do."""
 RAW_WEIGHT = 8
 """To parse a line is as much work as to read eight times its bytes of Parquet: generated code pays sooner."""
 SAMPLED = 10_000
@@ -289,7 +289,7 @@ class _Reading:
 
 
 def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
-    """Return *files* in groups of at least so many bytes, the last one excepted.
+    """Return *files* in groups of at least *bytes_min*, the last one excepted.
 
     >>> grouped({"a": 1, "b": 9, "c": 1}, 10)
     [['a', 'b'], ['c']]

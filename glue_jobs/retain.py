@@ -75,7 +75,7 @@ class ByAge(Taking):
         return forgotten(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Say whether it arrived so long ago: nobody knows what it holds, and of which day."""
+        """Say whether the day is due on which it arrived: nobody knows what it holds, and of which day."""
         return bool(due(self.until, arrived))
 
 

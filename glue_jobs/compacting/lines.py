@@ -70,7 +70,7 @@ def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:
-        return None  # Truncated, or no gzip: whoever reads it by Spark says so.
+        return None  # Truncated, or no gzip: Spark reads it next, and says so.
     tables = [each.records for each in found if each is not None]
     if len(tables) < len(found):
         return None
