@@ -35,7 +35,9 @@ def test_healthy_receivers_beside_hanging_hosts_are_served_as_if_they_were_alone
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("fate", ["hang", "are removed", "come back"])
+@pytest.mark.parametrize(
+    "fate", ["hang", *(pytest.param(fate, marks=pytest.mark.nightly) for fate in ("are removed", "come back"))]
+)
 def test_a_topic_is_served_as_if_it_were_alone_while_the_receivers_of_another(fate: str) -> None:
     alone = TwoTopics.begun(0).latencies_s(80)
     both = TwoTopics.begun(60)

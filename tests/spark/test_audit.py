@@ -285,6 +285,7 @@ def test_each_kind_of_broken_promise_is_found_where_it_was_planted(
     assert code == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_after_erasures_and_retention_an_audit_finds_what_it_found_wherever_the_rows_are_held(
     everything: tuple[int, dict[str, Any], Bucket], spark: SparkSession, monkeypatch: pytest.MonkeyPatch

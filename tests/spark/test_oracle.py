@@ -24,6 +24,7 @@ COUNTED = {"replays", "late_entries", "unjudged_without_body", "misses_not_prova
 Told = Callable[[], dict[str, Any]]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_the_jobs_say_of_some_histories_what_the_oracle_says(
     spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
