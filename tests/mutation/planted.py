@@ -50,6 +50,13 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 
 FIRST_ROUND = (
     _planted(
+        "under a rate a worker reads the whole window again for each push",
+        "tagcast.settings:SubscriptionSettings.drained_at_once",
+        "if self.batching is None and self.max_per_second is None:",
+        "if self.batching is None:",
+        "unit/test_rate.py::test_a_worker_reads_few_more",
+    ),
+    _planted(
         "an end is given up because others write the message",
         "tagcast.delivery.redelivery:end",
         "if not await lease.wait(conflicts, came.all_s):",

@@ -13,8 +13,10 @@ from tagcast.operating import messages
 from tagcast.ports import Write
 from tagcast.pushing.rate_limit import HORIZON_S, RATE, take
 from tagcast.registry import subscriptions
+from tagcast.tables import Key, Row
 
 from tests.fakes.handlers import answered
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -81,6 +83,27 @@ def test_the_rate_is_kept_within_a_fifth_and_used(fake: FakeWorld, per_second: f
     assert all(later - earlier >= 0.8 * 1000 / per_second for earlier, later in pairwise(instants))
     assert instants[-1] - instants[0] <= 1.2 * 29 * 1000 / per_second + 2_000
     assert len(fake.pusher.received["A"]) == len(set(fake.pusher.received["A"])) == 30
+
+
+def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
+    fake: FakeWorld, store: RacedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(fake, 1.0, Strategy.EXPONENTIAL_DECAY_RETRY)
+    ids = [each for batch in range(8) for each in fake.publish(*(f"{batch}-{place}" for place in range(10)))]
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+    read: list[str] = []
+
+    def get(key: Key) -> Row | None:
+        read.append(key.pk)
+        return MemoryStore.get(store, key)
+
+    monkeypatch.setattr(store, "get", get)
+    fake.run_workflows(until=fake.clock.instant + 600_000)
+
+    assert len(set(fake.pusher.received["A"])) == len(ids)
+    assert sum(pk.startswith("MSG#") for pk in read) <= 2 * len(ids)
 
 
 def test_retries_count_as_well(fake: FakeWorld) -> None:

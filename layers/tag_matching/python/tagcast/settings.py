@@ -172,11 +172,13 @@ class SubscriptionSettings:
     def drained_at_once(self, got_through: int) -> int:
         """Return how many deliveries of a backlog are attempted together after *got_through* succeeded together.
 
-        In batches that doubles from one on, so that a message which makes a batch fail is soon found.
+        In batches that doubles from one on, so that a message which makes a batch fail is soon found; under a rate, so
+        that a worker reads few more messages than it may push.
         """
-        if self.batching is None:
+        if self.batching is None and self.max_per_second is None:
             return self.window
-        return min(max(1, 2 * got_through), max(self.window, self.batching.messages_max))
+        at_most = self.window if self.batching is None else max(self.window, self.batching.messages_max)
+        return min(max(1, 2 * got_through), at_most)
 
 
 def has_secrets(settings: SubscriptionSettings) -> bool:
