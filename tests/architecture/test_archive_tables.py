@@ -2,11 +2,9 @@
 
 import json
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
@@ -17,9 +15,9 @@ from tagcast.trace_context import TraceContext
 from glue_jobs import package
 from glue_jobs.erasing import contents
 from glue_jobs.io import manifests, schemas
+from tests.template import declared
 
-ROOT = Path(__file__).resolve().parents[2]
-RESOURCES: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+RESOURCES: dict[str, Any] = declared()
 TABLES = {
     each["Properties"]["TableInput"]["Name"]: each["Properties"]["TableInput"]
     for each in RESOURCES.values()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from samtranslator.yaml_helper import yaml_parse
 
 from glue_jobs.package import REPLAY, main
+from tests.template import declared
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers/tag_matching/python"
@@ -74,7 +74,7 @@ def test_the_layer_is_locked_from_the_dependencies_that_the_project_names() -> N
 
 
 def test_the_layer_is_built_by_hashes_for_the_machine_of_the_functions(tmp_path: Path) -> None:
-    layer = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["TagMatchingLayer"]
+    layer = declared()["TagMatchingLayer"]
     assert layer["Metadata"] == {"BuildMethod": "makefile", "BuildArchitecture": "arm64"}
     assert (ROOT / layer["Properties"]["ContentUri"]) == LAYER
 
@@ -88,7 +88,7 @@ def test_the_layer_is_built_by_hashes_for_the_machine_of_the_functions(tmp_path:
 
 
 def test_the_replay_job_installs_its_lock_and_no_other_job_installs_anything(tmp_path: Path) -> None:
-    resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    resources = declared()
     jobs = {name: each for name, each in resources.items() if each["Type"] == "AWS::Glue::Job"}
     given = {name: job["Properties"]["DefaultArguments"] for name, job in jobs.items()}
     installing = {name: each for name, each in given.items() if "--additional-python-modules" in each}

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 from tagcast_aws.runtime.settings import Settings
 
 from local.template.translated import Template, read_template
+from tests.template import template_source
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = yaml_parse((ROOT / "template.yaml").read_text())
+SOURCE = template_source()
 FUNCTIONS = {
     name: each["Properties"]
     for name, each in SOURCE["Resources"].items()

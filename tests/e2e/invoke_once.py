@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from awslambdaric.lambda_context import LambdaContext
-from samtranslator.yaml_helper import yaml_parse
+
+from tests.template import template_source
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(function: str, variables: str, *events: str) -> None:
-    source = yaml_parse((ROOT / "template.yaml").read_text())
+    source = template_source()
     properties = source["Globals"]["Function"] | source["Resources"][function]["Properties"]
     declared = source["Globals"]["Function"]["Environment"]["Variables"]
     given: dict[str, str] = json.loads(Path(variables).read_text())["Parameters"]

@@ -20,7 +20,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from samtranslator.yaml_helper import yaml_parse
 
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
@@ -31,6 +30,7 @@ from local.template.translated import read_template
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
 from tests.running_stack import ROOT, RunningStack, start_stack
+from tests.template import template_source
 
 TEMPLATE = ROOT / "template.yaml"
 TIME_SCALE = "10"
@@ -156,7 +156,7 @@ def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> tuple[dict[str,
 def without(removal: Removal) -> dict[str, Any]:
     """The template without one permission, its files named absolutely."""
     # Statements that several functions share are one object in YAML: each function gets its own.
-    source = json.loads(json.dumps(yaml_parse(TEMPLATE.read_text())))
+    source = json.loads(json.dumps(template_source()))
     for resource in source["Resources"].values():
         for name in ("CodeUri", "ContentUri", "DefinitionUri"):
             if isinstance(resource.get("Properties", {}).get(name), str):

@@ -11,15 +11,15 @@ from typing import Any
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
-from samtranslator.yaml_helper import yaml_parse
 
 from glue_jobs import compact, delivery_report
 from tests.spark.conftest import Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, lane, message, settings, wait
+from tests.template import declared
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = sorted((ROOT / "events" / "athena").glob("*.sql"), key=lambda path: path.stem)
-RESOURCES: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+RESOURCES: dict[str, Any] = declared()
 TABLES = {
     each["Properties"]["TableInput"]["Name"]: each["Properties"]["TableInput"]["StorageDescriptor"]["Columns"]
     for each in RESOURCES.values()

@@ -7,11 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.archive.tail import Tail
@@ -43,11 +41,11 @@ from tagcast_aws.store.stream import change_of
 from functions.archive import app
 from local.sources.event_pattern import matches
 from tests.fakes.world import FAIL, FakeWorld
+from tests.template import declared
 from tests.unit.test_function_events import Story, event, in_lambda, story
 
 __all__ = ["story"]
-ROOT = Path(__file__).parents[2]
-RESOURCES = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+RESOURCES = declared()
 STREAMS = {kind: f"tagcast-archive-{kind}" for kind in RecordKind}
 
 

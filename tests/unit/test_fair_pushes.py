@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 from tagcast.delivery.fan_out import TIME_S_MAX
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
@@ -26,8 +24,9 @@ from tagcast.rows.lane import LANES
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK
+from tests.template import declared
 
-RESOURCES = yaml_parse((Path(__file__).resolve().parents[2] / "template.yaml").read_text())["Resources"]
+RESOURCES = declared()
 RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 BATCH = tuple("0123456789")

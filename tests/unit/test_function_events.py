@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse
 from tagcast.delivery.redelivery import Task
 from tagcast.model import EntryState, Strategy
 from tagcast.operating import messages
@@ -36,6 +35,7 @@ from functions.retry import app as retry
 from functions.sweep import app as sweep
 from local.sources.event_pattern import matches
 from tests.fakes.world import FAIL, FakeWorld
+from tests.template import declared
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "samples"
@@ -186,7 +186,7 @@ def test_the_stream_records_are_the_rows_as_they_are_written(story: Story) -> No
 
 
 def test_the_stream_records_pass_the_filters_of_the_template() -> None:
-    function = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["RelayFunction"]["Properties"]
+    function = declared()["RelayFunction"]["Properties"]
     filters = function["Events"]["MessageRows"]["Properties"]["FilterCriteria"]["Filters"]
     patterns = [json.loads(declared["Pattern"]) for declared in filters]
 
