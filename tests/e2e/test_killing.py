@@ -21,7 +21,7 @@ def test_no_delivery_is_lost_or_out_of_order_when_workers_are_killed(tmp_path: P
 
 
 def test_what_was_acknowledged_outlives_a_kill_of_the_whole_stack_and_comes_soon(tmp_path: Path) -> None:
-    outcome, _ = run("stack", 20, 2, tmp_path / "data")
+    outcome, _ = run("stack", 10, 2, tmp_path / "data")
 
     assert outcome.kills["the whole stack"] >= 1
     assert (outcome.lost, outcome.unexpected, outcome.out_of_order) == ([], [], [])
