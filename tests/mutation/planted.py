@@ -319,8 +319,8 @@ LARGE = (
     _planted(
         "a body counts as large as it was before it was deflated",
         "tagcast.rows.message_writes:outgrows",
-        "message_row(_formed(row))",
-        "message_row(row)",
+        "bytes_at_end(_formed(row))",
+        "bytes_at_end(row)",
         "unit/test_row_size.py::test_a_large_body_that_deflates",
     ),
 )

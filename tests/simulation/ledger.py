@@ -67,11 +67,9 @@ def body_in(row: Mapping[str, Any]) -> bytes | None:
 
 
 def ended_in(row: Mapping[str, Any], ordinals: set[int]) -> dict[int, list[Any]]:
-    """Decode the ended entries of a row, text or deflated, written apart from the core's codec."""
+    """Decode the ended entries of a row, written apart from the core's codec."""
     if "ended" not in row:
-        return {int(name): entry for name, entry in json.loads(row.get("exceptions", "{}")).items()}
-    if "exceptions" in row:
-        raise Broken("one state per entry", f"{row['message_id']} has its ended entries twice")
+        return {}
     *columns, outcomes = json.loads(zlib.decompress(row["ended"]))
     words = ("delivered", "discarded", "expired", "cancelled", "filtered")
     found = {}

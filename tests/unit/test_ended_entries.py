@@ -1,19 +1,16 @@
-"""Ended entries as text and as bytes: both forms tell the same, and their sizes are never underestimated."""
+"""Ended entries as bytes: they tell the same when they are read, and are few."""
 
 from __future__ import annotations
 
 import pytest
 from tagcast.model import Entry, EntryState
 from tagcast.rows.ended_entries import (
-    COMPACT_ENTRY_BYTES,
+    ENTRY_BYTES,
     OUTCOME_BYTES_MAX,
     bounded,
     of_bytes,
-    of_text,
     shortened,
-    text_bytes_at_most,
     to_bytes,
-    to_text,
 )
 
 ENDED = {
@@ -25,28 +22,14 @@ ENDED = {
 }
 
 
-def test_both_forms_give_back_what_they_were_given() -> None:
-    assert of_text(to_text(ENDED)) == ENDED
+def test_the_bytes_give_back_what_they_were_given() -> None:
     assert of_bytes(to_bytes(ENDED, 1_000), reversed(list(ENDED)), 1_000) == ENDED
-
-
-def test_the_text_is_ordered_and_dense() -> None:
-    assert to_text({3: ENDED[3], 1: ENDED[1]}) == (
-        '{"1":["delivered",2,1700,"http 200"],"3":["discarded",4,1500,"http 500"]}'
-    )
-
-
-@pytest.mark.parametrize("outcome", [None, "", "http 500", "\x00" * 33, "é" * 90, '"' * 99, "x" * 200])
-def test_the_size_of_a_text_is_never_underestimated(outcome: str | None) -> None:
-    worst = {2_000_000_000 + place: Entry(EntryState.DISCARDED, 177, 9**14, outcome) for place in range(50)}
-
-    assert len(to_text(worst).encode()) <= text_bytes_at_most(worst)
 
 
 def test_an_entry_without_its_outcome_takes_few_bytes() -> None:
     many = {place: Entry(EntryState.DISCARDED, place % 177, 10**6 + place * 7_919) for place in range(10_000)}
 
-    assert len(to_bytes(many, 1_000)) <= COMPACT_ENTRY_BYTES * len(many)
+    assert len(to_bytes(many, 1_000)) <= ENTRY_BYTES * len(many)
 
 
 @pytest.mark.parametrize(

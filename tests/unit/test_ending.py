@@ -26,8 +26,7 @@ MESSAGE = Key(Table.MESSAGES, "MSG#t#m", "MSG")
 
 
 def removed(after: MessageRow) -> tuple[str, ...]:
-    ended = ("ended",) if after.map.settled else ()
-    return ended if after.map.pending else ("owed", *ended, "body", "deflated")
+    return () if after.map.pending else ("owed", "body", "deflated")
 
 
 def written(before: MessageRow, after: MessageRow) -> Update:

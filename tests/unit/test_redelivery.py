@@ -14,6 +14,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.message import MESSAGES
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -233,7 +234,8 @@ def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_atte
     assert fake.telemetry.ends == [("1", "A", EntryState.EXPIRED)]
     assert len(fake.pusher.pushes) == 1
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
-    assert '"expired",1' in row["exceptions"].replace(" ", "")
+    [ended] = MESSAGES.value_of(row).map.settled.values()
+    assert (ended.state, ended.attempts) == (EntryState.EXPIRED, 1)
 
 
 def test_whoever_settles_what_another_marked_waits_longer_each_time(fake: FakeWorld, store: ObservedStore) -> None:

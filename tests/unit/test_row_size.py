@@ -16,7 +16,7 @@ from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ord
 from tagcast.ports import Put, Row
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key, topic_key
-from tagcast.rows.message import MESSAGES, TEXT_ROW_BYTES_MAX, MessageRow, bounds_of, message_row
+from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, message_row
 from tagcast.rows.message_writes import accepted_put, map_writes, may_outgrow, outgrows
 from tagcast.state_map import StateMap
 
@@ -144,44 +144,13 @@ def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_mes
     assert {ended.last_outcome for ended in table.value.map.settled.values()} == {"tls: certificate verify failed"}
 
 
-def test_a_small_row_has_its_ended_entries_as_text_that_the_release_before_reads() -> None:
-    table = Written(accepted([1, 2, 3]))
-    table.settle({1: entry("http 500"), 2: Entry(EntryState.CANCELLED, last_outcome="skipped: 😀")})
-
-    assert json.loads(str(table.row["exceptions"])) == {
-        "1": ["discarded", 4, ACCEPTED_AT + 1_234, "http 500"],
-        "2": ["cancelled", 0, None, "skipped: 😀"],
-    }
-    assert "ended" not in table.row
-
-
-def test_a_row_that_the_release_before_wrote_is_read() -> None:
-    row = {**message_row(accepted([1])), "owed": None, "exceptions": '{"1":["expired",2,5,"\\ud83d\\ude00"]}'}
-
-    assert MESSAGES.value_of(row).map.settled == {1: Entry(EntryState.EXPIRED, 2, 5, "😀")}
-
-
-def test_a_row_has_one_form_of_its_ended_entries_and_the_text_again_once_the_body_is_gone() -> None:
-    table = Written(accepted([1, 2, 3], b"x" * (TEXT_ROW_BYTES_MAX - 500)))
-    table.settle({1: entry("a")})
-    assert "exceptions" in table.row
-    table.settle({2: entry("b" * 190)})
-    assert "exceptions" not in table.row
-    assert table.value.map.settled == {1: entry("a"), 2: entry("b" * 190)}
-    table.settle({3: entry("c")})
-
-    assert "ended" not in table.row
-    assert table.value.map.settled == {1: entry("a"), 2: entry("b" * 190), 3: entry("c")}
-
-
-def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form() -> None:
-    table = Written(accepted(range(6), b"x" * (TEXT_ROW_BYTES_MAX + 1)))
+def test_what_was_delivered_at_the_first_attempt_stays_beside_what_ended_later() -> None:
+    table = Written(accepted(range(6)))
     first = {ordinal: Entry(EntryState.DELIVERED, 1, ACCEPTED_AT + 100 + ordinal) for ordinal in (0, 3)}
     table.settle({**first, 1: entry("http 500")}, round_at=ACCEPTED_AT)
     table.settle({5: entry("http 503", attempts=2)})
 
     found = table.value.map
-    assert "ended" in table.row
     assert found.finishes == {0: 100, 3: 103}
     assert found.settled == {1: entry("http 500"), 5: entry("http 503", attempts=2)}
     assert found.owed == {2, 4}

@@ -284,7 +284,7 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
         ("DUE#", {"expires_at": None}),
         ("DUE#", {"attempts": "three"}),
         ("MSG#test1", {"matched": b""}),
-        ("MSG#test1", {"exceptions": "{"}),
+        ("MSG#test1", {"ended": b"{"}),
         ("MSG#test1", {"round": None}),
         ("RETAINED#test1", {"expires_at": None}),
         ("UNSENT#", {"group": None}),

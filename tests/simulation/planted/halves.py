@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody writes down who had the first half",
-        "tagcast.rows.message:progress_attributes",
+        "tagcast.rows.message:map_attributes",
         '"first_done": _packed(state_map.first_round_done)',
         '"first_done": None',
         FAILING,

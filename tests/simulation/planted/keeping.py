@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending counts only what was not delivered",
-        "tagcast.rows.message:progress_attributes",
+        "tagcast.rows.message:map_attributes",
         '"pending": len(state_map.owed)',
         '"pending": len(state_map.matched) - len(state_map.finishes)',
     ),
@@ -102,31 +102,24 @@ MUTANTS = (
         RACING,
     ),
     Mutant(
-        "the compact form forgets attempts",
+        "what ended forgets attempts",
         "tagcast.rows.ended_entries:to_bytes",
         "[entry.attempts for entry in ordered]",
         "[1 for entry in ordered]",
         HEAVY,
     ),
     Mutant(
-        "the compact form forgets when the last attempt was",
+        "what ended forgets when the last attempt was",
         "tagcast.rows.ended_entries:to_bytes",
         "None if entry.last_attempt_at is None else entry.last_attempt_at - accepted_at",
         "None",
         HEAVY,
     ),
     Mutant(
-        "the compact form is read in the order in which entries ended",
+        "what ended is read in the order in which entries ended",
         "tagcast.rows.ended_entries:to_bytes",
         "ordered = [entry for _, entry in sorted(entries.items())]",
         "ordered = list(entries.values())[::-1]",
-        HEAVY,
-    ),
-    Mutant(
-        "the text stays beside the compact form",
-        "tagcast.rows.message_writes:map_removals",
-        '(*gone, "ended" if "exceptions" in attributes else "exceptions")',
-        "gone",
         HEAVY,
     ),
     Mutant(

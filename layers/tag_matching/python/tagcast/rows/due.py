@@ -11,7 +11,7 @@ from tagcast.model import Entry, EntryState, PastAttempt
 from tagcast.rows.declaration import Attribute, Beside, Declaration, InKey
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY, MessageRow, is_light
+from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY, MessageRow, fits
 from tagcast.rows.values import deflated_json, inflated_json
 from tagcast.tables import Delete, Key, Put, Row
 
@@ -244,7 +244,7 @@ def remembering(before: MessageRow, after: MessageRow, entries: Mapping[int, Ent
     ended = before.map.owed - after.map.owed
     failed = {o: entry for o, entry in entries.items() if o in ended and entry.state is not EntryState.DELIVERED}
     row = replace(after, histories=added(after.histories, {o: e.history for o, e in failed.items() if e.history}))
-    return row if is_light(row) else after
+    return row if fits(row) else after
 
 
 def added(histories: bytes, new: Mapping[int, History]) -> bytes:

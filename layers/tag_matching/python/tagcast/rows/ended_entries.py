@@ -1,7 +1,4 @@
-"""The ended entries of a state map as attributes of their message's row: as readable text, or as few bytes.
-
-A row that would become too large with the text (``exceptions``) gets the compact form (``ended``) instead.
-"""
+"""The ended entries of a state map as an attribute of their message's row: as few bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ OUTCOME_BYTES_MAX = 200
 """An outcome takes at most 200 bytes of a row, as UTF-8 inside JSON, where a control character takes six."""
 OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
 """How long the outcomes of entries that end now may be: the first that lets them fit into the row."""
-TEXT_ENTRY_BYTES, COMPACT_ENTRY_BYTES = 80, 8
-"""More than an entry without its outcome takes in either form."""
+ENTRY_BYTES = 8
+"""More than an entry without its outcome takes among many."""
 _STATES = tuple(state.value for state in EntryState if state.is_terminal)
 _ELLIPSIS = "…"
 
@@ -56,32 +53,6 @@ def shortened(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int,
 def _shortened(entry: Entry, outcome_bytes_max: int) -> Entry:
     outcome = bounded(entry.last_outcome, outcome_bytes_max)
     return entry if outcome == entry.last_outcome else replace(entry, last_outcome=outcome)
-
-
-def text_bytes_at_most(entries: Mapping[int, Entry]) -> int:
-    """Return a number of bytes that :func:`to_text` does not exceed, without making the text."""
-    return sum(TEXT_ENTRY_BYTES + 6 * len(entry.last_outcome or "") for entry in entries.values())
-
-
-def to_text(entries: Mapping[int, Entry]) -> str:
-    """Return the entries as JSON: ordinal → [state, attempts, last_attempt_at, last_outcome].
-
-    >>> to_text({3: Entry(EntryState.DISCARDED, 4, 1_000, "http 500")})
-    '{"3":["discarded",4,1000,"http 500"]}'
-    """
-    rows = {
-        str(ordinal): [entry.state.value, entry.attempts, entry.last_attempt_at, entry.last_outcome]
-        for ordinal, entry in sorted(entries.items())
-    }
-    return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
-
-
-def of_text(text: str) -> dict[int, Entry]:
-    """Return the entries that :func:`to_text` was given."""
-    return {
-        int(ordinal): Entry(EntryState(state), attempts, last_attempt_at, last_outcome)
-        for ordinal, (state, attempts, last_attempt_at, last_outcome) in json.loads(text).items()
-    }
 
 
 def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:

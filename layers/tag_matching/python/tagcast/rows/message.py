@@ -17,16 +17,7 @@ from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
 from tagcast.rows.declaration import NOT_STORED, Attribute, Beside, Declaration, Fields, From, Written, attribute
-from tagcast.rows.ended_entries import (
-    COMPACT_ENTRY_BYTES,
-    OUTCOME_BYTES,
-    of_bytes,
-    of_text,
-    shortened,
-    text_bytes_at_most,
-    to_bytes,
-    to_text,
-)
+from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES, OUTCOME_BYTES_MAX, of_bytes, shortened, to_bytes
 from tagcast.rows.keys import message_key, section_key, tally_key
 from tagcast.rows.values import dense, number, row_bytes, text
 from tagcast.state_map import AddedLater, StateMap
@@ -39,14 +30,19 @@ TTL_AFTER_EXPIRY = Written(f"{{}} // 1000 + {GARBAGE_S}", "expires_at")
 FILTER_ERROR_NAMES_MAX = 100
 LATE_MAX, LATE_BYTES = 100, 48
 """A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
-TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 270_000, 300_000
-"""A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
+ROW_BYTES_MAX = 300_000
+"""Outcomes and attempts that are remembered make no row larger than that.
 
-So outcomes make no row larger than that. What was accepted may be: 256 KiB of body, 16 KiB of properties, and the
-matched ordinals. What is owed is counted as if it had ended, so that only entries that end later are shortened.
+What was accepted may be: 256 KiB of body, 16 KiB of properties, and the matched ordinals. What is owed is counted as if
+it had ended, so that only entries that end later are shortened.
 """
-SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
-"""At most a member of a set, an offset, names and numbers of a map, a message's key."""
+LIGHT_BYTES_MAX, MEMBER_BYTES = 190_000, 26
+"""A row with no more in its body and entries is no larger than that, whatever else it has.
+
+An entry takes at most 26 bytes in four sets, with its offset and its end.
+"""
+KEY_BYTES = 128
+"""At most a message's key."""
 ENDED_BYTES = 50
 """About what an entry takes that did not end in the first round."""
 BODY_ATTRIBUTES = ("body", "deflated")
@@ -158,7 +154,7 @@ class MessageRow:
             stays = self.is_kept or after.owed or self.section.is_beside_open
             has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
-            if not after.settled or is_light(row) or _fits(row):
+            if not after.settled or fits(row):
                 break
         return row
 
@@ -283,11 +279,8 @@ def map_of(row: Row) -> StateMap:
     )
 
 
-def _ended(read: Mapping[str, Any], ended: frozenset[int]) -> Mapping[int, Entry]:
-    """Return the ended entries in a row, whichever form they have."""
-    if read.get("ended") is not None:
-        return of_bytes(read["ended"], ended, read["accepted_at"])
-    return of_text(read["exceptions"]) if read.get("exceptions") is not None else {}
+def _ended(read: Mapping[str, Any], ordinals: Set[int]) -> Mapping[int, Entry]:
+    return of_bytes(read["ended"], ordinals, read["accepted_at"]) if "ended" in read else {}
 
 
 def _packed(some: Collection[int]) -> bytes | None:
@@ -321,7 +314,6 @@ _OF_MAPS = {
     "round": Beside("`open`, `done`", optional=False),
     "round_at": Beside(),
     "finishes": Beside("two bytes each"),
-    "exceptions": Beside("JSON"),
     "ended": Beside("JSON, deflated"),
 }
 _VERSION = From("row['version']", Beside(optional=False))
@@ -416,18 +408,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes that change while a message is delivered."""
-    attributes, ended = progress_attributes(value), value.map.settled
-    if not ended:
-        return attributes
-    exceptions = to_text(ended)
-    if is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
-        return {**attributes, "exceptions": exceptions}
-    return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
-
-
-def progress_attributes(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes of the map without its ended entries.
+    """Return the attributes that change while a message is delivered.
 
     A wide message's own row does not say what is owed; a section does not say how much, so that no search finds it.
     """
@@ -443,6 +424,7 @@ def progress_attributes(value: MessageRow) -> dict[str, Value]:
         "round_at": state_map.round_at,
         "finished": _packed(delivered),
         "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
+        "ended": to_bytes(state_map.settled, value.message.accepted_at) if state_map.settled else None,
         "version": value.version,
         "histories": value.histories or None,
     }
@@ -453,25 +435,16 @@ def progress_attributes(value: MessageRow) -> dict[str, Value]:
     return dense(progress)
 
 
-def is_light(value: MessageRow) -> bool:
-    """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
-    state_map = value.map
-    members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
-    members += LATE_BYTES * len(state_map.added_later)
-    at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
-    return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
+def fits(value: MessageRow) -> bool:
+    """Say whether the row has room for what it says and for whatever is still owed to end; most rows are light."""
+    entries = OUTCOME_BYTES_MAX * len(value.map.settled) + MEMBER_BYTES * len(value.map.matched)
+    return value.size + entries <= LIGHT_BYTES_MAX or bytes_at_end(value) <= ROW_BYTES_MAX
 
 
-def _fits(value: MessageRow) -> bool:
-    """Say whether the compact form leaves room enough for whatever is still owed to end."""
-    ended = to_bytes(value.map.settled, value.message.accepted_at)
-    return _reserved_bytes(value, progress_attributes(value)) + len(ended) <= ROW_BYTES_MAX
-
-
-def _reserved_bytes(value: MessageRow, progress: Row) -> int:
-    """Return what the row takes without its ended entries, and with room for those that are owed."""
-    own = row_bytes(_envelope(value)) + KEY_BYTES
-    return own + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
+def bytes_at_end(value: MessageRow) -> int:
+    """Return how many bytes the row takes once whatever is owed has ended, without the outcomes of that."""
+    ends_here = not (value.is_wide and value.section.is_in_message)
+    return row_bytes(message_row(value)) + KEY_BYTES + (ENTRY_BYTES * len(value.map.owed) if ends_here else 0)
 
 
 def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:

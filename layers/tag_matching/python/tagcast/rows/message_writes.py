@@ -8,21 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tagcast.model import Topic
-from tagcast.rows.ended_entries import COMPACT_ENTRY_BYTES
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
 from tagcast.rows.listed import RETAINED, Retained
 from tagcast.rows.message import (
     BODY_ATTRIBUTES,
-    KEY_BYTES,
     TALLY_ROWS,
     MessageRow,
     Tally,
+    bytes_at_end,
     deflated,
     map_attributes,
     message_row,
 )
-from tagcast.rows.values import row_bytes
-from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
+from tagcast.tables import ABSENT, Delete, Key, Put, Update, Write
 
 ACCEPTED_BYTES_MAX = 395_000
 """DynamoDB takes 409,600: what comes besides are the entries of a request, and a hundred late ones."""
@@ -48,8 +46,7 @@ def may_outgrow(topic: Topic, body: bytes) -> bool:
 
 def outgrows(row: MessageRow) -> bool:
     """Say whether the row that :func:`accepted_put` writes, grown as far as ends make it, would be too large."""
-    entries = 0 if row.bounds else COMPACT_ENTRY_BYTES * row.map.pending
-    return row_bytes(message_row(_formed(row))) + KEY_BYTES + entries > ACCEPTED_BYTES_MAX
+    return bytes_at_end(_formed(row)) > ACCEPTED_BYTES_MAX
 
 
 def _formed(row: MessageRow) -> MessageRow:
@@ -86,7 +83,7 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
     changes = map_attributes(after)
     gone = ("enqueued",) if before.map.enqueued and not after.map.enqueued else ()
     gone = (*gone, "first_done") if before.map.first_round_done and not after.map.first_round_done else gone
-    return Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
+    return Update(key, changes, (*map_removals(after), *gone), {"version": before.version})
 
 
 def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
@@ -109,11 +106,9 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     return (tally, Update(message_key(*after.names), changes, gone, {"version": known.message_version}))
 
 
-def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
-    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
+def map_removals(value: MessageRow) -> tuple[str, ...]:
+    """Return what has to go when the attributes of *value* are written over an older version of its row."""
     gone = () if value.map.owed else ("owed",)
-    if value.map.settled:
-        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
     return gone if value.has_body or not value.section.is_in_message else (*gone, *BODY_ATTRIBUTES)
 
 
