@@ -16,9 +16,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Window
 from pyspark.sql import functions as sql
-from pyspark.sql.types import MapType
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.compacting import runs
@@ -27,14 +25,13 @@ from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import Made, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored, until_won
-from glue_jobs.io.ranges import RANGE, in_partitions, in_ranges
+from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session, suit
 from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
-    from pyspark.sql.types import StructField
 
 FILE_BYTES = 240 * 1024 * 1024
 """At most 240 MiB become one file, because files are of 128 to 256 MiB where a day has as much."""
@@ -319,29 +316,6 @@ def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
     numbered = chunks.withColumn("number", sql.explode(sql.sequence(range_of("first"), range_of("last"))))
     there = in_partitions(numbered, sql.col("number"), len(keys)).sortWithinPartitions("number", "first")
     return there.select("number", "first", "content")
-
-
-def one_per_id(rows: DataFrame, bounds: Sequence[str]) -> DataFrame:
-    """Return *rows* in ranges of day and id, sorted; ``earlier`` is the ``hash`` of the record before of the same id.
-
-    A record's id begins with its topic and its time (:mod:`tagcast.archive.messages`), so that files come sorted by
-    both. Where records of one id differ, the same one of them is the first every time.
-    """
-    key = sql.concat_ws(" ", "dt", "record_id")
-    fields = [each for each in rows.schema.fields if each.name not in ("is_corrupt", *contents.MARKS)]
-    # Of an erased message another copy may still arrive: what was taken out of one stays out, and is no conflict.
-    gone = sql.size(sql.coalesce("hashes", sql.create_map())) if "hashes" in rows.columns else sql.lit(0)
-    hashed = rows.withColumn("hash", sql.xxhash64(*map(_hashable, fields))).withColumn("gone", gone)
-    order = Window.partitionBy(RANGE, "dt", "record_id").orderBy(sql.desc("gone"), "hash")
-    before = sql.when(sql.lag("gone").over(order) > 0, sql.col("hash")).otherwise(sql.lag("hash").over(order))
-    return in_ranges(hashed, key, bounds).withColumn("earlier", sql.when(sql.col("dt").isNotNull(), before))
-
-
-def _hashable(field: StructField) -> Column:
-    """Return a column as it can be hashed: a map has no order of its own, so its entries are sorted."""
-    if not isinstance(field.dataType, MapType):
-        return sql.col(field.name)
-    return sql.array_sort(sql.map_entries(field.name))
 
 
 def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> None:

@@ -27,7 +27,6 @@ from tagcast.topic_settings import RETENTION_S_MAX
 from glue_jobs import compact
 from glue_jobs.auditing import history
 from glue_jobs.auditing.audit_matching import TopicFilters
-from glue_jobs.compact import one_per_id
 from glue_jobs.erasing import contents
 from glue_jobs.erasing.contents import Part
 from glue_jobs.erasing.places import (
@@ -46,6 +45,7 @@ from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import AT_ONCE, Made
 from glue_jobs.io.messages_read import BODIES, known_of
 from glue_jobs.io.objects import Objects, RacedError, until_won
+from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
@@ -155,7 +155,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         rows = archive.records_of([before], MESSAGES).withColumn("dt", sql.lit(day))
         key, file = sql.concat_ws(" ", "dt", "record_id"), sql.input_file_name()
         firsts = [row["first"] for row in rows.groupBy(file).agg(sql.min(key).alias("first")).collect()]
-        placed = one_per_id(change(rows).withColumn("is_corrupt", sql.lit(False)), sorted(firsts)[1:])
+        placed = in_ranges(change(rows), key, sorted(firsts)[1:]).sortWithinPartitions("dt", "record_id")
         generation = manifests.generation_at(arguments.now_ms())
         written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
         held = manifests.made_of(objects, before)

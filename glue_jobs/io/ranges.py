@@ -1,4 +1,4 @@
-"""Rows in ranges of their keys, one task and one file each, from bounds that a sample gave.
+"""Rows in ranges of their keys, one task and one file each; the bounds are known before.
 
 Spark's own range partitioning reads its input twice to sample it, which for raw lines means to parse them twice.
 """
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
 RANGE = "range"
 _MASK = 0xFFFFFFFF
-
-
-def bounds_of(sample: Sequence[str], ranges: int) -> list[str]:
-    """Return the keys at which all ranges but the first begin.
-
-    >>> bounds_of(["a", "b", "c", "d"], 2), bounds_of(["a", "a", "a", "b"], 3)
-    (['c'], ['a'])
-    """
-    ordered = sorted(sample)
-    places = (len(ordered) * number // ranges for number in range(1, ranges))
-    found = dict.fromkeys(ordered[place] for place in places if ordered)
-    return list(found)
 
 
 def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
