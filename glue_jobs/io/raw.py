@@ -1,4 +1,4 @@
-"""Raw lines as records: parsed by the schema, told apart from corrupt ones, each kept once."""
+"""Raw lines as records: parsed by the schema, and told apart from corrupt ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from glue_jobs.io.schemas import DAY_OF, INSTANT_MAX, REQUIRED, SCHEMAS
-from glue_jobs.io.storage import day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,7 +17,7 @@ CORRUPT = "_corrupt_record"
 
 
 def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return the lines beside their columns, ``dt``, ``is_corrupt`` and ``unknown`` (columns no schema has).
+    """Return the lines beside their columns, ``is_corrupt`` and ``unknown`` (columns no schema has).
 
     A line is corrupt that is no JSON object, has a value of another type, or lacks what every record has. Columns
     that are missing are null: older writers did not have them.
@@ -31,8 +30,7 @@ def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:
     read = lines.withColumn("read", sql.from_json("line", wide, options))
     read = read.withColumn("unknown", sql.array_except(keys, known))
     columns = [sql.col(f"read.{name}").alias(name) for name in schema.fieldNames()]
-    flat = read.select(*lines.columns, "unknown", _is_corrupt(kind).alias("is_corrupt"), *columns)
-    return flat.withColumn("dt", sql.when(~sql.col("is_corrupt"), day_of(DAY_OF[kind])))
+    return read.select(*lines.columns, "unknown", _is_corrupt(kind).alias("is_corrupt"), *columns)
 
 
 def _is_corrupt(kind: RecordKind) -> Column:
