@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, ipc, parquet
+from pyspark.sql.pandas.types import from_arrow_schema
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.compacting.lines import arrow_schema, read_file
@@ -35,12 +36,25 @@ COMPRESSION = "zstd"
 UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
 """Texts of which hardly two are the same. Neither they nor instants get a dictionary: sorted, they need none."""
 DAY_MS = 86_400_000
-CHUNKS = (
-    "refused string, unknown array<string>, days array<string>, dt string, first string, last string, records bigint, "
-    "packed bigint, content binary"
+_CHUNK = pa.schema(
+    [
+        ("refused", pa.string()),
+        ("unknown", pa.list_(pa.string())),
+        ("days", pa.list_(pa.string())),
+        *((name, pa.string()) for name in ("dt", "first", "last")),
+        *((name, pa.int64()) for name in ("records", "packed")),
+        ("content", pa.binary()),
+    ]
 )
+CHUNKS = from_arrow_schema(_CHUNK)
 """What reading yields: chunks, or a file that was refused, columns that no schema knows, or a file and its days."""
-FILES = "dt string, key string, bytes bigint, records bigint, duplicates bigint, conflicts bigint, replaced bigint"
+_FILE = pa.schema(
+    [
+        *((name, pa.string()) for name in ("dt", "key")),
+        *((name, pa.int64()) for name in ("bytes", "records", "duplicates", "conflicts", "replaced")),
+    ]
+)
+FILES = from_arrow_schema(_FILE)
 """What merging yields: the files that it wrote, and what it found."""
 
 
@@ -54,7 +68,10 @@ class Source:
 
 def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
     """Yield batches of ``CHUNKS`` of some files. Raw messages get salts that are made of *key*."""
-    objects, ready, size = opened(), list[pa.Table](), 0
+    return _in_runs(_read(opened(), sources, kind), kind, key)
+
+
+def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iterator[Any]:
     for source in sources:
         stored = objects.read(source.key)
         if stored is None:
@@ -70,25 +87,32 @@ def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind:
             yield _chunk(unknown=sorted(read.unknown))
         numbers = np.unique(read.records[DAY_OF[kind]].to_numpy() // DAY_MS)
         yield _chunk(days=[source.key, *map(day_of, numbers.tolist())])
-        ready.append(read.records)
-        size += read.records.nbytes
-        if size >= RUN_BYTES:
-            yield from sorted_runs(pa.concat_tables(ready), kind, key)
-            ready, size = [], 0
-    if ready:
-        yield from sorted_runs(pa.concat_tables(ready), kind, key)
+        yield read.records
 
 
 def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
     """Yield the chunks of rows that Spark parsed: records and corrupt ones, which are counted as of no day."""
-    ready, size = list[pa.Table](), 0
+    return _in_runs(_sifted(batches, kind), kind, key)
+
+
+def _sifted(batches: Iterable[Any], kind: RecordKind) -> Iterator[Any]:
     for batch in batches:
         rows = pa.Table.from_batches([batch])
         whole = rows.filter(compute.invert(rows["is_corrupt"]))
         unknown = sorted(compute.unique(compute.list_flatten(rows["unknown"])).to_pylist())
         yield _chunk(records=len(rows) - len(whole), unknown=unknown)
-        ready.append(_of_schema(whole, kind))
-        size += ready[-1].nbytes
+        yield _of_schema(whole, kind)
+
+
+def _in_runs(read: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
+    """Yield batches of ``CHUNKS`` as they come, and tables of raw records as sorted runs of ``RUN_BYTES``."""
+    ready, size = list[pa.Table](), 0
+    for each in read:
+        if not isinstance(each, pa.Table):
+            yield each
+            continue
+        ready.append(each)
+        size += each.nbytes
         if size >= RUN_BYTES:
             yield from sorted_runs(pa.concat_tables(ready), kind, key)
             ready, size = [], 0
@@ -169,21 +193,6 @@ def _chunks(run: pa.Table, day: str, packed: float) -> Iterator[Any]:
             packed=round(packed * len(piece)),
             content=sink.getvalue().to_pybytes(),
         )
-
-
-_CHUNK = pa.schema(
-    [
-        ("refused", pa.string()),
-        ("unknown", pa.list_(pa.string())),
-        ("days", pa.list_(pa.string())),
-        ("dt", pa.string()),
-        ("first", pa.string()),
-        ("last", pa.string()),
-        ("records", pa.int64()),
-        ("packed", pa.int64()),
-        ("content", pa.binary()),
-    ]
-)
 
 
 def _chunk(**values: Any) -> pa.RecordBatch:
@@ -302,15 +311,6 @@ class _File:
         found = {"dt": self.range.day, "key": key, "bytes": content.size if key else 0, "records": self.records}
         found |= {"duplicates": self.duplicates, "conflicts": self.conflicts, "replaced": self.replaced}
         return pa.RecordBatch.from_pylist([found], _FILE)
-
-
-_FILE = pa.schema(
-    [
-        ("dt", pa.string()),
-        ("key", pa.string()),
-        *((name, pa.int64()) for name in ("bytes", "records", "duplicates", "conflicts", "replaced")),
-    ]
-)
 
 
 def _place(rows: pa.Table, record_id: str) -> int:
