@@ -24,7 +24,7 @@ from glue_jobs.compacting.runs import Source
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import Made, Manifest
-from glue_jobs.io.objects import Objects, RacedError, Stored, until_won
+from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session, suit
@@ -88,7 +88,7 @@ class Arrived:
     @property
     def compacted(self) -> dict[str, list[str]]:
         """Return the keys that the ledger names, with the days that each file has records of."""
-        return {} if self.ledger is None else dict(json.loads(self.ledger.content))
+        return json_of(self.ledger)
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:

@@ -44,7 +44,7 @@ from glue_jobs.erasing.places import (
 from glue_jobs.io import arguments, manifests, raw
 from glue_jobs.io.manifests import AT_ONCE, Made
 from glue_jobs.io.messages_read import BODIES, known_of
-from glue_jobs.io.objects import Objects, RacedError, until_won
+from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
@@ -405,9 +405,7 @@ def _key(name: str, what: str) -> str:
 
 def _read(objects: Objects, name: str, what: str) -> dict[str, Any]:
     """Return what was written down when this erasure was asked for first, or ended last."""
-    stored = objects.read(_key(name, what))
-    found: dict[str, Any] = {} if stored is None else json.loads(stored.content)
-    return found
+    return json_of(objects.read(_key(name, what)))
 
 
 if __name__ == "__main__" and (code := main()):

@@ -31,7 +31,7 @@ from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Taking, arrived_on
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.messages_read import body_of
-from glue_jobs.io.objects import Objects
+from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
 
@@ -107,11 +107,6 @@ def done_key(day: str) -> str:
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 
-def _json(objects: Objects, key: str) -> dict[str, Any]:
-    stored = objects.read(key)
-    return {} if stored is None else dict(json.loads(stored.content))
-
-
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """The files of one day of arrival, and those of them that hold what has to go."""
@@ -127,8 +122,8 @@ def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) ->
     Compaction says of which days the records of a raw file are. Damaged lines, what Firehose failed on and what was not
     compacted count as of the day on which they arrived.
     """
-    days = _json(objects, ledger_key(MESSAGES, day))
-    done = _json(objects, done_key(day))
+    days = json_of(objects.read(ledger_key(MESSAGES, day)))
+    done = json_of(objects.read(done_key(day)))
     before, seen = done.get("until", {}), frozenset(done.get("files", ()))
 
     def is_owed(key: str) -> bool:
@@ -173,7 +168,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
     folders = set()
     for key in keys:
         if key.endswith("/backtest.json"):
-            told = _json(objects, key)
+            told = json_of(objects.read(key))
             filters = [*(each["filter"] for each in told.get("candidates", ())[:1]), told.get("current")]
             shown = {Part.PROPERTIES}.union(*(parts_read(compile_filter(each)) for each in filters))
             days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 from tagcast.archive.record import RecordKind
 
-from glue_jobs.io.objects import Objects, Stored
+from glue_jobs.io.objects import Objects, Stored, json_of
 
 AT_ONCE = 16
 MADE = "_made.json"
@@ -88,8 +88,8 @@ def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manife
 
 def made_of(objects: Objects, manifest: Manifest) -> Made | None:
     """Return what the manifest's generation holds, or None of a day without files."""
-    stored = objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None
-    return None if stored is None else Made(**json.loads(stored.content))
+    found = json_of(objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None)
+    return Made(**found) if found else None
 
 
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: Made) -> None:

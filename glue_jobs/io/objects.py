@@ -7,6 +7,7 @@ replaces what one has read; of two at once, one is refused.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,15 @@ class Stored:
 
     content: bytes
     tag: str
+
+
+def json_of(stored: Stored | None) -> dict[str, Any]:
+    """Return the JSON object that was read, {} where there was none.
+
+    >>> json_of(Stored(b'{"records": 7}', "tag")), json_of(None)
+    ({'records': 7}, {})
+    """
+    return {} if stored is None else dict(json.loads(stored.content))
 
 
 class Objects(Protocol):
