@@ -26,7 +26,7 @@ from tagcast.topic_settings import RETENTION_S_MAX
 
 from glue_jobs import compact
 from glue_jobs.auditing import history
-from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.auditing.audit_matching import FiltersByTopic
 from glue_jobs.erasing import contents
 from glue_jobs.erasing.contents import Part
 from glue_jobs.erasing.places import (
@@ -109,17 +109,14 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        topics: dict[str, TopicFilters] = {}
+        topics = FiltersByTopic(shared.value)
         for batch in batches:
             names = batch.schema.names
             read = ("record_id", "topic", "gone", "matching")
             ids, *columns = (batch.column(names.index(name)).to_pylist() for name in read)
             found = []
             for known, topic, gone, before in zip(known_of(batch), *columns, strict=True):
-                index = topics.get(topic)
-                if index is None:
-                    index = topics[topic] = TopicFilters(shared.value.get(topic, ()))
-                found.append(sorted({*(before or ()), *index.names_of(known, gone or (), tuple(Part))}))
+                found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part))}))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
             )

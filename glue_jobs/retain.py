@@ -22,7 +22,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import history
-from glue_jobs.auditing.audit_matching import TopicFilters
+from glue_jobs.auditing.audit_matching import FiltersByTopic
 from glue_jobs.compact import KEPT_MS, ledger_key
 from glue_jobs.erase import rewrite_days, rewrite_files, taken_from
 from glue_jobs.erasing import contents
@@ -50,13 +50,8 @@ class ByAge(Taking):
     filters: Mapping[str, Sequence[history.FilterInForce]]
 
     @cached_property
-    def _topics(self) -> dict[str, TopicFilters]:
-        return {}
-
-    def _of_topic(self, topic: str) -> TopicFilters:
-        if topic not in self._topics:
-            self._topics[topic] = TopicFilters(self.filters.get(topic, ()))
-        return self._topics[topic]
+    def _topics(self) -> FiltersByTopic:
+        return FiltersByTopic(self.filters)
 
     def concerns(self, line: str) -> bool:
         """Any line may."""
@@ -71,7 +66,7 @@ class ByAge(Taking):
         properties = tuple((record.get("properties") or {}).items())
         body = body_of(record.get("body"), record.get("body_base64"))
         known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
-        names = self._of_topic(str(record.get("topic"))).names_of(known, tuple(gone), going)
+        names = self._topics[str(record.get("topic"))].names_of(known, tuple(gone), going)
         return forgotten(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:

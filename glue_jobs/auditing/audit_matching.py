@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -115,13 +115,25 @@ class TopicFilters:
         return found
 
 
+class FiltersByTopic(dict[str, TopicFilters]):
+    """The index of each topic, built when it is asked for first."""
+
+    def __init__(self, filters: Mapping[str, Sequence[FilterInForce]]) -> None:
+        super().__init__()
+        self._filters = filters
+
+    def __missing__(self, topic: str) -> TopicFilters:
+        found = self[topic] = TopicFilters(self._filters.get(topic, ()))
+        return found
+
+
 def judge_batches(
     batches: Iterator[pa.RecordBatch], filters: dict[str, list[FilterInForce]], terms: Terms
 ) -> Iterator[pa.RecordBatch]:
     """Evaluate batches of messages again; yield violations and, for each batch, counts."""
     import pyarrow as pa
 
-    topics: dict[str, TopicFilters] = {}
+    topics = FiltersByTopic(filters)
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         counts, clean = Counter[str](), Counter[tuple[str, Judged]]()
@@ -132,9 +144,7 @@ def judge_batches(
         for known, (topic, message_id, at, version, replay_of, gone, noted, erasure, matched) in zip(
             known_of(batch), zip(*columns, strict=True), strict=True
         ):
-            known_filters = topics.get(topic)
-            if known_filters is None:
-                known_filters = topics[topic] = TopicFilters(filters.get(topic, ()))
+            known_filters = topics[topic]
             key = (known, version, matched, replay_of is not None)
             if not gone and erasure is None and key in known_filters.clean:
                 clean[topic, key] += 1
