@@ -1,6 +1,6 @@
 """How often a flow changes the module while it runs through the core: ``python -m tests.architecture.module_changes``.
 
-Whoever follows a flow by reading changes the file as often. A call into another module of ``tagcast`` and the return
+A reader who follows a flow changes the file as often. A call into another module of ``tagcast`` and the return
 from it count as one each. Not counted are the codecs in ``rows``, the vocabulary that every reader knows
 (:data:`VOCABULARY`), and a suspended call that goes on: nobody opens a file for these. *all* counts everything, calls
 of properties, small readers and lambdas included, and a change of *room*, a folder of the core, in the same way.

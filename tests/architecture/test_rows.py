@@ -1,4 +1,4 @@
-"""Attribute names and key prefixes are known in one room: whoever renames one looks there, and nowhere else."""
+"""Attribute names and key prefixes are known in one room: to rename one, a developer looks there alone."""
 
 import ast
 from collections.abc import Iterator

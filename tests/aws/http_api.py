@@ -41,7 +41,7 @@ def answer_of(ended: Ended) -> Answer:
 
 
 class Events:
-    """Makes events of payload 2.0 for whom a host's name leads to."""
+    """Makes events of payload 2.0 for the API that a host's name leads to."""
 
     def __init__(self, timeline: Timeline, host: str) -> None:
         self._timeline, self._host = timeline, host

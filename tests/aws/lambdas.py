@@ -82,7 +82,7 @@ class Function:
 
 
 class Functions(Service):
-    """The service ``lambda``: `invoke` for whoever asks its API, `start` for everything inside AWS."""
+    """The service ``lambda``: `invoke` for a client of its API, `start` for everything inside AWS."""
 
     name: ClassVar[str] = "lambda"
     throttled: ClassVar[tuple[str, int]] = ("TooManyRequestsException", 429)
@@ -109,7 +109,7 @@ class Functions(Service):
         self.by_name = {function.name: function for function in self.by_id.values()}
 
     def configure(self, **environ: str) -> None:
-        """Deploy all functions with other settings: whoever is idle is gone, and who works goes on as it is."""
+        """Deploy all functions with other settings: idle environments are gone, working ones go on as they are."""
         for function in self.by_id.values():
             function.environ.update(environ)
             while function.idle:
@@ -246,7 +246,7 @@ class Functions(Service):
         return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
 
     def _waited_for(self, function: Function, call: Call) -> dict[str, Any]:
-        """Invoke *function* and let its caller wait; whoever waits no longer does not end it."""
+        """Invoke *function* and let its caller wait; a caller that waits no longer does not end it."""
         strand, outcome = self.timeline.current, list[Ended]()
         assert strand is not None
         waits = True

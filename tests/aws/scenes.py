@@ -34,7 +34,7 @@ DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 3)
 HEALTHY, BATCH = ("A", "B", "C"), tuple(f"m{number}" for number in range(5))
 WANTS_ALL = {"kind": "tags", "tags": ["all"]}
 HEALTHY_MS = 50
-"""So long a healthy receiver takes for an answer."""
+"""A healthy receiver takes this long for an answer."""
 
 
 class Receiver:

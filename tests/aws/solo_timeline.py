@@ -1,4 +1,4 @@
-"""Virtual time for one caller alone: whoever spends time moves the clock."""
+"""Virtual time for one caller alone: spending time moves the clock."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Timeline(Protocol):
         """Milliseconds since 1970."""
 
     def at(self, instant: int, effect: Callable[[], None]) -> None:
-        """Let *effect* happen at *instant*, whoever waits then."""
+        """Let *effect* happen at *instant*; no caller needs to wait then."""
 
     def spend(self, ms: float) -> None:
-        """Let the caller wait so long; others move meanwhile."""
+        """Let the caller wait *ms*; others move meanwhile."""
 
 
 class SoloTimeline:

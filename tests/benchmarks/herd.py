@@ -16,7 +16,7 @@ HERDS = ((100, 1), (100, 4), (400, 4), (1_000, 4), (100, 64), (100, 256))
 REMOVALS = ((100, 90), (400, 90))
 """Removed lanes, eight of which are worked on at a time, and messages that each owes."""
 HELD_S_MAX = 0.01
-"""So long a delivery that is cancelled may hold a function; one by one it was 0.04 s."""
+"""A delivery that is cancelled may hold a function this long; one by one it was 0.04 s."""
 
 
 def line(body_kib: int, herd: Stampede, took_s: float) -> str:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 CALLS_MAX = 4_000
 """More calls in one invocation are a loop without an end."""
 WAIT_MAX_MS = 3_000
-"""So long a healthy receiver may wait in a batch for what is not its own."""
+"""A healthy receiver may wait this long in a batch for what is not its own."""
 CONNECTING_MS = 3_000
-"""So much later than it was begun an attempt may leave its process."""
+"""An attempt may leave its process this much later than it was begun."""
 OWN_MS = 100
 """What a push takes besides its receiver: connecting, resolving, the writes behind it."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNSTEADY = ("flapping", "ack_lost", "refused", "silent")
 PLAIN = b"ok"
 KEPT_IDLE_MS = (5_000, 75_000)
-"""After so long a receiver closes a connection that nobody uses."""
+"""A receiver closes a connection that was idle for a time between these two."""
 
 
 @dataclass(frozen=True)
