@@ -99,9 +99,14 @@ TINY_BYTES_MAX = 2 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
 """16 MiB of compressed records become one task of a shuffle: about 100 MiB of rows."""
 PARTITIONS = "spark.sql.shuffle.partitions"
-SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", PARTITIONS: "1"}
-"""For archives that fit one task: generating code and starting tasks would take most of the time. Of tiny ones the
-driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    PARTITIONS: "1",
+}
+"""For archives that fit one task: generating code, starting tasks and planning again after each would take most of the
+time. Of tiny ones the driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
