@@ -167,7 +167,7 @@ def compacted(folder: Path, sources: list[Source], packed: int, prefix: str) -> 
     return told, [each["key"] for each in told]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 12))])
 def test_runs_merge_to_each_record_once_in_order_and_a_topic_is_in_few_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
