@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from glue_jobs import audit, compact, erase
 from glue_jobs.erasing.places import failed_text, text_of
 from glue_jobs.io import arguments
 from glue_jobs.io.storage import Archive
-from tests.spark.conftest import S3Bucket
+from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
 
 LATE_DAY = "2026-11-27"
@@ -44,15 +45,20 @@ def contents(bucket: S3Bucket) -> dict[str, str]:
     for page in bucket.client.get_paginator("list_object_versions").paginate(Bucket=bucket.name):
         for each in page.get("Versions", ()):
             got = bucket.client.get_object(Bucket=bucket.name, Key=each["Key"], VersionId=each["VersionId"])
-            content = got["Body"].read()
-            if each["Key"].endswith(".parquet"):
-                text = str(pq.read_table(io.BytesIO(content)).to_pylist())
-            else:
-                text = text_of(content)
-            if each["Key"].startswith("failed/"):
-                text = "\n".join(failed_text(line)[1] or line for line in text.splitlines())
-            found[f"{each['Key']} {each['VersionId']}"] = text
+            found[f"{each['Key']} {each['VersionId']}"] = text_in(each["Key"], got["Body"].read())
     return found
+
+
+def texts(bucket: Bucket) -> dict[str, str]:
+    """Every object of a folder, as text."""
+    return {key: text_in(key, (Path(bucket.uri) / key).read_bytes()) for key in bucket.keys("")}
+
+
+def text_in(key: str, content: bytes) -> str:
+    if key.endswith(".parquet"):
+        return str(pq.read_table(io.BytesIO(content)).to_pylist())
+    text = text_of(content)
+    return "\n".join(failed_text(line)[1] or line for line in text.splitlines()) if key.startswith("failed/") else text
 
 
 def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
@@ -161,22 +167,20 @@ def _repeated(bucket: S3Bucket, asked: list[str], left: dict[str, str]) -> None:
 
 
 def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
-    spark: SparkSession, s3_bucket: S3Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s3_bucket.client.create_bucket(Bucket="early")
-    bucket = S3Bucket("s3://early", client=s3_bucket.client)
     one = written(1, SECRET)
     unknown = message_id(9, one["accepted_at"])
     bucket.put("messages", DAY, [one, json.dumps(written(9, SECRET))[:-20]])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
-    kept = contents(bucket)
+    kept = texts(bucket)
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS - 1)
     # Of the second only a damaged line is there.
     asked = f"{one['message_id']},{unknown}"
     given = ["--archive", bucket.uri, "--message", asked, "--preview", "false", "--by", "me"]
     assert erase.main(given) == 1
     assert told()["message_ids"] == [one["message_id"], unknown]
-    assert contents(bucket) == kept
+    assert texts(bucket) == kept
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS)
     assert erase.main(given) == 0
-    assert (told()["messages"], [key for key, text in contents(bucket).items() if SECRET in text]) == (1, [])
+    assert (told()["messages"], [key for key, text in texts(bucket).items() if SECRET in text]) == (1, [])

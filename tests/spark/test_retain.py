@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
@@ -21,12 +18,12 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import audit, compact, replay, retain
 from glue_jobs.erasing.contents import Part
-from glue_jobs.erasing.places import failed_text, text_of
 from glue_jobs.io import arguments
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError
+from tests.spark.test_erase import contents, texts
 
 OLD, YOUNG, LATE = DAY, "2026-11-24", "2026-12-03"
 NOW = arguments.moment("2026-12-02T03:10:00Z")
@@ -62,23 +59,6 @@ def fill(bucket: Bucket) -> None:
         report = {"candidates": [{"filter": None}], "samples": [{"accepted_at": at, "properties": f"property {name}"}]}
         bucket.write(f"reports/backtest/{name}/backtest.json", json.dumps(report).encode())
         bucket.write(f"reports/backtest/{name}/index.html", b"the same for people")
-
-
-def text_in(key: str, content: bytes) -> str:
-    if key.endswith(".parquet"):
-        return str(pq.read_table(io.BytesIO(content)).to_pylist())
-    text = text_of(content)
-    return "\n".join(failed_text(line)[1] or line for line in text.splitlines()) if key.startswith("failed/") else text
-
-
-def versions(bucket: S3Bucket) -> dict[str, str]:
-    """Every version of every object, as text."""
-    found = {}
-    for page in bucket.client.get_paginator("list_object_versions").paginate(Bucket=bucket.name):
-        for each in page.get("Versions", ()):
-            got = bucket.client.get_object(Bucket=bucket.name, Key=each["Key"], VersionId=each["VersionId"])
-            found[f"{each['Key']} {each['VersionId']}"] = text_in(each["Key"], got["Body"].read())
-    return found
 
 
 def marks(texts: dict[str, str]) -> set[str]:
@@ -129,7 +109,7 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert (first["days"], first["files_of_lines"], first["reports"]) == ([OLD, YOUNG], 0, 2)
     # A damaged line goes at the age of both, since nobody knows what it holds.
     left = {"body new", "property young", "property new"}
-    assert marks(versions(bucket)) == left
+    assert marks(contents(bucket)) == left
     assert audit.roots(archive, WINDOW) == before
     rows = {row.record_id[-2:]: row for row in archive.records(RecordKind.MESSAGES).collect()}
     assert (
@@ -148,7 +128,7 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     compacted(bucket)
     second = retained(bucket, told)
     assert (second["days"], second["files_of_lines"]) == ([OLD], 1)
-    assert marks(versions(bucket)) == left
+    assert marks(contents(bucket)) == left
     assert archive.records(RecordKind.MESSAGES, [OLD]).count() == 3
     assert nothing_is_due(archive)
     volume = replay.preview(archive.records(RecordKind.MESSAGES), compile_filter(None))
@@ -173,9 +153,9 @@ def test_what_is_too_short_or_longer_than_the_records_is_refused(given: tuple[st
 
 
 def state(bucket: Bucket) -> tuple[set[str], list[tuple[str, str]]]:
-    texts = {key: text_in(key, (Path(bucket.uri) / key).read_bytes()) for key in bucket.keys("")}
-    lines = [(key, text) for key, text in sorted(texts.items()) if not key.startswith(("curated/messages/", "keys/"))]
-    return marks(texts), lines
+    found = texts(bucket)
+    lines = [(key, text) for key, text in sorted(found.items()) if not key.startswith(("curated/messages/", "keys/"))]
+    return marks(found), lines
 
 
 @pytest.mark.nightly
