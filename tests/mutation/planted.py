@@ -1455,8 +1455,8 @@ TOLD = (
     _planted(
         "a trace that was named is not stored",
         "tagcast.rows.message:message_row",
-        "{**_envelope(value), ",
-        '{**_envelope(value) | {"trace": None}, ',
+        "_rows_of(value).row_of(value)",
+        '_rows_of(value).row_of(value) | {"trace": None}',
         "unit/test_stored_rows.py::test_a_trace_is_stored",
     ),
     _planted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.rows.message import map_of
+from tagcast.rows.message import MESSAGES, SECTIONS
 
 from tests.aws.deployment import Deployment
 from tests.simulation.baton import Worker
@@ -33,7 +33,8 @@ class EntryChecks:
 
     def _message(self, worker: Worker | None, old: Row, new: Row) -> None:
         ledger, message_id = self.ledger, new["message_id"]
-        was, now = map_of(old).settled, map_of(new).settled
+        rows = MESSAGES if new["sk"] == "MSG" else SECTIONS
+        was, now = rows.value_of(old).map.settled, rows.value_of(new).map.settled
         for ordinal, entry in was.items():
             if now.get(ordinal) != entry:
                 ledger.fail("3 terminal is final", f"{message_id} #{ordinal}: {entry} became {now.get(ordinal)}")

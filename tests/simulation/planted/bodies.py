@@ -32,9 +32,9 @@ MUTANTS = (
     ),
     Mutant(
         "a deflated body outlives the last entry",
-        "tagcast.rows.message_writes:map_removals",
-        "(*gone, *BODY_ATTRIBUTES)",
-        '(*gone, "body")',
+        "tagcast.rows.message_writes:_map_write",
+        "gone += BODY_ATTRIBUTES if",
+        'gone += ("body",) if',
         LONG,
     ),
     Mutant(

@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "nobody writes down who had the first half",
         "tagcast.rows.message:map_attributes",
-        '"first_done": _packed(state_map.first_round_done)',
-        '"first_done": None',
+        "return _progress(_rows_of(value))(value)",
+        'return {name: said for name, said in _progress(_rows_of(value))(value).items() if name != "first_done"}',
         FAILING,
     ),
     Mutant(

@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "pending counts only what was not delivered",
         "tagcast.rows.message:map_attributes",
-        '"pending": len(state_map.owed)',
-        '"pending": len(state_map.matched) - len(state_map.finishes)',
+        "return _progress(_rows_of(value))(value)",
+        'return {**_progress(_rows_of(value))(value), "pending": len(value.map.matched) - len(value.map.finishes)}',
     ),
     Mutant(
         "the time to live makes an expiry true: nothing else looks",
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "the time to live of a message is its life",
         "tagcast.rows.message:message_row",
-        "{**_envelope(value), ",
-        '{**_envelope(value), "ttl": value.message.expires_at // 1000 - 30, ',
+        "_rows_of(value).row_of(value)",
+        '{**_rows_of(value).row_of(value), "ttl": value.message.expires_at // 1000 - 30}',
         COLLECTED,
     ),
     Mutant(

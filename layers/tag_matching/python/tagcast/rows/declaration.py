@@ -77,11 +77,13 @@ class Beside(NamedTuple):
 class From(NamedTuple):
     """A field that follows from the row as a whole, and is *written* as an attribute of its name, if at all.
 
-    *read* is a function of the row, or an expression of it such as ``row['version']``.
+    *read* is a function of the row, or an expression of it such as ``row['version']``. A function gets the fields
+    *after* which it stands, too, so that nothing is decoded twice.
     """
 
-    read: Callable[[Row], Any] | str
+    read: Callable[..., Any] | str
     written: Attribute | Written | Beside | None = None
+    after: tuple[str, ...] = ()
 
 
 class Fields:
@@ -154,8 +156,17 @@ class Declaration(Generic[_T]):
     @cached_property
     def row_of(self) -> Callable[[_T], dict[str, Value]]:
         """The function that returns the row of a value, without its key."""
+        return self._writing(self._differs)
+
+    def attributes_of(self, *fields: str) -> Callable[[_T], dict[str, Value]]:
+        """Return a function like :attr:`row_of` that returns only the attributes of these *fields*, for updates."""
+        others = dict.fromkeys(get_type_hints(self.value), NOT_STORED)
+        chosen = {name: self._differs.get(name, Attribute()) for name in fields}
+        return self._writing({**others, **chosen})
+
+    def _writing(self, differs: Mapping[str, _Difference]) -> Callable[[_T], dict[str, Value]]:
         made = _Made()
-        first, others = made.writing(self.value, self._differs, "value")
+        first, others = made.writing(self.value, differs, "value")
         body = [*made.before, f"row = {{{', '.join(first)}}}", *others, "return row"]
         return cast("Callable[[_T], dict[str, Value]]", made.function("row_of", "value", body))
 
@@ -285,8 +296,10 @@ class _Made:
 
     def reading(self, value: type, differs: Mapping[str, _Difference]) -> str:
         """Return the expression of a value that is read."""
-        read = []
+        read: list[str] = []
+        known = {name for how in differs.values() if isinstance(how, From) for name in how.after}
         for name, how, hint in _fields(value, differs):
+            begun = len(read)
             match how:
                 case Attribute():
                     read.append(f"{name}={self._read(how)}")
@@ -297,15 +310,18 @@ class _Made:
                         self.before += [split] if split not in self.before else []
                     read.append(f"{name}={self._made_by(how.read, said)}")
                 case From():
-                    found = how.read if isinstance(how.read, str) else f"{self._named(how.read)}(row)"
-                    if isinstance(how.written, Attribute) and how.written.default is None:
-                        found += f" if {how.written.name or name!r} in row else None"
+                    given = ", ".join(["row", *how.after])
+                    found = how.read if isinstance(how.read, str) else f"{self._named(how.read)}({given})"
+                    if isinstance(how.written, Attribute) and how.written.default is not NOT_OPTIONAL:
+                        found += f" if {how.written.name or name!r} in row else {self._named(how.written.default)}"
                     read.append(f"{name}={found}")
                 case Fields():
                     inner, is_optional = _inner(hint)
                     made = self.reading(inner, how.differs)
                     known_by = next(_attributes(inner, how.differs))[0]
                     read.append(f"{name}={made}" + (f" if {known_by!r} in row else None" if is_optional else ""))
+            if name in known:
+                read[begun:] = [f"{name}=({name} := {each.removeprefix(name + '=')})" for each in read[begun:]]
         return f"{self._named(value)}({', '.join(read)})"
 
     def _read(self, how: Attribute) -> str:

@@ -9,17 +9,18 @@ import json
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, cast
 
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.declaration import NOT_STORED, Attribute, Beside, Declaration, Fields, From, Written, attribute
+from tagcast.rows.declaration import NOT_STORED, Attribute, Declaration, Fields, From, Written, attribute
 from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES, OUTCOME_BYTES_MAX, of_bytes, shortened, to_bytes
 from tagcast.rows.keys import message_key, section_key, tally_key
-from tagcast.rows.values import dense, number, row_bytes, text
+from tagcast.rows.values import row_bytes, text
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
@@ -246,50 +247,50 @@ def _some_in_order(value: MessageRow) -> bytes | None:
     return ordinals.pack(value.in_order) if value.in_order and value.in_order != value.map.matched else None
 
 
-def _in_order(row: Row) -> frozenset[int]:
+def _in_order(row: Mapping[str, Any], state_map: StateMap) -> frozenset[int]:
     if "unordered" in row:
         return frozenset()
-    return ordinals.unpack(cast("bytes", row["in_order" if "in_order" in row else "matched"]))
+    return ordinals.unpack(row["in_order"]) if "in_order" in row else state_map.matched
 
 
 def _packs_in(row: Row) -> tuple[QueueEntry, ...]:
     return packs_of(cast("bytes", row["packs"]), text(row, "topic")) if "packs" in row else ()
 
 
-def map_of(row: Row) -> StateMap:
-    """Return the state map in the row of a message or of a section."""
-    read = cast("dict[str, Any]", row)
-    delivered = sorted(_unpacked(read.get("finished")))
-    offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
-    matched = ordinals.unpack(read["matched"])
-    if "bounds" in read:
-        return StateMap.of(matched) if read["pending"] else StateMap(matched, frozenset(), round_open=False)
-    packed = read.get("owed")
-    owed, is_open = matched if packed == read["matched"] else _unpacked(packed), read["round"] == "open"
-    return StateMap(
-        matched=matched,
-        owed=owed,
-        round_open=is_open,
-        round_at=read.get("round_at"),
-        finishes=dict(zip(delivered, offsets, strict=True)),
-        settled=_ended(read, matched - owed - set(delivered)),
-        enqueued=_unpacked(read.get("enqueued")) & owed,
-        first_round_done=_unpacked(read.get("first_done")) & owed if is_open else frozenset(),
-        added_later=late_of(read["late"]) if "late" in read else {},
-    )
+def _owed(row: Mapping[str, Any], matched: frozenset[int]) -> frozenset[int]:
+    if "bounds" in row:
+        return matched if row["pending"] else frozenset()
+    owed = row.get("owed")
+    return matched if owed == row["matched"] else ordinals.unpack(owed) if owed else frozenset()
 
 
-def _ended(read: Mapping[str, Any], ordinals: Set[int]) -> Mapping[int, Entry]:
-    return of_bytes(read["ended"], ordinals, read["accepted_at"]) if "ended" in read else {}
+def _owed_of(value: MessageRow) -> bytes | None:
+    """Return what is owed, packed; a wide message's own row does not say it."""
+    return None if value.is_wide and value.section.is_in_message else _packed(value.map.owed)
+
+
+def _finishes(row: Mapping[str, Any]) -> dict[int, int]:
+    delivered = sorted(ordinals.unpack(row["finished"]))
+    return dict(zip(delivered, struct.unpack(f">{len(delivered)}H", row["finishes"]), strict=True))
+
+
+def _offsets(finishes: Mapping[int, int]) -> bytes:
+    return struct.pack(f">{len(finishes)}H", *(finishes[ordinal] for ordinal in sorted(finishes)))
+
+
+def _settled(
+    row: Mapping[str, Any], matched: Set[int], owed: Set[int], finishes: Mapping[int, int]
+) -> dict[int, Entry]:
+    return of_bytes(row["ended"], matched - owed - finishes.keys(), row["accepted_at"]) if "ended" in row else {}
+
+
+def _ended_of(value: MessageRow) -> bytes | None:
+    return to_bytes(value.map.settled, value.message.accepted_at) if value.map.settled else None
 
 
 def _packed(some: Collection[int]) -> bytes | None:
     """Return ordinals packed; None, which no row keeps, when there are none."""
     return ordinals.pack(some) if some else None
-
-
-def _unpacked(packed: bytes | None) -> frozenset[int]:
-    return ordinals.unpack(packed) if packed else frozenset()
 
 
 def late_text(late: Mapping[int, AddedLater]) -> str:
@@ -306,18 +307,27 @@ def late_of(text: str) -> dict[int, AddedLater]:
     return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}
 
 
-_SET = Beside("ordinals, packed")
-_OF_MAPS = {
-    "matched": Beside("ordinals, packed", optional=False),
-    **dict.fromkeys(("owed", "enqueued", "first_done", "finished"), _SET),
-    "late": Beside("JSON"),
-    "round": Beside("`open`, `done`", optional=False),
-    "round_at": Beside(),
-    "finishes": Beside("two bytes each"),
-    "ended": Beside("JSON, deflated"),
+_SET = Attribute("ordinals, packed", ordinals.pack, ordinals.unpack)
+_SOME = _SET._replace(default=frozenset())
+_PROGRESS: dict[str, Any] = {
+    "map": Fields(
+        matched=_SET,
+        owed=From(_owed, after=("matched",)),
+        round_open=From(
+            "row['round'] == 'open'", Attribute("`open`, `done`", "'open' if {} else 'done'", name="round")
+        ),
+        finishes=From(_finishes, Attribute("two bytes each", _offsets, default={})),
+        finished=Written(_packed, "finishes", kind="ordinals, packed", optional=True),
+        settled=From(_settled, after=("matched", "owed", "finishes")),
+        enqueued=_SOME,
+        first_round_done=_SOME._replace(name="first_done"),
+        added_later=Attribute("JSON", late_text, late_of, default={}, name="late"),
+    ),
+    "owed": Written(_owed_of, kind="ordinals, packed", optional=True),
+    "ended": Written(_ended_of, kind="JSON, deflated", optional=True),
+    "histories": Attribute("JSON, deflated", default=b""),
 }
-_VERSION = From("row['version']", Beside(optional=False))
-_HISTORIES = From("row.get('histories', b'')", Beside("JSON, deflated"))
+"""What changes while a message is delivered, its version besides, in its own row or in that of a section."""
 _TTL = Written(f"{{}} // 1000 + {GARBAGE_S}", "message.expires_at", kind="seconds")
 MESSAGES = Declaration(
     MessageRow,
@@ -333,13 +343,10 @@ MESSAGES = Declaration(
             trace=Attribute("text", "{}.text", trace_in, default=None),
         ),
     ),
-    map=From(map_of),
-    version=_VERSION,
     filter_errors=Attribute("texts", f"list({{}}[:{FILTER_ERROR_NAMES_MAX}])", tuple, default=()),
     filter_error_count=attribute(default=0),
     has_body=From("'body' in row or 'deflated' in row"),
-    histories=_HISTORIES,
-    in_order=From(_in_order, Written(_some_in_order, kind="ordinals, packed", optional=True)),
+    in_order=From(_in_order, after=("map",), written=Written(_some_in_order, kind="ordinals, packed", optional=True)),
     unordered=Written("1 if {0}.map.matched and not {0}.in_order else None", kind="1", optional=True),
     is_alone=From("'packs' not in row"),
     packs=From(
@@ -355,8 +362,8 @@ MESSAGES = Declaration(
         Written("{0}.deflated if {0}.has_body else None", kind="bytes, deflated", optional=True),
     ),
     ttl=_TTL,
-    **_OF_MAPS,
-    pending=Beside(optional=False),
+    **_PROGRESS,
+    pending=Written("len({}.owed)", "map"),
 )
 SECTIONS = Declaration(
     MessageRow,
@@ -365,14 +372,11 @@ SECTIONS = Declaration(
     "3 days after the expiry",
     "fan_out, retry, pull, manage (skip), sweep",
     message=Fields(draft=From(lambda row: Draft(b"")), replay_of=NOT_STORED),
-    map=From(map_of),
-    version=_VERSION,
     has_body=From("False"),
-    histories=_HISTORIES,
     **dict.fromkeys(("filter_errors", "filter_error_count", "in_order", "is_alone", "packs"), NOT_STORED),
     **dict.fromkeys(("is_kept", "bounds", "section", "deflated"), NOT_STORED),
     ttl=_TTL,
-    **_OF_MAPS,
+    **_PROGRESS,
 )
 
 
@@ -399,40 +403,24 @@ TALLY_ROWS = Declaration(
 
 def message_row(value: MessageRow) -> Row:
     """Return the whole row of a message as it is accepted, or of a section."""
-    return {**_envelope(value), **map_attributes(value)}
-
-
-def _envelope(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes that stay, and the body; a section knows its message by name."""
-    return (MESSAGES if value.section.is_in_message else SECTIONS).row_of(value)
+    return _rows_of(value).row_of(value)
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
     """Return the attributes that change while a message is delivered.
 
-    A wide message's own row does not say what is owed; a section does not say how much, so that no search finds it.
+    A section does not say how much is owed, so that no search finds it.
     """
-    state_map, delivered = value.map, sorted(value.map.finishes)
-    progress: dict[str, Value] = {
-        "matched": ordinals.pack(state_map.matched),
-        "owed": _packed(state_map.owed),
-        "enqueued": _packed(state_map.enqueued),
-        "first_done": _packed(state_map.first_round_done),
-        "late": late_text(state_map.added_later) if state_map.added_later else None,
-        "pending": len(state_map.owed),
-        "round": "open" if state_map.round_open else "done",
-        "round_at": state_map.round_at,
-        "finished": _packed(delivered),
-        "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
-        "ended": to_bytes(state_map.settled, value.message.accepted_at) if state_map.settled else None,
-        "version": value.version,
-        "histories": value.histories or None,
-    }
-    if not value.section.is_in_message:
-        del progress["pending"]
-    elif value.is_wide:
-        del progress["owed"]
-    return dense(progress)
+    return _progress(_rows_of(value))(value)
+
+
+def _rows_of(value: MessageRow) -> Declaration[MessageRow]:
+    return MESSAGES if value.section.is_in_message else SECTIONS
+
+
+@cache
+def _progress(rows: Declaration[MessageRow]) -> Callable[[MessageRow], dict[str, Value]]:
+    return rows.attributes_of("version", *_PROGRESS, *(("pending",) if rows is MESSAGES else ()))
 
 
 def fits(value: MessageRow) -> bool:
@@ -481,13 +469,17 @@ def unwritten(row: MessageRow, section: int) -> StateMap:
 
 def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | None) -> MessageRow:
     """Return a wide message, read as *row*, with one section: *found* and *tally* are its rows, if any."""
-    known = unwritten(row, section) if found is None else map_of(found)
+    if found is None:
+        known, version, histories = unwritten(row, section), 0, b""
+    else:
+        written = SECTIONS.value_of(found)
+        known, version, histories = written.map, written.version, written.histories
     tallied = Tally(frozenset(), 0) if tally is None else TALLY_ROWS.value_of(tally)
     return replace(
         row,
         map=known,
-        version=0 if found is None else number(found, "version"),
-        histories=b"" if found is None else cast("bytes", found.get("histories", b"")),
+        version=version,
+        histories=histories,
         in_order=row.in_order & known.matched,
         section=Section(section, len(row.bounds), tallied.ended, tallied.version, row.version),
     )

@@ -81,9 +81,10 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
         if before.version == 0:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
-    gone = ("enqueued",) if before.map.enqueued and not after.map.enqueued else ()
-    gone = (*gone, "first_done") if before.map.first_round_done and not after.map.first_round_done else gone
-    return Update(key, changes, (*map_removals(after), *gone), {"version": before.version})
+    was = {"owed": before.map.owed, "enqueued": before.map.enqueued, "first_done": before.map.first_round_done}
+    gone = [name for name, members in was.items() if members and name not in changes]
+    gone += BODY_ATTRIBUTES if after.section.is_in_message and not after.has_body else ()
+    return Update(key, changes, tuple(gone), {"version": before.version})
 
 
 def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
@@ -104,12 +105,6 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
     gone = () if after.has_body else BODY_ATTRIBUTES
     return (tally, Update(message_key(*after.names), changes, gone, {"version": known.message_version}))
-
-
-def map_removals(value: MessageRow) -> tuple[str, ...]:
-    """Return what has to go when the attributes of *value* are written over an older version of its row."""
-    gone = () if value.map.owed else ("owed",)
-    return gone if value.has_body or not value.section.is_in_message else (*gone, *BODY_ATTRIBUTES)
 
 
 def removal(row: MessageRow) -> Update | Delete:
