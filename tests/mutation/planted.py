@@ -71,6 +71,13 @@ FIRST_ROUND = (
         f"{FOUND}::test_a_pause_that_the_sdk_repeats",
     ),
     _planted(
+        "a pause forgets what the worker of the lane claimed meanwhile",
+        "tagcast.operating.lanes:pause",
+        "expect=lane.as_planned()",
+        "expect=lane.same_generation()",
+        "unit/test_contention.py::test_a_pause_keeps",
+    ),
+    _planted(
         "the sweep expires what was delivered",
         "tagcast.repairing.expiry:_expired",
         "else known.ending(EntryState.EXPIRED)",

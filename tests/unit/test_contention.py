@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.lane import LANES, Lane, lane_update
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -134,6 +135,22 @@ def test_batches_that_join_all_the_time_hold_up_no_command(
     assert lane(fake).generation != before.generation
     assert lane(fake).appended > before.appended
     assert fake.clock.instant == 1_800_000_000_000
+
+
+def test_a_pause_keeps_what_the_worker_claimed_since_the_lane_was_read(fake: FakeWorld, store: CrowdedStore) -> None:
+    owing(fake)
+    before = lane(fake)
+    until = fake.clock.instant + 35_000
+
+    def claim() -> None:
+        store.behind = {}
+        taken = replace(before, claim=before.claim + 1, next_attempt_at=until, wake_at=until)
+        MemoryStore.transact(store, (lane_update(taken, before.as_planned(), claims=True),))
+
+    store.behind = {before.key.pk: claim}
+    lanes.pause(fake.world, "test1", "A")
+
+    assert (lane(fake).state, lane(fake).next_attempt_at) == (LaneState.PAUSED, until)
 
 
 def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(
