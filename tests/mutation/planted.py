@@ -72,9 +72,9 @@ FIRST_ROUND = (
     ),
     _planted(
         "a pause forgets what the worker of the lane claimed meanwhile",
-        "tagcast.operating.lanes:pause",
-        "expect=lane.as_planned()",
-        "expect=lane.same_generation()",
+        "tagcast.operating.lanes:_move",
+        "lane_update(changed, lane.as_planned())",
+        "lane_update(changed, lane.same_generation())",
         "unit/test_contention.py::test_a_pause_keeps",
     ),
     _planted(

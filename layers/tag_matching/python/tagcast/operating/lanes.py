@@ -18,7 +18,6 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_change
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
-from tagcast.tables import Expectation
 
 COUNTED_MAX = 1_000
 
@@ -110,16 +109,16 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 
-def _move(world: World, lane: Lane | None, changed: Lane, *others: Write, expect: Expectation | None = None) -> None:
+def _move(world: World, lane: Lane | None, changed: Lane, *others: Write) -> None:
     """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake.
 
-    *others* are written in the same transaction. *expect* is the condition where the same generation is not enough.
+    *others* are written in the same transaction. It is lost if a worker claimed the lane or planned since it was read.
     """
     changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
     if lane is None:  # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
         world.store.transact((*others, lane_put(changed)))
     else:
-        write_all(world.store, (*others, lane_update(changed, expect or lane.same_generation())))
+        write_all(world.store, (*others, lane_update(changed, lane.as_planned())))
     if not changed.state.is_asleep:
         world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
 
@@ -142,9 +141,8 @@ def pause(world: World, topic: str, name: str) -> LaneView:
         lane = _unless_removed(_lane(world, subscription), name)
         if lane is None:
             _move(world, None, Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None))
-        elif lane.state is not LaneState.PAUSED:  # What its worker claimed or planned since it was read would be lost.
-            paused = replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now())
-            _move(world, lane, paused, expect=lane.as_planned())
+        elif lane.state is not LaneState.PAUSED:
+            _move(world, lane, replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now()))
         return lane_view(world, subscription)
 
     return until_won(world, f"the lane of {name}", attempt)
