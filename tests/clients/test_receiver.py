@@ -251,6 +251,32 @@ def test_what_the_standard_webhooks_library_signs_is_verified() -> None:
     assert Receiver(SECRET).verify({name.upper(): value for name, value in headers.items()}, body).text == "äöü € 😀"
 
 
+def failure_of(receiver: Receiver, headers: Mapping[str, str], body: bytes) -> str:
+    with pytest.raises(VerificationError) as caught:
+        receiver.verify(headers, body)
+    return caught.value.failure
+
+
+def test_each_cause_of_a_failed_verification_has_a_reason_of_its_own() -> None:
+    headers, body = signed(BODIES["text"])
+    unsigned = {name: value for name, value in headers.items() if name != "webhook-signature"}
+    assert failure_of(Receiver(SECRET), unsigned, body) == "unsigned"
+    assert failure_of(Receiver(SECRET), *signed(BODIES["text"], at_s=time.time() - 301)) == "untimely"
+    assert failure_of(Receiver(SECRET), {**headers, "webhook-timestamp": "soon"}, body) == "untimely"
+    assert failure_of(Receiver(SECRET), *signed_by_the_service()) == "other_scheme"
+    assert failure_of(Receiver(own_key()), headers, body) == "other_scheme"
+    assert failure_of(Receiver(OTHER), headers, body) == "wrong_signature"
+    assert failure_of(Receiver(SECRET), headers, body + b" ") == "wrong_signature"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "secret", "whsec_", "whsec_QUJD", "whsec_not base64 at all, of some length!", "A" * 40]
+)
+def test_a_text_that_is_no_secret_is_refused_when_the_receiver_is_made(text: str) -> None:
+    with pytest.raises(ValueError, match="a secret is whsec_ and the base64 of 24 to 64 bytes"):
+        Receiver(text)
+
+
 def test_what_is_signed_and_no_push_is_unreadable() -> None:
     headers, body = signed(BODIES["text"])
     with pytest.raises(UnreadableError):

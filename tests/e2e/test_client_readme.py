@@ -30,14 +30,15 @@ def free_port() -> int:
 
 
 def test_publishing_receiving_and_consuming_take_fifteen_lines_each() -> None:
-    assert programs().keys() == {"receive.py", "consume.py", "publish.py"}
+    assert programs().keys() == {"receive.py", "consume.py", "publish.py", "test_shop.py"}
     for program in programs().values():
         assert sum(bool(line.strip()) for line in program.splitlines()) <= LINES_MAX
 
 
 def test_what_publish_publishes_receive_receives(stack: RunningStack, tmp_path: Path) -> None:
     port = free_port()
-    for name, program in programs().items():
+    for name in ("receive.py", "publish.py"):
+        program = programs()[name]
         here = program.replace("http://127.0.0.1:8080", stack.url).replace("9000", str(port))
         (tmp_path / name).write_text(here)
     heard = tmp_path / "heard.txt"
@@ -70,3 +71,10 @@ def test_what_is_published_is_consumed(stack: RunningStack, tmp_path: Path) -> N
         finally:
             consuming.kill()
             consuming.wait()
+
+
+def test_the_tests_of_the_readme_pass(tmp_path: Path) -> None:
+    (tmp_path / "test_shop.py").write_text(programs()["test_shop.py"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tagcast_client.pytest_plugin", "test_shop.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ran.stdout.rstrip().splitlines()[-1].startswith("2 passed"), ran.stdout

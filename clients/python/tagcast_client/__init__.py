@@ -32,7 +32,7 @@ from tagcast_client.errors import (
 from tagcast_client.group_models import Pulled
 from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.received import Received, UnreadableError, item_failures, read, read_batch
-from tagcast_client.receiver import Receiver, VerificationError
+from tagcast_client.receiver import Receiver, VerificationError, VerificationFailure
 from tagcast_client.retrying import Retries
 from tagcast_client.signing import BearerToken, SigV4
 from tagcast_client.tailing import TailWish
@@ -86,6 +86,7 @@ __all__ = [
     "UnreachableError",
     "UnreadableError",
     "VerificationError",
+    "VerificationFailure",
     "__version__",
     "item_failures",
     "read",

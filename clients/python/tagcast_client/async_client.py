@@ -12,12 +12,15 @@ from tagcast_client.async_lanes import AsyncLanes
 from tagcast_client.async_subscriptions import AsyncSubscriptions
 from tagcast_client.async_tail import AsyncWatching
 from tagcast_client.operation import Answer, raw
+from tagcast_client.outgoing import list_tags
 from tagcast_client.publishing import Result
 from tagcast_client.tracing import current_trace
 
 
 class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
-    """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
+    """The API at *url*, or at that of the environment variable ``TAGCAST_URL``.
+
+    Requests are signed with the default AWS credentials towards AWS, and plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
     nothing; every publish has an idempotency key for that. What the API refuses raises a `ProblemError`, when nobody
@@ -42,7 +45,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
 
         A *body* that is an object or a list is written as JSON.
         """
-        message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
+        message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
         return await self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     async def publish_batch(

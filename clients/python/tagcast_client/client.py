@@ -11,13 +11,16 @@ from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
 from tagcast_client.client_tail import Watching
 from tagcast_client.operation import Answer, raw
+from tagcast_client.outgoing import list_tags
 from tagcast_client.publishing import Result
 from tagcast_client.subscriptions import Subscriptions
 from tagcast_client.tracing import current_trace
 
 
 class Client(Groups, Lanes, Subscriptions, Watching):
-    """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
+    """The API at *url*, or at that of the environment variable ``TAGCAST_URL``.
+
+    Requests are signed with the default AWS credentials towards AWS, and plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
     nothing; every publish has an idempotency key for that. What the API refuses raises a `ProblemError`, when nobody
@@ -42,7 +45,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
 
         A *body* that is an object or a list is written as JSON.
         """
-        message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
+        message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
         return self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     def publish_batch(

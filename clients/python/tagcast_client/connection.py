@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -17,6 +20,9 @@ from tagcast_client.version import __version__
 
 T = TypeVar("T")
 
+logger = logging.getLogger("tagcast_client")
+URL_VARIABLE = "TAGCAST_URL"
+"""The environment variable that names the API where a program does not; the command line reads it as well."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
 """What runs on this machine is asked directly, whatever the environment says of proxies."""
@@ -27,7 +33,7 @@ class Connection:
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         *,
         auth: httpx.Auth | None = None,
         retries: Retries | None = None,
@@ -37,11 +43,12 @@ class Connection:
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.url = url.rstrip("/")
-        self.auth = auth or (SigV4() if is_aws(url) else None)
+        self.url = checked_url(url or os.environ.get(URL_VARIABLE, ""))
+        self.auth = auth or (SigV4() if is_aws(self.url) else None)
         self._retries = retries or Retries()
         self._sleep = sleep
         self._clock = clock
+        self._is_known = False
         self._http = httpx.Client(
             auth=self.auth,
             timeout=timeout,
@@ -50,6 +57,9 @@ class Connection:
             follow_redirects=False,
             mounts=_NEVER_BY_PROXY,
         )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -68,9 +78,17 @@ class Connection:
         tries = Tries(self._retries, self._clock())
         while True:
             outcome = self._try(operation)
-            wait_s = tries.wait_s(operation, outcome, self._clock())
+            wait_s = tries.wait_s(operation, outcome, self._clock(), is_known=self._is_known)
             if wait_s is None:
                 break
+            logger.warning(
+                "%s %s: %s; try %d follows in %.1f s",
+                operation.method,
+                operation.path,
+                outcome if isinstance(outcome, UnreachableError) else f"HTTP {outcome.status}",
+                tries.made + 1,
+                wait_s,
+            )
             self._sleep(wait_s)
         if isinstance(outcome, UnreachableError):
             raise outcome
@@ -112,6 +130,7 @@ class Connection:
         except httpx.TransportError as fault:
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
             return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
+        self._is_known = True
         return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
 
     def all_pages(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> Iterator[T]:
@@ -124,3 +143,21 @@ class Connection:
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+
+def checked_url(url: str) -> str:
+    """Return the address of an API without a slash at its end. Raises ValueError for anything else.
+
+    >>> checked_url("http://127.0.0.1:8080/")
+    'http://127.0.0.1:8080'
+    """
+    example = f"for example http://127.0.0.1:8080, or set {URL_VARIABLE}"
+    if not url:
+        raise ValueError(f"a client needs the URL of the API, {example}")
+    try:
+        parsed = urlsplit(url)
+    except ValueError as fault:
+        raise ValueError(f"{url!r} is not the URL of an API ({fault}), {example}") from fault
+    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+        raise ValueError(f"{url!r} is not the URL of an API: it begins with http:// or https://, {example}")
+    return url.rstrip("/")

@@ -159,14 +159,6 @@ def condition(version: int | None, absent: bool = False) -> dict[str, str]:
     """Return the headers that make a change conditional: it has that version, or there is none yet."""
     if absent:
         return {"If-None-Match": "*"}
-    """Return the header of an idempotency key."""
-    """Return the operation of one page of a list, whose items stand under *key*."""
-    """Return a path below a subscription."""
-    """Return a path below a topic."""
-    """Return what is not None."""
-    """Read an answer that says nothing."""
-    """Return a reader of answers that are a *kind*."""
-    """Return query parameters as they are sent; None is left out."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 

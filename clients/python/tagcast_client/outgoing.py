@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,9 @@ class NewMessage:
     content_type: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
+
+    def __post_init__(self) -> None:
+        list_tags(self.tags)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the API reads it.
@@ -53,6 +56,17 @@ class NewMessage:
             "tracestate": self.tracestate,
         }
         return said | {name: value for name, value in optional.items() if value not in (None, [], {})}
+
+
+def list_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return *tags* as a tuple. Raises TypeError for a single string, which would be a tag for each letter.
+
+    >>> list_tags(["paid"])
+    ('paid',)
+    """
+    if isinstance(tags, str):
+        raise TypeError(f"tags are a list of strings, such as [{tags!r}], not one string")
+    return tuple(tags)
 
 
 @dataclass(frozen=True, slots=True)

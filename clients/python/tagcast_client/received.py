@@ -18,7 +18,7 @@ BATCH_HEADER = "x-tagcast-batch"
 
 
 class UnreadableError(TagcastError):
-    """The request is signed and yet no push of tagcast: answer 400."""
+    """The request is no push of tagcast, signed or not: answer 401, as to a request that is not verified."""
 
 
 @dataclass(frozen=True, slots=True)

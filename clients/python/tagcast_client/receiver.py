@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from tagcast_client.errors import TagcastError
 from tagcast_client.received import Received, read, read_batch
-from tagcast_client.verifying import verifier_of
+from tagcast_client.verifying import is_timely, verifier_of
+
+SIGNED_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+class VerificationFailure(StrEnum):
+    """Why a request was not verified."""
+
+    UNSIGNED = "unsigned"
+    UNTIMELY = "untimely"
+    OTHER_SCHEME = "other_scheme"
+    WRONG_SIGNATURE = "wrong_signature"
 
 
 class VerificationError(TagcastError):
-    """The request does not come from a holder of the secret, or is too old or too new: answer 401, process nothing."""
+    """The request may come from anybody: answer 401 and process nothing. *failure* says why."""
+
+    def __init__(self, failure: VerificationFailure, detail: str) -> None:
+        super().__init__(detail)
+        self.failure = failure
 
 
 class Receiver:
@@ -42,5 +58,25 @@ class Receiver:
 
     def _check(self, headers: Mapping[str, str], body: bytes) -> None:
         lowered = {name.lower(): value for name, value in headers.items()}
-        if not any(holds(lowered, body) for holds in self._verifiers):
-            raise VerificationError("no signature of this request holds, or its timestamp is not within five minutes")
+        if missing := [name for name in SIGNED_HEADERS if not lowered.get(name)]:
+            raise VerificationError(
+                VerificationFailure.UNSIGNED, f"the request is not signed: it has no {', '.join(missing)}"
+            )
+        if not is_timely(lowered):
+            raise VerificationError(
+                VerificationFailure.UNTIMELY,
+                f"the timestamp {lowered['webhook-timestamp'][:40]!r} is not within five minutes of this clock",
+            )
+        known = {each.scheme for each in self._verifiers}
+        signed_by = {each.partition(",")[0] for each in lowered["webhook-signature"].split(" ")}
+        if not known & signed_by:
+            raise VerificationError(
+                VerificationFailure.OTHER_SCHEME,
+                f"the request is signed by {', '.join(sorted(signed_by))[:40]}; this receiver verifies"
+                f" {', '.join(sorted(known))}: give it the subscription's secret for v1, its public keys for v1a",
+            )
+        if not any(verifier.holds(lowered, body) for verifier in self._verifiers):
+            raise VerificationError(
+                VerificationFailure.WRONG_SIGNATURE,
+                "no signature matches: the secret is another one, or the body was changed, parsed or re-encoded",
+            )

@@ -17,13 +17,15 @@ TRANSIENT = frozenset({429, 500, 502, 503, 504})
 class Retries:
     """For how long a request is repeated, counted from its first try, and the waits between.
 
-    The API remembers an idempotency key for five minutes. No try begins later than *seconds* after the first one, so
-    that with four minutes and a timeout well below one no repetition can publish twice. 0: nothing is repeated.
+    No try begins later than *seconds* after the first one; 0 switches repetitions off. Until the API has answered a
+    client once, refused connections are repeated for *unknown_s* only: the address is probably wrong. The API
+    remembers an idempotency key for five minutes, so with up to four minutes no repetition can publish twice.
     """
 
-    seconds: float = 240.0
+    seconds: float = 20.0
     first_wait_s: float = 0.2
-    wait_s_max: float = 20.0
+    wait_s_max: float = 5.0
+    unknown_s: float = 4.0
 
 
 @dataclass(slots=True)
@@ -35,17 +37,23 @@ class Tries:
     draw: Callable[[float, float], float] = field(default=random.uniform)
     made: int = 0
 
-    def wait_s(self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float) -> float | None:
+    def wait_s(
+        self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float, *, is_known: bool = True
+    ) -> float | None:
         """Return how long to wait before the next try, or None when *outcome* stands.
 
-        The wait is drawn between nothing and a window that doubles; a Retry-After is a lower bound of it.
+        *is_known* says that the API has answered this client before. The wait is drawn between nothing and a window
+        that doubles; a Retry-After is a lower bound of it.
         """
         self.made += 1
         if not self._may_repeat(operation, outcome):
             return None
         window_s = min(self.policy.wait_s_max, self.policy.first_wait_s * 2.0 ** min(self.made - 1, 16))
         wait_s = max(self.draw(0.0, window_s), _asked_s(outcome))
-        return wait_s if now_s + wait_s <= self.began_s + self.policy.seconds else None
+        seconds = self.policy.seconds
+        if isinstance(outcome, UnreachableError) and outcome.refused and not is_known:
+            seconds = min(seconds, self.policy.unknown_s)
+        return wait_s if now_s + wait_s <= self.began_s + seconds else None
 
     def _may_repeat(self, operation: Operation[Any], outcome: Answer | UnreachableError) -> bool:
         if isinstance(outcome, UnreachableError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from math import floor
 
@@ -12,24 +13,54 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from standardwebhooks.webhooks import hmac_data
 
 PUBLIC_KEY_PREFIX = "whpk_"
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES_MIN = 24
+SECRET_BYTES_MAX = 64
 _ANY = "v1,QUJD"
-Verifier = Callable[[Mapping[str, str], bytes], bool]
-"""Says of headers (their names in lower case) and a body whether a signature among them holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Verifies signatures of one *scheme*, `v1` or `v1a`.
+
+    *holds* tells of headers, their names in lower case, and a body whether one of the signatures is right.
+    """
+
+    scheme: str
+    holds: Callable[[Mapping[str, str], bytes], bool]
 
 
 def verifier_of(secret: str) -> Verifier:
-    """Return what verifies by *secret*, or by a public key. Raises ValueError for what is neither.
+    """Return the verifier of a *secret*, or of a public key. Raises ValueError for any other text.
 
     Of a public key it raises ImportError without the extra `tagcast-client[ed25519]`.
     """
     if secret.startswith(PUBLIC_KEY_PREFIX):
-        return _by_public_key(secret)
-    Webhook(secret)  # It raises for what is no secret.
+        return Verifier("v1a", _by_public_key(secret))
+    _check_secret(secret)
 
     def holds(headers: Mapping[str, str], body: bytes) -> bool:
         return _is_verified(_Signed(secret, body), headers)
 
-    return holds
+    return Verifier("v1", holds)
+
+
+def is_timely(headers: Mapping[str, str]) -> bool:
+    """Say whether the timestamp is one, and within five minutes of this machine's clock."""
+    return _is_verified(_Timely(), {**headers, "webhook-signature": _ANY})
+
+
+def _check_secret(secret: str) -> None:
+    """Raise ValueError for a text that the API takes for no secret."""
+    try:
+        key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except ValueError:
+        key = b""
+    if not secret.startswith(SECRET_PREFIX) or not SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX:
+        raise ValueError(
+            f"a secret is {SECRET_PREFIX} and the base64 of {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes;"
+            f" a public key begins with {PUBLIC_KEY_PREFIX}"
+        )
 
 
 class _Signed(Webhook):
@@ -62,7 +93,7 @@ def _is_verified(webhook: Webhook, headers: Mapping[str, str]) -> bool:
     return True
 
 
-def _by_public_key(text: str) -> Verifier:
+def _by_public_key(text: str) -> Callable[[Mapping[str, str], bytes], bool]:
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -72,7 +103,7 @@ def _by_public_key(text: str) -> Verifier:
     key = Ed25519PublicKey.from_public_bytes(base64.b64decode(text.removeprefix(PUBLIC_KEY_PREFIX), validate=True))
 
     def holds(headers: Mapping[str, str], body: bytes) -> bool:
-        if not _is_verified(_Timely(), {**headers, "webhook-signature": _ANY}):
+        if not is_timely(headers):
             return False
         signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
         return any(matches(each, signed) for each in headers.get("webhook-signature", "").split(" "))

@@ -1,0 +1,82 @@
+"""The fakes that the client brings for tests of other programs answer as the service does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tagcast_client import (
+    Accepted,
+    Client,
+    NewMessage,
+    NotFoundError,
+    Receiver,
+    Retries,
+    ServerError,
+    VerificationError,
+)
+from tagcast_client.testing import TEST_SECRET, TEST_URL, FakeApi, sign_push
+
+from tests.clients.in_memory_api import InMemoryApi
+
+HOOK = "https://example.com/hook"
+
+
+@pytest.mark.parametrize("kind", [FakeApi, InMemoryApi])
+def test_a_publisher_sees_the_same_of_the_fake_as_of_the_shipped_handlers(kind: type[FakeApi | InMemoryApi]) -> None:
+    client = Client(TEST_URL, transport=kind(), retries=Retries(seconds=0))
+    with pytest.raises(NotFoundError):
+        client.publish("orders", "x")
+    topic = client.put_topic("orders", retention_seconds=3600)
+    assert (topic.name, topic.retention_seconds, topic.ordering) == ("orders", 3600, "topic")
+    subscription = client.put_subscription("orders", "billing", HOOK, secret=TEST_SECRET)
+    assert (subscription.name, subscription.signatures, subscription.secret) == ("billing", ("v1",), None)
+    assert client.get_topic("orders").subscriptions == 1
+
+    first = client.publish("orders", {"order": 17}, tags=["paid"], idempotency_key="k")
+
+    assert first.matched == 1
+    assert len(first.message_id) == 20
+    assert client.publish("orders", {"order": 17}, tags=["paid"], idempotency_key="k").message_id == first.message_id
+    results = client.publish_batch("orders", [NewMessage("a"), NewMessage(b"\xff")])
+    assert [result.matched for result in results if isinstance(result, Accepted)] == [1, 1]
+    assert client.health().status == "ok"
+
+
+def test_the_fake_records_what_was_published(fake_tagcast: FakeApi, tagcast: Client) -> None:
+    tagcast.put_topic("orders")
+    tagcast.publish("orders", {"order": 17}, tags=["paid"], properties={"price": "5"}, ordering_key="k")
+    tagcast.publish("orders", b"\xff")
+
+    first, second = fake_tagcast.published
+    assert (first.topic, first.json, first.tags, first.properties) == (
+        "orders",
+        {"order": 17},
+        ("paid",),
+        {"price": "5"},
+    )
+    assert (first.ordering_key, first.content_type, second.body) == ("k", "application/json", b"\xff")
+
+
+def test_the_fake_serves_an_asynchronous_client_and_says_what_it_does_not_answer() -> None:
+    async def story() -> str:
+        api = FakeApi()
+        async with api.async_client() as client:
+            await client.put_topic("orders")
+            await client.publish("orders", "x")
+            with pytest.raises(ServerError) as caught:
+                await client.find_message("1")
+            assert [each.body for each in api.published] == [b"x"]
+            return str(caught.value)
+
+    assert asyncio.run(story()) == "501 Not implemented: the fake does not answer GET /messages/1"
+
+
+def test_a_signed_test_push_verifies_and_one_of_another_secret_does_not() -> None:
+    received = Receiver(TEST_SECRET).verify(*sign_push("one apple", topic="fruit", tags=["apple"], attempt=2))
+    assert (received.text, received.topic, received.tags, received.attempt) == ("one apple", "fruit", ("apple",), 2)
+    other = "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
+    with pytest.raises(VerificationError):
+        Receiver(TEST_SECRET).verify(*sign_push("one apple", secret=other))
+    with pytest.raises(ValueError, match="a secret is"):
+        sign_push("one apple", secret="none")
