@@ -1337,9 +1337,9 @@ SEALED = (
     ),
     _planted(
         "the public key verifies pushes of any age",
-        "tagcast_client.verifying:_by_public_key",
-        "if not _is_verified(",
-        "if False and not _is_verified(",
+        "tagcast_client.receiver:Receiver._check",
+        "if not is_timely(lowered):",
+        "if False and not is_timely(lowered):",
         "clients/test_receiver.py::test_what_the_service_signed_counts",
     ),
     _planted(

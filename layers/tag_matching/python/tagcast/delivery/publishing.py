@@ -82,10 +82,11 @@ def check_draft(topic: Topic, draft: Draft) -> Fault | None:
 def publish(
     world: World, topic: str, drafts: Sequence[Draft], idempotency: Idempotency | None = None
 ) -> tuple[Accepted, ...]:
-    """Accept every draft, in order, or raise before anything is stored.
+    """Accept every draft, in order.
 
-    Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request;
-    UnavailableError when the queue did not take all that has an order.
+    Raises, before anything is stored, NotFoundError, TooLargeError, or ConflictError when the idempotency key was used
+    for another request. Raises UnavailableError, after messages were stored, when the queue did not take all that has
+    an order.
 
     The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So a
     message with an order is acknowledged only after the queue took it. After an error nothing is promised: what was

@@ -40,7 +40,7 @@ class Filling:
 class Lane:
     """A lane that is not active.
 
-    *generation* is new at every blocking, resume and continuation, so that older workers are fenced off;
+    *generation* is new at every blocking, command, restart and continuation, so that older workers are fenced off;
     *appended* grows with every batch that joins the backlog; *claim* counts the workers that took the head.
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
     the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.

@@ -51,7 +51,7 @@ MANAGE = (
     *members.ROUTES,
     *hosts.ROUTES,
 )
-"""The routes of the manage function: all that is not publishing."""
+"""The routes of the manage function: all but publishing, pulling and tails."""
 
 
 @cache
