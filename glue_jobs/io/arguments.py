@@ -93,6 +93,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
     on_glue = any(each == GLUES_OWN or each.startswith(f"{GLUES_OWN}=") for each in unknown)
     if unknown and not on_glue:
         parser.error(f"unknown: {' '.join(unknown)}")
+    given.on_glue = on_glue
     return given
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,6 +23,10 @@ LOCK = ".lock"
 RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
 """S3's codes for a condition that does not hold: 412, 409 for two at once, 404 for If-Match where nothing is."""
 DELETED_AT_ONCE = 1000
+
+
+class UnreachableArchiveError(RuntimeError):
+    """The bucket of an archive cannot be used, for a reason that its owner can remove."""
 
 
 class RacedError(RuntimeError):
@@ -203,14 +208,98 @@ class BucketObjects:
                 raise RuntimeError(f"S3 did not delete {answer['Errors'][0]}")
 
 
-def objects_at(root: str, settings: dict[str, str | None]) -> Objects:
-    """Return the objects below *root*; *settings* are a client's of a local S3, AWS needs none."""
+S3A_NAMES = ("endpoint", "endpoint.region", "access.key", "secret.key", "session.token")
+"""What Hadoop's S3A may be told of an S3 and its owner; AWS needs none of it."""
+_AMAZONS = re.compile(r"(^|[./])amazonaws\.com(\.cn)?(:\d+)?/?$")
+
+
+def own_endpoint(endpoint: str | None) -> str | None:
+    """Return the URL of an S3 that is not Amazon's, or None: then the SDK finds the endpoint of the region by itself.
+
+    Spark (SparkHadoopUtil, since 3.2) sets ``s3.amazonaws.com`` where neither an endpoint nor a region is configured.
+
+    >>> own_endpoint("s3.amazonaws.com"), own_endpoint("https://s3.eu-west-1.amazonaws.com"), own_endpoint(None)
+    (None, None, None)
+    >>> own_endpoint("http://127.0.0.1:5000"), own_endpoint("minio:9000")
+    ('http://127.0.0.1:5000', 'https://minio:9000')
+    """
+    if not endpoint or _AMAZONS.search(endpoint):
+        return None
+    return endpoint if "://" in endpoint else f"https://{endpoint}"
+
+
+def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
+    """Return the objects below *root*; *s3a* are Hadoop's settings with the names of `S3A_NAMES`."""
     parts = urlsplit(root)
     if parts.scheme not in ("s3", "s3a"):
         return FolderObjects(Path(unquote(parts.path)))
     import boto3
     from botocore.config import Config
 
-    known: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    style = Config(s3={"addressing_style": "path"}) if "endpoint_url" in known else None
-    return BucketObjects(boto3.client("s3", config=style, **known), parts.netloc)
+    endpoint = own_endpoint(s3a.get("endpoint"))
+    client = boto3.client(
+        "s3",
+        config=None if endpoint is None else Config(s3={"addressing_style": "path"}),
+        endpoint_url=endpoint,
+        region_name=s3a.get("endpoint.region"),
+        aws_access_key_id=s3a.get("access.key"),
+        aws_secret_access_key=s3a.get("secret.key"),
+        aws_session_token=s3a.get("session.token"),
+    )
+    return BucketObjects(client, parts.netloc)
+
+
+FOUND_BY_JAVA = frozenset(
+    {"env", "shared-credentials-file", "assume-role-with-web-identity", "container-role", "iam-role"}
+)
+"""How boto3 found credentials that Java's default chain finds as well, and renews
+(docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html)."""
+
+
+def bucket_settings(uri: str) -> dict[str, str]:
+    """Return the settings of S3A by which Spark reaches the bucket of *uri* as boto3 does, by the names of `S3A_NAMES`.
+
+    They hold the region of the bucket and its endpoint, and credentials of a kind that Java's chain does not find, such
+    as those of a login by SSO. These are not renewed while the job runs. Raises UnreachableArchiveError.
+    """
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket = urlsplit(uri).netloc
+    try:
+        session = boto3.Session()
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise UnreachableArchiveError(
+                "There are no AWS credentials here: run `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and"
+                " AWS_SECRET_ACCESS_KEY. A local S3 is named by --s3-endpoint."
+            )
+        region = session.client("s3").head_bucket(Bucket=bucket)["BucketRegion"]
+        # S3A takes a region only together with the endpoint of that region.
+        endpoint = urlsplit(session.client("s3", region_name=region).meta.endpoint_url).netloc
+        where = {"endpoint": endpoint, "endpoint.region": region}
+        if credentials.method in FOUND_BY_JAVA:
+            return where
+        keys = credentials.get_frozen_credentials()
+    except ClientError as fault:
+        raise UnreachableArchiveError(_refusal(bucket, fault.response["ResponseMetadata"]["HTTPStatusCode"])) from None
+    except BotoCoreError as fault:
+        raise UnreachableArchiveError(f"The bucket {bucket} cannot be reached: {fault}") from None
+    found = {"access.key": keys.access_key, "secret.key": keys.secret_key, "session.token": keys.token}
+    return where | {name: value for name, value in found.items() if value}
+
+
+def _refusal(bucket: str, status: int) -> str:
+    """Say why S3 refused to tell of a bucket.
+
+    >>> _refusal("shop", 404)
+    'There is no bucket shop. `aws s3 ls` lists those of your account.'
+    """
+    if status == 404:
+        return f"There is no bucket {bucket}. `aws s3 ls` lists those of your account."
+    if status == 403:
+        return (
+            f"Your AWS identity may not use the bucket {bucket}. It needs s3:ListBucket, s3:GetObject and s3:PutObject"
+            " there; `aws sts get-caller-identity` says who you are."
+        )
+    return f"S3 answered {status} to a question for the bucket {bucket}."

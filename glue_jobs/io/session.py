@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glue_jobs.io.objects import UnreachableArchiveError, bucket_settings
 from glue_jobs.io.settled import IN_DRIVER
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ def java_major(home: Path) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+def s3a_settings(
+    endpoint: str | None, environment: Mapping[str, str], amazons: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return Spark's settings for ``s3://`` and ``s3a://``, as far as the jars are here.
 
-    *endpoint* is a local S3's; without one it is Amazon's, with the credentials that the SDK finds.
+    *endpoint* is a local S3's. Without one it is Amazon's, with what `bucket_settings` found in *amazons*.
     """
     folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
     jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]
@@ -78,8 +81,13 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
     if endpoint is None:
-        chain = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
-        return settings | {"spark.hadoop.fs.s3a.aws.credentials.provider": chain}
+        found = dict(amazons or {})
+        provider = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
+        if "access.key" in found:
+            kind = "Temporary" if "session.token" in found else "Simple"
+            provider = f"org.apache.hadoop.fs.s3a.{kind}AWSCredentialsProvider"
+        found["aws.credentials.provider"] = provider
+        return settings | {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
     s3a = {
         "endpoint": endpoint,
         "endpoint.region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1",
@@ -115,7 +123,7 @@ def suit(session: SparkSession, size_bytes: int) -> None:
     Kept plans keep their partitions (see below), so that Spark's usual 200 would make 40,000 files of each shuffle.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
-    if _is_submitted():
+    if not str(session.sparkContext.master).startswith("local") or _is_submitted():
         if not session.sparkContext.getConf().contains(PARTITIONS):
             session.conf.set(PARTITIONS, partitions)
         return
@@ -140,14 +148,20 @@ def shuffle_partitions(size_bytes: int, cores: int) -> int:
 def open_session(given: argparse.Namespace) -> SparkSession:
     """Return the session that is there (Glue, EMR, a test), or start one on this machine.
 
-    Raises NoJavaError.
+    Without a Java or a way to the archive the job ends with 2 and a sentence (SystemExit).
     """
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     builder = SparkSession.builder.appName(f"tagcast-{given.job}")
-    if active is None and not _is_submitted():
-        os.environ["JAVA_HOME"] = str(java_home(os.environ))
+    is_here = active is None and not given.on_glue and not _is_submitted()
+    if is_here:
+        try:
+            os.environ["JAVA_HOME"] = str(java_home(os.environ))
+            s3a = _s3a_settings_of(given)
+        except (NoJavaError, UnreachableArchiveError) as fault:
+            print(fault, file=sys.stderr)
+            raise SystemExit(2) from None
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -157,7 +171,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             "spark.driver.memory": given.driver_memory,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            **(s3a_settings(given.s3_endpoint, os.environ) if given.archive.startswith("s3") else {}),
+            **s3a,
         }
         builder = builder.master(given.master)
         for name, value in settings.items():
@@ -166,12 +180,19 @@ def open_session(given: argparse.Namespace) -> SparkSession:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     # Adaptive execution inside cached plans that stand upon each other can wait for itself for ever (Spark 3.5.6).
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
-    if active is None and not _is_submitted():
+    if is_here:
         session.sparkContext.setLogLevel("ERROR")
     print(f"{PROGRESS}{given.job}", file=sys.stderr, flush=True)  # Spark is there: the job itself begins.
     return session
 
 
+def _s3a_settings_of(given: argparse.Namespace) -> dict[str, str]:
+    if not given.archive.startswith(("s3://", "s3a://")):
+        return {}
+    amazons = bucket_settings(given.archive) if given.s3_endpoint is None else None
+    return s3a_settings(given.s3_endpoint, os.environ, amazons)
+
+
 def _is_submitted() -> bool:
-    """Say whether spark-submit (which Glue and EMR use) started this process: then its JVM and master are there."""
+    """Say whether spark-submit (which EMR uses) started this process: then its JVM and master are there."""
     return "PYSPARK_GATEWAY_PORT" in os.environ

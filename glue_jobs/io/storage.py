@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.io import manifests, schemas
 from glue_jobs.io.manifests import Manifest
-from glue_jobs.io.objects import Objects, objects_at
+from glue_jobs.io.objects import S3A_NAMES, Objects, objects_at
 from glue_jobs.io.session import PROGRESS, suit
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class Archive:
     def opened(self) -> Callable[[], Objects]:
         """Return what opens the same objects elsewhere: a function that workers can be given."""
         conf = self.spark._jsc.hadoopConfiguration()
-        names = {"endpoint_url": "endpoint", "aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
-        names["region_name"] = "endpoint.region"
-        return partial(objects_at, self.root, {name: conf.get(f"fs.s3a.{own}") for name, own in names.items()})
+        return partial(objects_at, self.root, {name: conf.get(f"fs.s3a.{name}") for name in S3A_NAMES})
 
     def lines(self, keys: Sequence[str]) -> DataFrame:
         """Return the lines of raw files, with their file: (line, file)."""
