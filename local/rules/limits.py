@@ -61,6 +61,10 @@ S3_LIST_MAX = 1000
 FIREHOSE_RECORD_BYTES_MAX = 1000 * KIB
 FIREHOSE_BATCH_MAX = 500
 FIREHOSE_BATCH_BYTES_MAX = 4 * MIB
+# A second, of direct puts to one stream; LARGE is us-east-1, us-west-2 and eu-west-1, the others are the rest.
+FIREHOSE_STREAM_BYTES = MIB
+FIREHOSE_STREAM_BYTES_LARGE = 5 * MIB
+FIREHOSE_STREAM_REQUESTS = 1_000
 
 # KMS: kms/latest/APIReference/API_Encrypt.html and API_GenerateDataKey.html.
 KMS_PLAINTEXT_BYTES_MAX = 4096
@@ -133,6 +137,8 @@ PRICES_USD: dict[str, float] = {
     "lambda: a million requests": 0.20,
     "lambda: a GB-second on arm64": 0.0000133334,
     "stepfunctions: a million transitions": 25.0,
+    "athena: a TB scanned": 5.00,
+    "s3: a GB and month": 0.023,
     "s3: a thousand PUTs": 0.005,
     "s3: a thousand GETs": 0.0004,
     "firehose: a GB": 0.029,

@@ -21,7 +21,14 @@ FUNCTION = "AWS::Lambda::Function"
 SOURCE = "AWS::Lambda::EventSourceMapping"
 RULE = "AWS::Events::Rule"
 API = "AWS::ApiGatewayV2::Api"
-NOT_HERE = (SOURCE, "AWS::Glue::Workflow", "AWS::Glue::Trigger", "AWS::Athena::NamedQuery", "AWS::Lambda::Url")
+NOT_HERE = (
+    SOURCE,
+    "AWS::Athena::NamedQuery",
+    "AWS::Glue::Trigger",
+    "AWS::Glue::Workflow",
+    "AWS::Lambda::Url",
+    "AWS::SSM::Parameter",
+)
 PACKAGED = {
     "AWS::Serverless::Function": "CodeUri",
     "AWS::Serverless::LayerVersion": "ContentUri",

@@ -260,7 +260,7 @@ def test_nothing_names_a_partition(template: Template) -> None:
 @pytest.mark.parametrize("table", ["RegistryTable", "MessagesTable"])
 def test_the_tables_outlive_the_stack_since_they_are_the_truth(template: Template, table: str) -> None:
     resource = template.resources[table]
-    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
 def test_a_permission_that_is_taken_away_is_taken_from_one_role_only(tmp_path: Path) -> None:

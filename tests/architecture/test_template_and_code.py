@@ -46,17 +46,20 @@ SEARCH = (
 ANY_METHOD = "X-AMAZON-APIGATEWAY-ANY-METHOD"
 """The CMQ endpoint tells itself what is no GET or POST, in CMQ's words."""
 # Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
-# step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html.
+# step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html,
+# firehose/latest/dev/cloudwatch-metrics.html.
 METRICS = {
     "AWS/Lambda": {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge", "ConcurrentExecutions"}
     | {"UrlRequestCount", "UrlRequestLatency", "Url4xxCount", "Url5xxCount"},
     "AWS/SQS": {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"},
     "AWS/States": {"ExecutionsStarted", "ExecutionsFailed", "ExecutionsAborted", "ExecutionsTimedOut"},
+    "AWS/Firehose": {"DeliveryToS3.DataFreshness"},
     "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency", "IntegrationLatency", "DataProcessed"},
 }
 DIMENSIONS = {
     "AWS/Lambda": ("FunctionName", FUNCTION),
     "AWS/SQS": ("QueueName", "AWS::SQS::Queue"),
+    "AWS/Firehose": ("DeliveryStreamName", "AWS::KinesisFirehose::DeliveryStream"),
     "AWS/States": ("StateMachineArn", "AWS::StepFunctions::StateMachine"),
 }
 

@@ -89,7 +89,8 @@ def test_firehose_writes_each_kind_of_record_where_jobs_read_it() -> None:
     ]
     days = {f"raw/{kind.value}/dt=!{{timestamp:yyyy-MM-dd}}/hour=!{{timestamp:HH}}/" for kind in RecordKind}
     assert {each["Prefix"] for each in streams} == days
-    assert {each["CompressionFormat"] for each in streams} == {"GZIP"}
+    # What the function puts is a member of a gzip file, and has its name.
+    assert {(each["CompressionFormat"], each["FileExtension"]) for each in streams} == {("UNCOMPRESSED", ".gz")}
     assert {each["ErrorOutputPrefix"].partition("/")[0] for each in streams} == {"failed"}
     rules = of("ArchiveBucket")["LifecycleConfiguration"]["Rules"]
     kept = {rule["Prefix"] for rule in rules if "Transitions" in rule}

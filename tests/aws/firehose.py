@@ -8,10 +8,11 @@ from typing import Any
 from local.rules import limits
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
+from tests.aws.throughput import Bucket
 
 
 class Firehose(Service):
-    """All delivery streams, by name; each has the records that it took."""
+    """All delivery streams, by name; each has the records that it took, at its quota of bytes and requests a second."""
 
     name = "firehose"
     throttled = ("ServiceUnavailableException", 503)
@@ -20,6 +21,9 @@ class Firehose(Service):
     def __init__(self, box: Box) -> None:
         super().__init__(box)
         self.streams: dict[str, list[bytes]] = {}
+        self.bytes_per_s = limits.FIREHOSE_STREAM_BYTES_LARGE
+        self.requests_per_s = limits.FIREHOSE_STREAM_REQUESTS
+        self._buckets: dict[tuple[str, str], Bucket] = {}
 
     def create(self, name: str) -> list[bytes]:
         """Make a delivery stream."""
@@ -38,7 +42,7 @@ class Firehose(Service):
         """PutRecordBatch: records are taken or refused each on its own, and the answer is in their order."""
         records = call["Records"]
         stream = self._stream(call, records)
-        spoiled = self.box.accidents.spoiled(call, len(records))
+        spoiled = {*self.box.accidents.spoiled(call, len(records)), *self._beyond_quota(call, records)}
         answers = [
             {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down."}
             if place in spoiled
@@ -46,6 +50,28 @@ class Firehose(Service):
             for place, record in enumerate(records)
         ]
         return {"FailedPutCount": len(spoiled), "Encrypted": True, "RequestResponses": answers}
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        for bucket in self._buckets.values():
+            bucket.taken = 0.0
+
+    def taken_s(self) -> float:
+        """Return for how many seconds the stream that took most was due to be, at least."""
+        return max((bucket.taken / bucket.rate for bucket in self._buckets.values()), default=0.0)
+
+    def _bucket(self, stream: str, what: str, rate: float) -> Bucket:
+        return self._buckets.setdefault((stream, what), Bucket(rate))
+
+    def _beyond_quota(self, call: Call, records: Sequence[Mapping[str, Any]]) -> Iterable[int]:
+        """Yield the places of records for which the stream has no bytes left in this second."""
+        name, now = call["DeliveryStreamName"], self.box.timeline.now
+        bucket = self._bucket(name, "bytes", self.bytes_per_s)
+        for place, record in enumerate(records):
+            if bucket.left(now) < len(record["Data"]):
+                yield place
+            else:
+                bucket.take(len(record["Data"]))
 
     def _stream(self, call: Call, records: Sequence[Mapping[str, Any]]) -> list[bytes]:
         name = call["DeliveryStreamName"]
@@ -57,6 +83,10 @@ class Firehose(Service):
             )
         if name not in self.streams:
             raise ApiError("ResourceNotFoundException", f"Firehose {name} under account {ACCOUNT} not found.")
+        requests = self._bucket(name, "requests", self.requests_per_s)
+        if requests.left(self.box.timeline.now) < 1:
+            raise ApiError("ServiceUnavailableException", "Slow down.", status=503)
+        requests.take(1)
         if any(len(record["Data"]) > limits.FIREHOSE_RECORD_BYTES_MAX for record in records):
             raise ApiError("InvalidArgumentException", "A record is larger than 1000 KiB.")
         if sum(len(record["Data"]) for record in records) > limits.FIREHOSE_BATCH_BYTES_MAX:

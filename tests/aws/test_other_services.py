@@ -93,6 +93,20 @@ def test_a_batch_of_records_is_taken_in_part() -> None:
     assert [len(record) for record in account.delivery] == [1, 3]
 
 
+def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond(account: SmallAccount) -> None:
+    account.firehose.bytes_per_s = limits.FIREHOSE_STREAM_BYTES
+    size = limits.FIREHOSE_STREAM_BYTES // 4
+
+    answer = batch(account, *[size] * 6)
+
+    assert [each.get("ErrorCode") for each in answer["RequestResponses"]] == [None] * 4 + [
+        "ServiceUnavailableException"
+    ] * 2
+    assert len(account.delivery) == 4
+    account.box.timeline.spend(500)
+    assert batch(account, *[size] * 4)["FailedPutCount"] == 2
+
+
 def test_records_and_batches_have_their_sizes(account: SmallAccount) -> None:
     largest = limits.FIREHOSE_RECORD_BYTES_MAX
     batch(account, largest, largest, largest, largest, limits.FIREHOSE_BATCH_BYTES_MAX - 4 * largest)

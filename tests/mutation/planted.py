@@ -1534,8 +1534,8 @@ ADAPTERS = (
     _planted(
         "of what the archive lost the last is told",
         "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
-        "return min(lost, default=None)",
-        "return max(lost, default=None)",
+        "min((each.places[0] for each in refused), default=lost)",
+        "max((each.places[0] for each in refused), default=lost)",
         f"{ARCHIVE}::test_of_what_was_lost",
     ),
     _planted(

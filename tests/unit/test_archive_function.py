@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -57,6 +58,7 @@ class FakeFirehose:
     taken: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     sizes: list[int] = field(default_factory=list)
     """How many records each call has."""
+    bytes: int = 0
 
     def put_record_batch(self, **request: Any) -> dict[str, Any]:
         stream, records = request["DeliveryStreamName"], request["Records"]
@@ -68,7 +70,8 @@ class FakeFirehose:
             raise ConnectTimeoutError(endpoint_url="https://firehose.test")
         for place, record in enumerate(records):
             if place not in refused:
-                self.taken[stream] += map(json.loads, record["Data"].decode().splitlines())
+                self.bytes += len(record["Data"])
+                self.taken[stream] += map(json.loads, gzip.decompress(record["Data"]).decode().splitlines())
         answers = [
             {"ErrorCode": "ServiceUnavailableException"} if place in refused else {"RecordId": str(place)}
             for place in range(len(records))
@@ -231,6 +234,47 @@ def test_of_parcels_in_one_request_those_that_were_refused_are_sent_again() -> N
     assert firehose.sizes == [4, 2, 1]
 
 
+def test_nothing_is_put_twice_for_one_line_that_was_lost() -> None:
+    """The stream repeats the batch from the lost place on: what was taken behind it is left out then."""
+    lines = [
+        (place, kind, f'"{kind} {place}"') for place in range(4) for kind in (RecordKind.LANES, RecordKind.MESSAGES)
+    ]
+    firehose = FakeFirehose(refusals=[(), *[(0,)] * ATTEMPTS_MAX])
+    archive = archive_into(firehose)
+
+    lost = archive.put(lines)
+    assert lost == 0
+    assert archive.put([each for each in lines if each[0] >= lost]) is None
+
+    for kind in (RecordKind.LANES, RecordKind.MESSAGES):
+        assert firehose.of(kind) == [f"{kind} {place}" for place in range(4)]
+
+
+def test_what_stands_behind_a_lost_line_is_left_for_the_repetition() -> None:
+    far = [(place, RecordKind.MESSAGES, json.dumps(str(place).ljust(4_094))) for place in range(2_000)]
+    firehose = FakeFirehose(refusals=[(0, 1, 2, 3)] * ATTEMPTS_MAX)
+
+    assert archive_into(firehose).put(far) == 0
+    assert firehose.sizes == [4] * ATTEMPTS_MAX
+
+
+def test_records_of_a_hundred_deliveries_are_put_in_an_eighth_of_their_bytes() -> None:
+    fake = FakeWorld()
+    fake.topic("t")
+    for number in range(100):
+        fake.subscribe(f"s{number}", topic="t")
+    fake.publish("1", topic="t")
+    before = rows_of(fake)
+    fake.deliver()
+    lines = [(0, RecordKind.DELIVERIES, json.dumps(record)) for record in told(before, rows_of(fake))]
+    firehose = FakeFirehose()
+
+    archive_into(firehose).put(lines)
+
+    assert len(lines) == 100
+    assert firehose.bytes * 8 <= sum(len(line) for _, _, line in lines)
+
+
 def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     line = "x" * 4096
     parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
@@ -349,7 +393,8 @@ def test_every_kind_has_a_delivery_stream_with_gzip_and_prefixes_by_day_and_hour
         if each["Type"] == "AWS::KinesisFirehose::DeliveryStream" and each["Properties"]["DeliveryStreamName"] == name
     ]
     destination = stream["ExtendedS3DestinationConfiguration"]
-    assert destination["CompressionFormat"] == "GZIP"
+    # The function deflates: members of gzip files one behind the other are a gzip file.
+    assert (destination["CompressionFormat"], destination["FileExtension"]) == ("UNCOMPRESSED", ".gz")
     assert destination["Prefix"] == f"raw/{kind}/dt=!{{timestamp:yyyy-MM-dd}}/hour=!{{timestamp:HH}}/"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,11 @@ class FirehoseChecks(ArchiveChecks):
         found = []
         for name, taken in self._deployment.firehose.streams.items():
             kind = name.rpartition("-")[2]
-            texts = [text for record in taken for text in record.decode().splitlines() if not is_letter(text)]
+            texts = [
+                text
+                for record in taken
+                for text in gzip.decompress(record).decode().splitlines()
+                if not is_letter(text)
+            ]
             found += [Line(kind, json.loads(text), text) for text in texts]
         return found

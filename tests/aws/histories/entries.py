@@ -74,7 +74,8 @@ class EntryChecks:
 
 def lines_of(deployment: Deployment, kind: str) -> list[dict[str, Any]]:
     """Return what the archive's delivery stream of a kind of record took."""
+    import gzip
     import json
 
     (records,) = [taken for name, taken in deployment.firehose.streams.items() if name.endswith(f"-{kind}")]
-    return [json.loads(line) for record in records for line in record.decode().splitlines()]
+    return [json.loads(line) for record in records for line in gzip.decompress(record).decode().splitlines()]

@@ -121,6 +121,7 @@ class Account:
         for table in self.deployment.tables.values():
             table.throughput.forget()
         self.deployment.sqs.forget()
+        self.deployment.firehose.forget()
 
     def _subscribe(self) -> None:
         world, cell = administrator(self.deployment), self.cell

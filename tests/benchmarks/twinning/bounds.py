@@ -43,6 +43,7 @@ def taken(account: Account, course: Course) -> Taken:
         "requests to the API": course.usage.api_requests / limits.API_REQUESTS,
         "functions at once": running_s / limits.LAMBDA_CONCURRENCY,
         "calls to a group": account.deployment.sqs.taken_s(),
+        "bytes of a stream of the archive": account.deployment.firehose.taken_s(),
     }
     if account.cell.ordering is not Ordering.NONE:
         found["one batch of a group at a time"] = course.group_busy * course.lasted_s

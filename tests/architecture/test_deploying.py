@@ -1,0 +1,119 @@
+"""A deployment succeeds every time: what CloudFormation and the services refuse is not in the translated template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tagcast.queues import GroupQueue
+from tagcast_aws.dispatch.group_queues import queue_name
+
+from local.template.translated import read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = read_template(ROOT / "template.yaml")
+RESOURCES = TEMPLATE.resources
+NAME_CHARS_MAX = {
+    # Pages are those of https://docs.aws.amazon.com.
+    "AWS::Athena::WorkGroup": ("Name", 128),  # athena/latest/APIReference/API_WorkGroup.html
+    "AWS::CloudWatch::Dashboard": ("DashboardName", 255),
+    "AWS::Glue::Database": ("DatabaseInput.Name", 255),  # glue/latest/webapi/API_DatabaseInput.html
+    "AWS::Glue::Job": ("Name", 255),
+    "AWS::Glue::Trigger": ("Name", 255),
+    "AWS::Glue::Workflow": ("Name", 255),
+    "AWS::KinesisFirehose::DeliveryStream": ("DeliveryStreamName", 64),  # firehose/latest/APIReference
+    "AWS::Lambda::Function": ("FunctionName", 64),  # lambda/latest/api/API_CreateFunction.html
+    "AWS::Logs::LogGroup": ("LogGroupName", 512),
+    "AWS::SecretsManager::Secret": ("Name", 512),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", 80),
+}
+QUEUE_NAME_CHARS_MAX = 80  # AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
+LONGEST = re.compile(RESOURCES["StackNameFits"]["Properties"]["AllowedPattern"])
+
+
+def longest_name() -> str:
+    return next(name for n in range(128, 0, -1) if LONGEST.fullmatch(name := "s" * n))
+
+
+def names_made() -> Iterator[tuple[str, str, int]]:
+    """Logical id, name in the stack with the longest name, and what the service allows."""
+    for logical_id, resource in RESOURCES.items():
+        where, chars_max = NAME_CHARS_MAX.get(resource["Type"], ("", 0))
+        value: Any = resource.get("Properties", {})
+        for part in where.split("."):
+            value = value.get(part) if part else None
+        if isinstance(value, dict):
+            text = value.get("Fn::Sub") or "${" + value["Ref"] + "}"
+            yield logical_id, text.replace("${AWS::StackName}", longest_name()), chars_max
+
+
+def test_a_stack_with_the_longest_name_that_is_taken_has_no_name_that_a_service_refuses() -> None:
+    made = list(names_made())
+    assert len(made) > 30
+    assert [(name, len(name)) for _, name, chars_max in made if len(name) > chars_max] == []
+    prefix = RESOURCES["PublishFunction"]["Properties"]["Environment"]["Variables"]["GROUP_QUEUES"]["Fn::Sub"]
+    group = GroupQueue("07457000000000000001.9999999", ordered=True)
+    queue = queue_name(prefix.replace("${AWS::StackName}", longest_name()), group)
+    assert len(queue) <= QUEUE_NAME_CHARS_MAX
+
+
+def test_every_resource_whose_name_begins_with_the_stacks_has_a_known_bound() -> None:
+    named = {
+        resource["Type"]
+        for resource in RESOURCES.values()
+        for key, value in resource.get("Properties", {}).items()
+        if key.endswith("Name") and isinstance(value, dict) and "AWS::StackName" in json.dumps(value)
+    }
+    assert named - NAME_CHARS_MAX.keys() == set()
+
+
+def test_nothing_is_left_behind_by_a_creation_that_was_rolled_back() -> None:
+    """Retain keeps tables, buckets and keys under made-up names also when their creation fails."""
+    policies = {name: each.get("DeletionPolicy", "Delete") for name, each in RESOURCES.items()}
+    assert {name for name, policy in policies.items() if policy not in ("Delete", "RetainExceptOnCreate")} == {
+        name
+        for name, each in RESOURCES.items()
+        if each["Type"] == "AWS::Lambda::LayerVersion"  # SAM's own, which is free.
+    }
+    kept = {name for name, policy in policies.items() if policy == "RetainExceptOnCreate"}
+    assert kept == {"ArchiveBucket", "MessagesTable", "RegistryTable", "SecretsKey"}
+
+
+def children_of_workflows() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, trigger in TEMPLATE.of_type("AWS::Glue::Trigger"):
+        found.setdefault(trigger["WorkflowName"]["Ref"], []).append(name)
+    return found
+
+
+@pytest.mark.parametrize("workflow", children_of_workflows())
+@pytest.mark.parametrize("there", ["all", "unconditional"])
+def test_triggers_of_one_workflow_are_made_and_removed_one_after_the_other(workflow: str, there: str) -> None:
+    """Glue refuses two changes of one workflow at once, and CloudFormation does not try again."""
+    names = [name for name in children_of_workflows()[workflow] if there == "all" or "Condition" not in RESOURCES[name]]
+    waits_for = {name: RESOURCES[name].get("DependsOn", []) for name in names}
+    waits_for = {name: [each] if isinstance(each, str) else each for name, each in waits_for.items()}
+    line = [name for name in names if not waits_for[name]]
+    while len(line) <= len(names) and (following := [name for name in names if line[-1] in waits_for[name]]):
+        line += following
+    assert line == names
+
+
+def test_a_resource_waits_only_for_what_is_there_whenever_it_is() -> None:
+    for name, resource in RESOURCES.items():
+        waits = resource.get("DependsOn", [])
+        for other in [waits] if isinstance(waits, str) else waits:
+            condition = RESOURCES[other].get("Condition")
+            assert condition is None or condition == resource.get("Condition"), (name, other)
+
+
+def test_every_log_stream_that_is_named_exists() -> None:
+    """Firehose makes none by itself; its role may only write to them."""
+    streams = {(each["LogGroupName"]["Ref"], name): each for name, each in TEMPLATE.of_type("AWS::Logs::LogStream")}
+    for name, stream in TEMPLATE.of_type("AWS::KinesisFirehose::DeliveryStream"):
+        told = stream["ExtendedS3DestinationConfiguration"]["CloudWatchLoggingOptions"]
+        assert (told["LogGroupName"]["Ref"], told["LogStreamName"]["Ref"]) in streams, name
