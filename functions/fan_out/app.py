@@ -18,38 +18,40 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
+RESERVE_S = 10.0
+"""An invocation ends its work this long before Lambda ends it: what it has then not done, it gives back at once."""
+PUT_OFF_S_MAX = 60
+"""Entries that failed come again at once, then after 1, 2, 4 … 60 s: a fault that stays is no loop without a pause."""
 BESIDE_S = 0.25
 """What is served of a batch waits 0.25 s for the rest, because most batches end together and need no further
 request."""
 
 
-async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
+async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
     """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
+
+    What failed, or was not done within *budget_s*, is given back: its order goes on soon, not after the visibility
+    timeout of the queue. SQS keeps the order: it gives nothing of a group while an earlier entry is invisible
+    (AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagegroupid-property.html).
 
     A record that says nothing is told and done with: it would hold up its group, and all that comes with it, for ever.
     What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
     What is served leaves the queue before the slowest of those beside it is: a group yields nothing while it is there.
     """
-    batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
-    receipts: dict[str, str] = {}
-    for record in event["Records"]:
-        entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
-        if entry is None:
-            wiring.logger().error("unreadable entry of the queue", extra={"record": record["messageId"]})
-            world.telemetry.count("UnreadableEntries")
-            continue
-        batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry
-        receipts[record["messageId"]] = record["receiptHandle"]
+    batches = _batches_of(event, world)
+    receipts = {record["messageId"]: record["receiptHandle"] for record in event["Records"]}
     failed: list[str] = []
     left: list[str] = []
     lasting, all_served = set(batches), asyncio.Event()
 
     async def serve(batch: tuple[str, bool], records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
         try:
-            again = await fan_out(world, batch[0], records.values(), slots)
+            async with asyncio.timeout(budget_s):
+                again = await fan_out(world, batch[0], records.values(), slots)
         except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": batch[0]})
             failed.extend(records)
+            await _put_off(world, [record for record in event["Records"] if record["messageId"] in records])
             again = ()
         left.extend(name for name, entry in records.items() if entry in again)
         lasting.discard(batch)
@@ -68,6 +70,38 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
         await _give_back(world, [receipts[name] for name in left if name in receipts])
     slots.tell(world.telemetry)
     return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left, *beside)]}
+
+
+def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool], dict[str, QueueEntry]]:
+    """Return the entries by topic and whether they stand in an order, each by the id of its record."""
+    batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
+    for record in event["Records"]:
+        entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
+        if entry is None:
+            wiring.logger().error("unreadable entry of the queue", extra={"record": record["messageId"]})
+            world.telemetry.count("UnreadableEntries")
+            continue
+        batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry
+    return batches
+
+
+async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
+    """Give back records that failed, each to come again after its pause."""
+    by_pause: dict[int, list[str]] = {}
+    for record in records:
+        received = int(record["attributes"].get("ApproximateReceiveCount", "1"))
+        by_pause.setdefault(put_off_s(received), []).append(record["receiptHandle"])
+    for pause_s, receipts in by_pause.items():
+        await world.executor.run(partial(world.queue.give_back, receipts, pause_s))
+
+
+def put_off_s(receive_count: int) -> int:
+    """Return after how many seconds an entry that failed may come again, received so often.
+
+    >>> [put_off_s(count) for count in (1, 2, 3, 4, 20)]
+    [0, 1, 2, 4, 60]
+    """
+    return min(PUT_OFF_S_MAX, 2 ** min(receive_count - 2, 10)) if receive_count > 1 else 0
 
 
 async def _give_back(world: World, receipts: Sequence[str]) -> None:
@@ -105,4 +139,5 @@ def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEnt
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()
-    return wiring.run(world, handle(event, world))
+    budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
+    return wiring.run(world, handle(event, world, budget_s))

@@ -99,6 +99,7 @@ class FakeQueue:
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
         self.given_back: list[str] = []
+        self.put_off: dict[str, int] = {}
         self.deleted: list[str] = []
         self.broken = False
 
@@ -108,8 +109,9 @@ class FakeQueue:
         self.entries += [entry for entry in entries if entry not in self.entries]
         return ()
 
-    def give_back(self, receipts: Sequence[str]) -> None:
+    def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
         self.given_back += receipts
+        self.put_off |= dict.fromkeys(receipts, after_s)
 
     def delete(self, receipts: Sequence[str]) -> None:
         self.deleted += receipts

@@ -311,7 +311,7 @@ def test_a_boolean_is_no_value_of_a_row() -> None:
 
 def test_a_client_has_a_connection_for_each_thread_and_compares_nothing_with_the_model() -> None:
     configs: list[Any] = []
-    client_factory(lambda service, config: configs.append(config), attempts_max=3)("dynamodb")
+    client_factory(lambda service, config: configs.append(config))("dynamodb")
 
     [config] = configs
     assert (config.max_pool_connections, config.parameter_validation) == (CALLS_MAX, False)

@@ -1513,9 +1513,44 @@ ADAPTERS = (
     _planted(
         "a batch that is given back comes in half a minute",
         "tagcast_aws.dispatch.queue:SqsQueue.give_back",
-        '"VisibilityTimeout": 0}',
+        '"VisibilityTimeout": after_s}',
         '"VisibilityTimeout": 30}',
         f"{QUEUE}::test_what_is_given_back",
+    ),
+    _planted(
+        "what failed waits for the visibility timeout of the queue",
+        "functions.fan_out.app:_put_off",
+        "for record in records:",
+        "for record in ():",
+        "unit/test_beside_in_a_batch.py::test_what_failed_is_given_back",
+    ),
+    _planted(
+        "an invocation of fan-out works until Lambda ends it",
+        "functions.fan_out.app:handle",
+        "asyncio.timeout(budget_s)",
+        "asyncio.timeout(None)",
+        "unit/test_beside_in_a_batch.py::test_an_invocation_ends_itself_in_time",
+    ),
+    _planted(
+        "attempts of the SDK do not count the first one",
+        "tagcast_aws.runtime.aws_clients:client_factory",
+        '"total_max_attempts"',
+        '"max_attempts"',
+        "integration/test_aws_clients.py::test_a_call_makes_as_many_requests",
+    ),
+    _planted(
+        "what was taken behind a lost line is put again",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "if each[2] not in self.ahead",
+        "if True",
+        f"{ARCHIVE}::test_nothing_is_put_twice",
+    ),
+    _planted(
+        "what stands behind a lost line is put all the same",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "                    return lost\n",
+        "                    parcels.clear()\n",
+        f"{ARCHIVE}::test_what_stands_behind_a_lost_line",
     ),
     _planted(
         "a topic waits for those that came in its batch",
@@ -1534,8 +1569,8 @@ ADAPTERS = (
     _planted(
         "of what the archive lost the last is told",
         "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
-        "min((each.places[0] for each in refused), default=lost)",
-        "max((each.places[0] for each in refused), default=lost)",
+        "lost = min(each.places[0]",
+        "lost = max(each.places[0]",
         f"{ARCHIVE}::test_of_what_was_lost",
     ),
     _planted(
@@ -1548,8 +1583,8 @@ ADAPTERS = (
     _planted(
         "a request to Firehose has all parcels",
         "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
-        "parcels[start : start + REQUEST_PARCELS_MAX]",
-        "parcels[start:]",
+        "parcels[:REQUEST_PARCELS_MAX]",
+        "parcels[:]",
         f"{ARCHIVE}::test_of_parcels_in_one_request",
     ),
     _planted(

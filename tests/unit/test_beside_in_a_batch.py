@@ -30,8 +30,8 @@ class WatchedQueue(FakeQueue):
         super().delete(receipts)
         self.at_s |= dict.fromkeys(receipts, self.timed.loop.seconds)
 
-    def give_back(self, receipts: Any) -> None:
-        super().give_back(receipts)
+    def give_back(self, receipts: Any, after_s: int = 0) -> None:
+        super().give_back(receipts, after_s)
         self.at_s |= dict.fromkeys(receipts, self.timed.loop.seconds)
 
 
@@ -42,7 +42,9 @@ def timed() -> TimedWorld:
     return timed
 
 
-def served(timed: TimedWorld, theirs_s: float) -> tuple[WatchedQueue, dict[str, Any], float]:
+def served(
+    timed: TimedWorld, theirs_s: float, budget_s: float | None = None, received: int = 1
+) -> tuple[WatchedQueue, dict[str, Any], float]:
     """Serve a batch with two messages to a healthy receiver and one of another topic, whose receiver takes so long."""
     fake = timed.fake
     timed.subscribe("healthy", answers=(QUICK_S, OK))
@@ -53,8 +55,10 @@ def served(timed: TimedWorld, theirs_s: float) -> tuple[WatchedQueue, dict[str, 
     fake.publish("3", topic="theirs")
     queue = WatchedQueue(timed)
     records = batch_of(fake.queue.entries)
+    for record in records["Records"]:
+        record["attributes"]["ApproximateReceiveCount"] = str(received)
     began_s = timed.loop.seconds
-    answer = timed.run(handle(records, replace(timed.world, queue=queue)))
+    answer = timed.run(handle(records, replace(timed.world, queue=queue), budget_s))
     return queue, answer, began_s
 
 
@@ -84,7 +88,9 @@ def test_what_was_left_comes_again_at_once_and_is_reported(timed: TimedWorld, mo
     assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [queue.given_back[0].split()[-1]]
 
 
-def test_what_failed_stays_in_the_queue(timed: TimedWorld) -> None:
+@pytest.mark.parametrize(("received", "pause_s"), [(1, 0), (4, 4), (50, 60)])
+def test_what_failed_is_given_back_at_once_and_later_each_time(timed: TimedWorld, received: int, pause_s: int) -> None:
+    """Until then its order would wait for the visibility timeout of the queue, six minutes."""
     whole = timed.store.query
 
     def broken(table: Table, pk: str, **bounds: Any) -> list[Row]:
@@ -93,7 +99,24 @@ def test_what_failed_stays_in_the_queue(timed: TimedWorld) -> None:
         return whole(table, pk, **bounds)
 
     timed.store.query = broken  # type: ignore[method-assign]
-    queue, answer, _ = served(timed, HANGS_S)
+    queue, answer, began_s = served(timed, HANGS_S, received=received)
 
-    assert (queue.deleted, queue.given_back) == ([], [])
-    assert len(answer["batchItemFailures"]) == 2
+    assert queue.deleted == []
+    assert queue.put_off == dict.fromkeys(queue.given_back, pause_s)
+    assert {receipt.split()[-1] for receipt in queue.given_back} == {
+        each["itemIdentifier"] for each in answer["batchItemFailures"]
+    }
+    assert len(queue.given_back) == 2
+    assert max(queue.at_s[receipt] for receipt in queue.given_back) - began_s < 1
+
+
+def test_an_invocation_ends_itself_in_time_and_gives_back_what_it_has_not_done(timed: TimedWorld) -> None:
+    """Lambda would cut it off at its time-out, and the order would wait for the visibility timeout of the queue."""
+    queue, answer, began_s = served(timed, HANGS_S, budget_s=3.0)
+
+    assert timed.loop.seconds - began_s < 4
+    assert len(queue.deleted) == 2
+    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [
+        receipt.split()[-1] for receipt in queue.given_back
+    ]
+    assert len(queue.given_back) == 1

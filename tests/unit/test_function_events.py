@@ -256,7 +256,7 @@ def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles(
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
     monkeypatch.setattr(wiring, "world", lambda: story.fake.world)
     monkeypatch.setattr(wiring, "run", run)
-    context = SimpleNamespace(function_name="fan_out")
+    context = SimpleNamespace(function_name="fan_out", get_remaining_time_in_millis=lambda: 60_000)
 
     assert fan_out.lambda_handler(event("fan_out_batch"), context) == {"batchItemFailures": []}
 

@@ -71,7 +71,7 @@ class MeasuredSdk:
     def _client(self, service: str) -> Any:
         if service not in self._clients:
             session = boto3.Session(aws_access_key_id="twin", aws_secret_access_key="twin", region_name="us-east-1")
-            self._clients[service] = with_plain_rows(client_factory(session.client, attempts_max=5)(service))
+            self._clients[service] = with_plain_rows(client_factory(session.client)(service))
             self._clients[service].meta.events.register("before-send", self._answered)
         return self._clients[service]
 

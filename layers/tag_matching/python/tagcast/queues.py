@@ -124,8 +124,8 @@ class Queue(Protocol):
         Behind an entry that was not taken no other of its group counts as taken.
         """
 
-    def give_back(self, receipts: Sequence[str]) -> None:
-        """Let what was received under *receipts* (at most 10) come again at once; after a fault it comes later."""
+    def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
+        """Let what was received under *receipts* (at most 10) come again *after_s*; after a fault it comes later."""
 
     def delete(self, receipts: Sequence[str]) -> None:
         """Take what was received under *receipts* (at most 10) out of the queue; after a fault it stays there."""

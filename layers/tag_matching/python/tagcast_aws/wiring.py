@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tagcast.ports import Clock, Dice, EndpointGuard, GroupQueues, Verification, World
 
-from tagcast_aws.runtime.aws_clients import client_factory
+from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
@@ -138,7 +138,7 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.store.vault import KmsVault
 
     settings = Settings.from_environment(ground.environ)
-    client = client_factory(ground.make_client, attempts_max=5)
+    client = client_factory(ground.make_client)
     executor = ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads())
     clock = ground.clock
     signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock)
@@ -198,8 +198,8 @@ def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surrounding
 def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
     from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
-    quick = client_factory(ground.make_client, attempts_max=3, answer_s=5)("sqs")
-    patient = partial(client_factory(ground.make_client, attempts_max=1, answer_s=25), "sqs")
+    quick = client_factory(ground.make_client)("sqs")
+    patient = partial(client_factory(ground.make_client, WAITING), "sqs")
     return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
@@ -211,7 +211,7 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
 
     settings = Settings.from_environment(ground.environ)
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
-    client = client_factory(ground.make_client, attempts_max=3)
+    client = client_factory(ground.make_client, ONCE)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
@@ -221,7 +221,7 @@ def compose_tail(ground: Ground) -> Tail:
 
     from tagcast_aws.store.dynamodb import DynamoStore
 
-    client = client_factory(ground.make_client, attempts_max=2, answer_s=3)
+    client = client_factory(ground.make_client, SOON)
     store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
     return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
 
@@ -230,7 +230,7 @@ def compose_cmq_keys(ground: Ground) -> CachedSecret:
     """Put together what reads the keys of the CMQ endpoint."""
     from tagcast_aws.store.secret import CachedSecret
 
-    client, settings = client_factory(ground.make_client, attempts_max=3), Settings.from_environment(ground.environ)
+    client, settings = client_factory(ground.make_client), Settings.from_environment(ground.environ)
     return CachedSecret(client("secretsmanager"), settings.cmq_keys, ground.clock, logger())
 
 

@@ -71,22 +71,22 @@ class FirehoseArchive:
         The lines of that place and of those behind it come again. What was not put yet is left for then, and what was
         taken is remembered.
         """
-        given = [each for each in lines if each[2] not in self.ahead]
-        lost: int | None = None
         taken: list[Parcel] = []
-        for kind, parcels in parcels_of(given).items():
-            for start in range(0, len(parcels), REQUEST_PARCELS_MAX):
-                some = [each for each in parcels[start : start + REQUEST_PARCELS_MAX] if _is_before(each, lost)]
-                refused = self._put(kind, some) if some else ()
+        left = parcels_of(each for each in lines if each[2] not in self.ahead)
+        for kind, parcels in left.items():
+            while parcels:
+                some = parcels[:REQUEST_PARCELS_MAX]
+                refused = self._put(kind, some)
                 taken += [each for each in some if each not in refused]
-                lost = min((each.places[0] for each in refused), default=lost)
-        self._remember(taken, lost)
-        return lost
+                parcels[: len(some)] = refused
+                if refused:
+                    lost = min(each.places[0] for parcels in left.values() for each in parcels)
+                    self._remember(taken, lost)
+                    return lost
+        return None
 
-    def _remember(self, taken: Sequence[Parcel], lost: int | None) -> None:
+    def _remember(self, taken: Sequence[Parcel], lost: int) -> None:
         """Keep the lines of *taken* that come again, because they stand at the lost place or behind it."""
-        if lost is None:
-            return
         for parcel in taken:
             texts = zip(parcel.places, parcel.content.decode().splitlines(), strict=True)
             self.ahead.update(text for place, text in texts if place >= lost)
@@ -115,10 +115,6 @@ class FirehoseArchive:
             return ()
         pairs = zip(parcels, answer["RequestResponses"], strict=True)
         return [parcel for parcel, response in pairs if response.get("ErrorCode")]
-
-
-def _is_before(parcel: Parcel, lost: int | None) -> bool:
-    return lost is None or parcel.places[0] < lost
 
 
 def parcels_of(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[Parcel]]:

@@ -58,10 +58,10 @@ class SqsQueue:
                     lost.append(entry)
         return tuple(lost)
 
-    def give_back(self, receipts: Sequence[str]) -> None:
-        """Make what was received visible again; what stays invisible comes when its time is over."""
+    def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
+        """Make what was received visible again *after_s*; what stays invisible comes when its time is over."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
-            {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+            {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
         ]
         try:
