@@ -16,7 +16,13 @@ FUNCTIONS = {
     for name, each in SOURCE["Resources"].items()
     if each["Type"] == "AWS::Serverless::Function"
 }
-OF_LIBRARIES = {"POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE", "LOG_LEVEL", "AWS_ENDPOINT_URL"}
+OF_LIBRARIES = {
+    "POWERTOOLS_SERVICE_NAME",
+    "POWERTOOLS_METRICS_NAMESPACE",
+    "LOG_LEVEL",
+    "AWS_ENDPOINT_URL",
+    "PYDANTIC_DISABLE_PLUGINS",
+}
 
 
 @pytest.fixture(scope="module")
