@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from local.rules.limits import PRICES_USD
+from tagcast.repairing.search import EVERY_S
+from tagcast.rows.message import GARBAGE_S
+
+from local.rules.limits import KEY_READ_UNITS, PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
 
 MONTH_S = 30 * 86_400
 OF_A_MESSAGE: Mapping[str, tuple[float, str]] = {
@@ -27,6 +31,38 @@ def usd_of_a_million_messages() -> dict[str, float]:
     """
     found = {name: count * PRICES_USD[price] for name, (count, price) in OF_A_MESSAGE.items()}
     return {**found, "archive": ARCHIVED_BYTES / 1000 * PRICES_USD["firehose: a GB"]}
+
+
+class SearchPass(NamedTuple):
+    """What the search for owed messages reads once, how long that takes, and what it costs a million messages."""
+
+    gigabytes: float
+    hours: float
+    usd_a_million: float
+
+
+SWEPT_SHARE = 210 / 300
+"""A sweep begins every 300 s and works for at most 210."""
+
+
+def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
+    """Return the pass over a table that has taken so many messages a second for a week, in the worst case.
+
+    Rows live for the day of a message, three more, and as long as DynamoDB is late with removing them. A scan reads one
+    partition after another, each of which gives 3,000 units a second, and half a unit for 4 KB.
+
+    >>> for rate in (100, 1_000, 5_000):
+    ...     print(*(f"{each:.2f}" for each in search_pass(rate)))
+    53.08 0.86 0.38
+    530.84 8.57 0.26
+    2654.21 42.86 0.05
+    """
+    kept_s = 86_400 + GARBAGE_S + TTL_LATE_S
+    size = messages_per_s * kept_s * row_bytes
+    pass_s = size / (KEY_READ_UNITS * 2 * READ_UNIT_BYTES * SWEPT_SHARE)
+    passes = kept_s / max(pass_s, EVERY_S)
+    units = passes * row_bytes / (2 * READ_UNIT_BYTES)
+    return SearchPass(size / 1e9, pass_s / 3_600, units * PRICES_USD["dynamodb: a million read request units"])
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:

@@ -1518,6 +1518,20 @@ ADAPTERS = (
         f"{QUEUE}::test_what_is_given_back",
     ),
     _planted(
+        "the time to live takes what is owed",
+        "tagcast.rows.message:_ttl_of",
+        "None if value.map.owed else",
+        "None if False else",
+        "unit/test_stored_rows.py::test_the_time_to_live_takes_nothing",
+    ),
+    _planted(
+        "a message that is owed anew keeps its time to live",
+        "tagcast.rows.message_writes:_map_write",
+        "frozenset() if before.map.owed else before.map.matched",
+        "frozenset()",
+        "unit/test_stored_rows.py::test_the_time_to_live_takes_nothing",
+    ),
+    _planted(
         "what failed waits for the visibility timeout of the queue",
         "functions.fan_out.app:_put_off",
         "for record in records:",

@@ -168,7 +168,6 @@ def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
         "subscriptions_version": 7,
         "filter_errors": ["B", "C"],
         "filter_error_count": 12,
-        "ttl": 70 + GARBAGE_S,
         "matched": b"\x01\x1d",
         "owed": b"\x01\x1d",
         "pending": 4,
@@ -235,6 +234,18 @@ def test_with_its_last_entry_a_message_loses_what_it_owed_and_its_body() -> None
     assert update.remove == ("owed", "body", "deflated")
     assert (over.version, over.has_body, over.map.pending) == (3, False, 0)
     assert not {"owed", "body"} & map_attributes(over).keys()
+
+
+def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
+    """A row gets one with its last end, and loses it when an entry is added: no delay of a repair loses a delivery."""
+    open_round, over = closed_round(), closed_round().settled({0: Entry(EntryState.CANCELLED)})
+    assert "ttl" not in message_row(FIRST_ROUND)
+    assert "ttl" not in map_attributes(open_round)
+    assert map_attributes(over)["ttl"] == 70 + GARBAGE_S
+
+    back, *_ = map_writes(over, replace(over, map=open_round.map))
+    assert isinstance(back, Update)
+    assert "ttl" in back.remove
 
 
 def test_of_many_failing_filters_a_hundred_names_are_stored_and_all_are_counted() -> None:

@@ -11,7 +11,7 @@ from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.ledger import Ledger, Receipt, Row, body_in, is_group
 from tests.simulation.rules import meant
 
-ENVELOPE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
+ENVELOPE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "is_text")
 IMMUTABLE = (*ENVELOPE, "subscriptions_version", "in_order")
 VERDICT_AFTER_MS = 512_000
 
@@ -47,6 +47,8 @@ class MessageChecks:
         union = now.owed | now.finished.keys() | now.exceptions.keys()
         if parts != len(now.matched) or union != now.matched:
             ledger.fail("one state per entry", f"{name}: matched {now.matched}, but {now}")
+        if ("ttl" in row) != (not now.owed):
+            ledger.fail("7 life", f"{name}: owed {now.owed}, ttl {row.get('ttl')}")
         listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", name))
         if (listed is not None) != bool(now.owed - now.handed and not now.is_open):
             ledger.fail("2 retained list", f"{name}: listed as {listed}, pending {now.pending}")

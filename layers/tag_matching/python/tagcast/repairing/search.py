@@ -2,8 +2,9 @@
 
 That is a message whose first round never came to its end, because queue and table were failing, and what is owed past
 its life. The search reads the table of messages from end to end, a part in each sweep, in passes that begin six hours
-apart. It writes nothing to ordinary messages, and no index is kept for it. It costs half a read unit per 4 KB of rows:
-a million rows of 1 KB are 125,000 units, so a day of four passes is 6.3 cents (0.125 dollars per million, us-east-1).
+apart, or follow each other where one takes longer. It writes nothing to ordinary messages, and no index is kept for it.
+What a pass takes and costs by the messages a second is in docs/limits.md, The search. However long it takes, nothing is
+lost: rows of a message that is owed have no time to live.
 """
 
 from __future__ import annotations

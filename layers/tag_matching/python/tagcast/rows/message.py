@@ -269,6 +269,16 @@ def _owed_of(value: MessageRow) -> bytes | None:
     return None if value.is_wide and value.section.is_in_message else _packed(value.map.owed)
 
 
+def ttl_after(expires_at: int) -> int:
+    """Return the second from which on DynamoDB may take a row that is about a life until *expires_at*."""
+    return expires_at // 1000 + GARBAGE_S
+
+
+def _ttl_of(value: MessageRow) -> int | None:
+    """Return when the row may go; None while anything is owed, so that no delay of a repair loses a delivery."""
+    return None if value.map.owed else ttl_after(value.message.expires_at)
+
+
 def _finishes(row: Mapping[str, Any]) -> dict[int, int]:
     delivered = sorted(ordinals.unpack(row["finished"]))
     return dict(zip(delivered, struct.unpack(f">{len(delivered)}H", row["finishes"]), strict=True))
@@ -326,14 +336,14 @@ _PROGRESS: dict[str, Any] = {
     "owed": Written(_owed_of, kind="ordinals, packed", optional=True),
     "ended": Written(_ended_of, kind="JSON, deflated", optional=True),
     "histories": Attribute("JSON, deflated", default=b""),
+    "ttl": Written(_ttl_of, kind="seconds", optional=True),
 }
 """What changes while a message is delivered, its version besides, in its own row or in that of a section."""
-_TTL = Written(f"{{}} // 1000 + {GARBAGE_S}", "message.expires_at", kind="seconds")
 MESSAGES = Declaration(
     MessageRow,
     message_key,
     "a message with its state map, later its receipt",
-    "3 days after its expiry",
+    "3 days after its expiry, once nothing is owed",
     "publish; then fan_out, retry, pull, manage (skip), sweep",
     message=Fields(
         draft=Fields(
@@ -361,7 +371,6 @@ MESSAGES = Declaration(
         "row.get('deflated')",
         Written("{0}.deflated if {0}.has_body else None", kind="bytes, deflated", optional=True),
     ),
-    ttl=_TTL,
     **_PROGRESS,
     pending=Written("len({}.owed)", "map"),
 )
@@ -369,13 +378,12 @@ SECTIONS = Declaration(
     MessageRow,
     section_key,
     "one section of the state map of a wide message, from its first change on",
-    "3 days after the expiry",
+    "3 days after the expiry, once nothing is owed",
     "fan_out, retry, pull, manage (skip), sweep",
     message=Fields(draft=From(lambda row: Draft(b"")), replay_of=NOT_STORED),
     has_body=From("False"),
     **dict.fromkeys(("filter_errors", "filter_error_count", "in_order", "is_alone", "packs"), NOT_STORED),
     **dict.fromkeys(("is_kept", "bounds", "section", "deflated"), NOT_STORED),
-    ttl=_TTL,
     **_PROGRESS,
 )
 
@@ -386,18 +394,21 @@ class Tally:
 
     ended: frozenset[int]
     version: int
-    expires_at: int = 0
+    expires_at: int | None = None
+    """When the message expires, once all its sections ended: until then nothing may take the row."""
 
 
 TALLY_ROWS = Declaration(
     Tally,
     tally_key,
     "in which of its sections nobody is owed anything any more",
-    "3 days after the expiry",
+    "3 days after the expiry, once nothing is owed",
     "the write that ends the last entry of a section",
     ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack),
     expires_at=NOT_STORED,
-    ttl=TTL_AFTER_EXPIRY,
+    ttl=Written(
+        lambda tally: None if tally.expires_at is None else ttl_after(tally.expires_at), kind="seconds", optional=True
+    ),
 )
 
 

@@ -19,8 +19,9 @@ from tagcast.rows.message import (
     deflated,
     map_attributes,
     message_row,
+    ttl_after,
 )
-from tagcast.tables import ABSENT, Delete, Key, Put, Update, Write
+from tagcast.tables import ABSENT, Delete, Key, Put, Update, Value, Write
 
 ACCEPTED_BYTES_MAX = 395_000
 """DynamoDB takes 409,600: what comes besides are the entries of a request, and a hundred late ones."""
@@ -82,6 +83,7 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
     was = {"owed": before.map.owed, "enqueued": before.map.enqueued, "first_done": before.map.first_round_done}
+    was["ttl"] = frozenset() if before.map.owed else before.map.matched
     gone = [name for name, members in was.items() if members and name not in changes]
     gone += BODY_ATTRIBUTES if after.section.is_in_message and not after.has_body else ()
     return Update(key, changes, tuple(gone), {"version": before.version})
@@ -97,13 +99,19 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     if ended == known.ended:
         return ()
     expected = {"version": known.tally_version} if known.tally_version else {"pk": ABSENT}
-    row = TALLY_ROWS.row_of(Tally(ended, known.tally_version + 1, before.message.expires_at))
+    expires_at = before.message.expires_at if len(ended) == known.count else None
+    row = TALLY_ROWS.row_of(Tally(ended, known.tally_version + 1, expires_at))
     tally = Put(tally_key(*before.names), row, expected)
     if known.count not in (len(ended), len(known.ended)):
         return (tally,)
     owed = len(after.map.owed)
-    changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
+    changes: dict[str, Value] = {"pending": owed, "round": "open" if owed else "done"}
+    changes["version"] = known.message_version + 1
     gone = () if after.has_body else BODY_ATTRIBUTES
+    if owed:
+        gone = (*gone, "ttl")
+    else:
+        changes["ttl"] = ttl_after(before.message.expires_at)
     return (tally, Update(message_key(*after.names), changes, gone, {"version": known.message_version}))
 
 
