@@ -32,7 +32,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
 
     What failed, or was not done within *budget_s*, is given back: its order goes on soon, not after the visibility
     timeout of the queue. SQS keeps the order: it gives nothing of a group while an earlier entry is invisible
-    (AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagegroupid-property.html).
+    (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     A record that says nothing is told and done with: it would hold up its group, and all that comes with it, for ever.
     What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
