@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import subprocess
@@ -65,7 +66,7 @@ class RunningStack:
         s3, bucket = self.owner("s3"), self.where["outputs"]["ArchiveBucketName"]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"raw/{kind}/")
         keys = [found["Key"] for page in pages for found in page.get("Contents", ())]
-        objects = [s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys]
+        objects = [gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read()) for key in keys]
         records = [json.loads(line) for content in objects for line in content.splitlines()]
         return [record for record in records if record.get("topic") == topic]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tagcast.archive.record import Record
@@ -14,33 +14,66 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
     from tagcast.archive.tail import Tail
     from tagcast_aws.dispatch.firehose import FirehoseArchive
+    from tagcast_aws.dispatch.kept_changes import KeptChanges
+
+RESERVE_MS = 30_000
+"""No kept batch is begun with less than this left. One that is cut off all the same comes again."""
+Told = list[tuple[int, Record]]
 
 
-def handle(event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail) -> dict[str, Any]:
+def handle(event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, kept: KeptChanges) -> dict[str, Any]:
     """Archive the batch of stream records; report the first that was not, from which Lambda repeats.
 
-    A record that cannot be read ends the batch where it stands, so that bisecting leads it to the on-failure queue.
+    A change that cannot be read is kept instead, so that its shard goes on.
     """
     changes = event["Records"]
-    told: list[tuple[int, Record]] = []
-    unread: int | None = None
-    for place, change in enumerate(changes):
-        try:
-            records = records_of(change_of(change), archive.keeps_body)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
-            wiring.logger().error("a change cannot be archived", extra={"fault": type(fault).__name__})
-            unread = place
-            break
-        told += [(place, record) for record in records]
-    lost = archive.put((place, record.kind, record.line()) for place, record in told)
-    failed = min((place for place in (lost, unread) if place is not None), default=None)
+    told, unread = _read(changes, archive)
+    unkept = [place for place in unread if not kept.keep(changes[place])]
+    lost = _put(told, archive)
+    failed = min((place for place in (lost, *unkept) if place is not None), default=None)
     tail.tell([record for place, record in told if failed is None or place < failed])
     if failed is None:
         return {"batchItemFailures": []}
     return {"batchItemFailures": [{"itemIdentifier": changes[failed]["dynamodb"]["SequenceNumber"]}]}
 
 
+def archive_kept(kept: KeptChanges, archive: FirehoseArchive, left_ms: Callable[[], int]) -> dict[str, int]:
+    """Archive kept batches as long as there is time; count the changes of those that were archived, and the others.
+
+    A batch may come twice: its records have the same ids then, and compaction drops one of them.
+    """
+    counts = {"archived": 0, "left": 0}
+    while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
+        told, unread = _read(batch.changes, archive)
+        lost = _put(told, archive)
+        if lost is None and not unread:
+            kept.remove(batch)
+        counts["archived" if lost is None and not unread else "left"] += len(batch.changes)
+        if lost is not None:
+            break
+    return counts
+
+
+def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tuple[Told, list[int]]:
+    """Return the records of the changes, each with the place of its change, and the places that cannot be read."""
+    told: Told = []
+    unread = []
+    for place, change in enumerate(changes):
+        try:
+            told += [(place, record) for record in records_of(change_of(change), archive.keeps_body)]
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+            wiring.logger().error("a change cannot be archived", extra={"fault": type(fault).__name__})
+            unread.append(place)
+    return told, unread
+
+
+def _put(told: Told, archive: FirehoseArchive) -> int | None:
+    return archive.put((place, record.kind, record.line()) for place, record in told)
+
+
 @wiring.metered
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Entry point named in template.yaml."""
-    return handle(event, wiring.archive(), wiring.tail())
+    """Entry point named in template.yaml; ``{"archive": "kept"}`` is sent by people."""
+    if event.get("archive") == "kept":
+        return archive_kept(wiring.kept_changes(), wiring.archive(), context.get_remaining_time_in_millis)
+    return handle(event, wiring.archive(), wiring.tail(), wiring.kept_changes())

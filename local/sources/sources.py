@@ -112,10 +112,15 @@ class Sources:
         calls = engine.calls(self.callers.functions[source.function])
         failures, arn = deployment.outputs.get(f"OnFailure{source.logical_id}"), f"Arn{source.logical_id}"
 
-        def give_up(obituary: dict[str, object]) -> None:
-            warn(f"gave up on records of the stream: {json.dumps(obituary)}")
-            if failures:
-                told = {"QueueUrl": queue_url(engine, failures), "MessageBody": json.dumps(obituary)}
+        def give_up(obituary: dict[str, Any]) -> None:
+            note = {name: value for name, value in obituary.items() if name != "payload"}
+            warn(f"gave up on records of the stream: {json.dumps(note)}")
+            if failures and failures.startswith("arn:aws:s3:"):
+                key = f"aws/lambda/{source.logical_id}/{note['DDBStreamBatchInfo']['startSequenceNumber']}"
+                bucket, body = failures.rpartition(":")[2], json.dumps(obituary).encode()
+                engine.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+            elif failures:
+                told = {"QueueUrl": queue_url(engine, failures), "MessageBody": json.dumps(note)}
                 calls.call("sqs", "SendMessage", told)
 
         return StreamSource(

@@ -1,7 +1,7 @@
 """Plays Lambda's event source mapping of a table's stream.
 
 In order; filters; a failed batch is repeated from its first failure, halved if so declared, and given up
-after the last attempt or when its records are too old, with a note to the on-failure queue.
+after the last attempt or when its records are too old, with a note to the on-failure destination.
 """
 
 import base64
@@ -187,6 +187,7 @@ class StreamSource:
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
     def _obituary(self, records: list[Told], attempts: int, too_old: bool) -> dict[str, Any]:
+        """What Lambda says of records that it gives up; the payload is for a bucket alone."""
         return {
             "requestContext": {
                 "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",
@@ -199,6 +200,7 @@ class StreamSource:
                 "batchSize": len(records),
                 "streamArn": self.stream_arn,
             },
+            "payload": (b'{"Records": [%b]}' % b", ".join(text for _, text in records)).decode(),
         }
 
 

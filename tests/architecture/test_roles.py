@@ -200,7 +200,8 @@ def test_what_reads_a_queue_or_a_stream_may_read_that_and_no_other(
         destination = each.properties.get("DestinationConfig")
         if destination is not None:
             told = str(resolver.value(destination["OnFailure"]["Destination"]))
-            assert roles[role_of(template, each.function)].allows(Need("sqs:SendMessage", told))
+            need = Need("s3:PutObject", f"{told}/x") if ":s3:" in told else Need("sqs:SendMessage", told)
+            assert roles[role_of(template, each.function)].allows(need)
 
 
 def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:

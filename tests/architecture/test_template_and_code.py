@@ -150,12 +150,30 @@ def test_every_source_reports_failures_item_by_item(source: SourceSpec) -> None:
 
 
 @pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
-def test_what_a_stream_gives_up_is_told_to_a_queue_that_its_function_may_write(source: SourceSpec) -> None:
+def test_what_a_stream_gives_up_is_told_where_its_function_may_write(source: SourceSpec) -> None:
     destination = source.properties["DestinationConfig"]["OnFailure"]["Destination"]
     (logical_id, attribute) = destination["Fn::GetAtt"]
-    assert (TEMPLATE.resources[logical_id]["Type"], attribute) == ("AWS::SQS::Queue", "Arn")
+    arn = RESOLVER.value(destination)
+    kind, needs = {
+        "RelayFunction": ("AWS::SQS::Queue", [("sqs:SendMessage", arn)]),
+        "ArchiveFunction": ("AWS::S3::Bucket", [("s3:PutObject", f"{arn}/aws/lambda/1"), ("s3:ListBucket", arn)]),
+    }[source.function]
+    assert (TEMPLATE.resources[logical_id]["Type"], attribute) == (kind, "Arn")
     role = roles_of(RESOLVER)[role_of(TEMPLATE, source.function)]
-    assert role.allows(Need("sqs:SendMessage", RESOLVER.value(destination)))
+    for action, resource in needs:
+        assert role.allows(Need(action, resource)), action
+
+
+@pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
+def test_a_stream_gives_up_by_age_alone(source: SourceSpec) -> None:
+    """AWS documents no pauses between tries, so that their number would be no time."""
+    assert source.properties["MaximumRetryAttempts"] == -1
+
+
+def test_objects_of_kept_changes_live_as_long_as_the_messages_that_name_them() -> None:
+    bucket, queue = (TEMPLATE.resources[name]["Properties"] for name in ("KeptChanges", "ArchiveFailures"))
+    [rule] = bucket["LifecycleConfiguration"]["Rules"]
+    assert rule["ExpirationInDays"] * 86_400 == queue["MessageRetentionPeriod"]
 
 
 @pytest.mark.parametrize(

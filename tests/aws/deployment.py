@@ -8,7 +8,7 @@ from random import Random
 
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
-from tests.aws.events import Schedules
+from tests.aws.events import ObjectRules, Schedules
 from tests.aws.faults import Accidents
 from tests.aws.firehose import Firehose
 from tests.aws.http_api import FunctionUrl, HttpApi
@@ -74,6 +74,8 @@ class Deployment:
         for service in (*keepers, self.functions, self.machine):
             self.box.add(service)
         self.schedules = Schedules(timeline, self.stack, self.functions, seed)
+        arns = {self.stack.arn(logical_id): queue for logical_id, queue in self.queues.items()}
+        ObjectRules(timeline, self.stack, arns, seed).follow(self.s3)
         self.api = HttpApi(timeline, self.stack, self.functions)
         self.publish_url: FunctionUrl | None = None
         """Is there if the parameters ask for it."""

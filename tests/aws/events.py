@@ -1,20 +1,25 @@
-"""EventBridge: the schedules of the template, delivered at least once and tried again after an error."""
+"""EventBridge: the schedules of the template, tried again after an error, and its rules about objects of S3."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Any
 
+from local.sources.event_pattern import matches
 from local.template.intrinsics import Resolver
 from tests.aws.lambdas import Ended, Function, Functions
+from tests.aws.queues import Queue
+from tests.aws.s3 import S3
 from tests.aws.timeline import Timeline
 
 UNITS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 TRIES_AGAIN_MS = (60_000, 120_000)
 """An asynchronous invocation is tried twice more (lambda/latest/dg/invocation-async-error-handling.html)."""
+_DELIVERY_MS = (100, 1_000)
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
@@ -66,3 +71,35 @@ class Schedules:
         if found is None:
             raise NotImplementedError(expression)
         return int(found[1]) * UNITS_MS[found[2]]
+
+
+class ObjectRules:
+    """Every rule about new objects of a bucket that tells EventBridge of them; its targets are queues."""
+
+    def __init__(self, timeline: Timeline, stack: Resolver, queues: Mapping[str, Queue], seed: int | str = 0) -> None:
+        self._timeline, self._queues = timeline, queues
+        self._chance = Random(f"objects {seed}")
+        self._buckets = {
+            stack.name_of(logical_id)
+            for logical_id, given in stack.of_type("AWS::S3::Bucket")
+            if given.get("NotificationConfiguration", {}).get("EventBridgeConfiguration", {}).get("EventBridgeEnabled")
+        }
+        self._rules = [given for _, given in stack.of_type("AWS::Events::Rule") if "EventPattern" in given]
+
+    def follow(self, s3: S3) -> None:
+        """Hear of every object."""
+        s3.told.append(self._created)
+
+    def _created(self, bucket: str, key: str) -> None:
+        if bucket not in self._buckets:
+            return
+        detail = {"bucket": {"name": bucket}, "object": {"key": key}, "reason": "PutObject"}
+        event = {"version": "0", "source": "aws.s3", "detail-type": "Object Created", "detail": detail}
+        for rule in self._rules:
+            if matches(rule["EventPattern"], event):
+                for target in rule["Targets"]:
+                    arrive = partial(self._arrive, target["Arn"], json.dumps(event))
+                    self._timeline.after(self._chance.uniform(*_DELIVERY_MS), arrive)
+
+    def _arrive(self, queue: str, event: str) -> None:
+        self._queues[queue].send(event, None, None, {})

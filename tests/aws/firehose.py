@@ -12,7 +12,7 @@ from tests.aws.throughput import Bucket
 
 
 class Firehose(Service):
-    """All delivery streams, by name; each has the records that it took, at its quota of bytes and requests a second."""
+    """All delivery streams, by name; each has the records that it took, at its quotas a second."""
 
     name = "firehose"
     throttled = ("ServiceUnavailableException", 503)
@@ -22,7 +22,8 @@ class Firehose(Service):
         super().__init__(box)
         self.streams: dict[str, list[bytes]] = {}
         self.bytes_per_s = limits.FIREHOSE_STREAM_BYTES_LARGE
-        self.requests_per_s = limits.FIREHOSE_STREAM_REQUESTS
+        self.records_per_s = limits.FIREHOSE_STREAM_RECORDS_LARGE
+        self.requests_per_s = limits.FIREHOSE_STREAM_REQUESTS_LARGE
         self._buckets: dict[tuple[str, str], Bucket] = {}
 
     def create(self, name: str) -> list[bytes]:
@@ -61,17 +62,20 @@ class Firehose(Service):
         return max((bucket.taken / bucket.rate for bucket in self._buckets.values()), default=0.0)
 
     def _bucket(self, stream: str, what: str, rate: float) -> Bucket:
-        return self._buckets.setdefault((stream, what), Bucket(rate))
+        bucket = self._buckets.setdefault((stream, what), Bucket(rate))
+        bucket.rate = rate
+        return bucket
 
     def _beyond_quota(self, call: Call, records: Sequence[Mapping[str, Any]]) -> Iterable[int]:
-        """Yield the places of records for which the stream has no bytes left in this second."""
+        """Yield the places of records for which the stream has nothing left in this second."""
         name, now = call["DeliveryStreamName"], self.box.timeline.now
-        bucket = self._bucket(name, "bytes", self.bytes_per_s)
+        size, count = self._bucket(name, "bytes", self.bytes_per_s), self._bucket(name, "records", self.records_per_s)
         for place, record in enumerate(records):
-            if bucket.left(now) < len(record["Data"]):
+            if size.left(now) < len(record["Data"]) or count.left(now) < 1:
                 yield place
             else:
-                bucket.take(len(record["Data"]))
+                size.take(len(record["Data"]))
+                count.take(1)
 
     def _stream(self, call: Call, records: Sequence[Mapping[str, Any]]) -> list[bytes]:
         name = call["DeliveryStreamName"]

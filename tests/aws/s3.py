@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +39,8 @@ class S3(Service):
     def __init__(self, box: Box) -> None:
         super().__init__(box)
         self.buckets: dict[str, dict[str, Stored]] = {}
+        self.told: list[Callable[[str, str], None]] = []
+        """Are told the bucket and the key of every object that is put."""
 
     def create(self, name: str) -> dict[str, Stored]:
         """Make a bucket."""
@@ -65,6 +67,8 @@ class S3(Service):
         etag = f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
         now = datetime.fromtimestamp(self.box.timeline.now // 1000, UTC)
         bucket[key] = Stored(content, etag, now, call.parameters.get("Metadata", {}))
+        for tell in self.told:
+            tell(call["Bucket"], key)
         return {"ETag": etag}
 
     def get_object(self, call: Call) -> dict[str, Any]:

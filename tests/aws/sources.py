@@ -40,7 +40,9 @@ class StreamSource:
         """Says by how many records the mapping goes back before its next batch."""
         destination = properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
         self._notes = None if destination is None else str(destination)
-        self._sqs = box.client("sqs", Caller(spec.function, f"source {spec.logical_id}"))
+        caller = Caller(spec.function, f"source {spec.logical_id}")
+        self._sqs, self._s3 = box.client("sqs", caller), box.client("s3", caller)
+        self.source_id = spec.logical_id
         self._shards: dict[str, _Reader] = {}
 
     @property
@@ -60,7 +62,7 @@ class StreamSource:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
 
     def note_failure(self, shard: str, records: list[Record], tries: int, condition: str) -> None:
-        """Tell the on-failure queue of records that are given up."""
+        """Tell the on-failure destination of records that are given up; a bucket is given them, too."""
         if self._notes is None:
             return
         note = {
@@ -80,9 +82,15 @@ class StreamSource:
             },
         }
         name = self._notes.rpartition(":")[2]
-        url = f"https://sqs.us-east-1.amazonaws.com/123456789012/{name}"
         try:
-            self._sqs.send_message(QueueUrl=url, MessageBody=json.dumps(note))
+            if self._notes.startswith("arn:aws:s3:"):
+                # lambda/latest/dg/services-dynamodb-errors.html
+                key = f"aws/lambda/{self.source_id}/{shard}/{records[0]['dynamodb']['SequenceNumber']}"
+                kept = {**note, "payload": json.dumps({"Records": records})}
+                self._s3.put_object(Bucket=name, Key=key, Body=json.dumps(kept).encode())
+            else:
+                url = f"https://sqs.us-east-1.amazonaws.com/123456789012/{name}"
+                self._sqs.send_message(QueueUrl=url, MessageBody=json.dumps(note))
         except (BotoCoreError, ClientError) as fault:
             if isinstance(fault, ClientError) and "AccessDenied" in fault.response["Error"]["Code"]:
                 raise

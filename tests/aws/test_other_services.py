@@ -107,6 +107,14 @@ def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond(accoun
     assert batch(account, *[size] * 4)["FailedPutCount"] == 2
 
 
+def test_a_stream_takes_its_records_and_its_requests_a_second(account: SmallAccount) -> None:
+    account.firehose.records_per_s = 3
+    assert batch(account, 1, 1, 1, 1)["FailedPutCount"] == 1
+
+    account.firehose.requests_per_s = 0
+    assert code_of(lambda: batch(account, 1)) == "ServiceUnavailableException"
+
+
 def test_records_and_batches_have_their_sizes(account: SmallAccount) -> None:
     largest = limits.FIREHOSE_RECORD_BYTES_MAX
     batch(account, largest, largest, largest, largest, limits.FIREHOSE_BATCH_BYTES_MAX - 4 * largest)

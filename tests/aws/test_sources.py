@@ -99,7 +99,7 @@ def test_an_error_halves_the_batch_and_a_poisoned_record_goes_to_the_failures_al
 
     assert served == ["MSG#1", "MSG#2", "MSG#4"]
     assert [(note["requestContext"]["condition"], note["DDBStreamBatchInfo"]["batchSize"]) for note in notes] == [
-        ("RetryAttemptsExhausted", 1)
+        ("RecordAgeExceeded", 1)
     ]
 
 

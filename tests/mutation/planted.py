@@ -1555,9 +1555,23 @@ ADAPTERS = (
     _planted(
         "what was taken behind a lost line is put again",
         "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
-        "if each[2] not in self.ahead",
-        "if True",
+        "if not self.ahead or _digest",
+        "if True or _digest",
         f"{ARCHIVE}::test_nothing_is_put_twice",
+    ),
+    _planted(
+        "a change that cannot be read is dropped if it cannot be kept",
+        "functions.archive.app:handle",
+        "if not kept.keep(changes[place])",
+        "if kept.keep(changes[place]) and False",
+        f"{ARCHIVE}::test_a_change_that_can_neither_be_read",
+    ),
+    _planted(
+        "a kept batch is removed before it is archived",
+        "functions.archive.app:archive_kept",
+        "        if lost is None and not unread:\n            kept.remove(batch)",
+        "        kept.remove(batch)",
+        "aws/test_kept_changes.py::test_what_firehose_refused",
     ),
     _planted(
         "what stands behind a lost line is put all the same",

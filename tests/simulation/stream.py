@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 SHARDS = 2
-TRIES_MAX = 20
-"""As in the template: a batch that failed so often goes to the on-failure queue."""
+AGE_MAX_MS = 3_600_000
+"""As in the template: a batch that failed and is older goes to the on-failure queue."""
 
 
 class Stream:
@@ -58,7 +58,8 @@ class Shard:
         change: dict[str, Any] = {"SequenceNumber": str(history.serial()), "NewImage": _image(new)}
         if old is not None:
             change["OldImage"] = _image(old)
-        self.waiting.append(({"eventName": "INSERT" if old is None else "MODIFY", "dynamodb": change}, 0))
+        record = {"eventName": "INSERT" if old is None else "MODIFY", "dynamodb": change}
+        self.waiting.append((record, history.now))
         if not self._planned:
             self._planned = True
             history.at(history.now + history.turns.choice((20, 200, 1_000)), self._relay)
@@ -71,7 +72,7 @@ class Shard:
         if history.draws("stream_rewind", 0.1):
             back = history.chance.randrange(1, 12)
             history.note("!! the stream goes {} records back", back)
-            self.waiting = [(record, 0) for record in self._sent[-back:]] + self.waiting
+            self.waiting = [(record, history.now) for record in self._sent[-back:]] + self.waiting
         if history.draws("stream_loss", 0.05):
             history.note("!! the relay gave up on {} records", len(self.waiting))
             self.gave_up = True
@@ -83,7 +84,7 @@ class Shard:
             failed = self._first_failed(worker, event["Records"])
             done = batch if failed is None else batch[:failed]
             self._sent += [record for record, _ in done]
-            again = [(record, tries + 1) for record, tries in batch[len(done) :] if tries + 1 < TRIES_MAX]
+            again = [(record, at) for record, at in batch[len(done) :] if history.now - at <= AGE_MAX_MS]
             self.gave_up |= len(again) < len(batch) - len(done)
             self.waiting[: len(batch)] = again
             self._most = 100 if worker.fault is None else max(1, len(batch) // 2)

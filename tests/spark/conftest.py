@@ -70,9 +70,12 @@ class Bucket:
     serial: int = field(default=0)
 
     def put(self, kind: str, day: str, records: Iterable[Mapping[str, Any] | str], hour: str = "12") -> str:
-        """Put records, or lines as they are, as one object that arrived on *day*; return its key."""
+        """Put records, or lines as they are, as one object that arrived on *day*; return its key.
+
+        Each line came in a request of its own, and is a member of the gzip file.
+        """
         lines = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in records]
-        return self.put_bytes(kind, day, gzip.compress("".join(f"{line}\n" for line in lines).encode()), hour)
+        return self.put_bytes(kind, day, b"".join(gzip.compress(f"{line}\n".encode()) for line in lines), hour)
 
     def put_bytes(self, kind: str, day: str, content: bytes, hour: str = "12") -> str:
         self.serial += 1

@@ -71,7 +71,7 @@ class FakeFirehose:
         for place, record in enumerate(records):
             if place not in refused:
                 self.bytes += len(record["Data"])
-                self.taken[stream] += map(json.loads, gzip.decompress(record["Data"]).decode().splitlines())
+                self.taken[stream] += map(json.loads, gzip.decompress(record["Data"]).decode()[:-1].split("\n"))
         answers = [
             {"ErrorCode": "ServiceUnavailableException"} if place in refused else {"RecordId": str(place)}
             for place in range(len(records))
@@ -86,10 +86,24 @@ def archive_into(firehose: FakeFirehose, *bodies: str) -> FirehoseArchive:
     return FirehoseArchive(cast("Any", firehose), STREAMS, bodies, wiring.logger(), sleep=lambda seconds: None)
 
 
-def archived(event: Any, archive: FirehoseArchive) -> Any:
+@dataclass
+class Keeper:
+    """Keeps changes, unless S3 is away."""
+
+    away: bool = False
+    kept: list[Any] = field(default_factory=list)
+
+    def keep(self, change: Any) -> bool:
+        if not self.away:
+            self.kept.append(change)
+        return not self.away
+
+
+def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None) -> Any:
     """What the function answers where nobody watches."""
     fakes = FakeWorld()
-    return app.handle(event, archive, Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry))
+    tail = Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
+    return app.handle(event, archive, tail, cast("Any", keeper or Keeper()))
 
 
 def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -187,15 +201,26 @@ def test_what_firehose_never_takes_is_reported_with_everything_after_it() -> Non
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
 
 
-def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_is_not_dropped() -> None:
+def test_a_change_that_cannot_be_read_is_kept_and_the_others_are_archived() -> None:
+    batch = event("archive_messages")
+    whole = FakeFirehose()
+    archived(event("archive_messages"), archive_into(whole))
+    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
+    firehose, keeper = FakeFirehose(), Keeper()
+
+    assert archived(batch, archive_into(firehose), keeper) == {"batchItemFailures": []}
+
+    assert keeper.kept == [batch["Records"][2]]
+    assert firehose.of(RecordKind.DELIVERIES)[-1] == whole.of(RecordKind.DELIVERIES)[-1]
+
+
+def test_a_change_that_can_neither_be_read_nor_kept_is_reported_so_that_it_is_not_dropped() -> None:
     batch = event("archive_messages")
     del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
-    firehose = FakeFirehose()
 
-    answer = archived(batch, archive_into(firehose))
+    answer = archived(batch, archive_into(FakeFirehose()), Keeper(away=True))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][2]["dynamodb"]["SequenceNumber"]}]}
-    assert len(firehose.of(RecordKind.MESSAGES)) == len(firehose.of(RecordKind.LANES)) == 1
 
 
 def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:
@@ -204,7 +229,7 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
     errors: list[Sequence[int] | None] = [None for _ in range(2 * ATTEMPTS_MAX)]
     firehose = FakeFirehose(refusals=errors)
 
-    answer = archived(batch, archive_into(firehose))
+    answer = archived(batch, archive_into(firehose), Keeper(away=True))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
 
@@ -218,10 +243,10 @@ def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again(
     heard: list[RecordKind] = []
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
-    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()))
+    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()), cast("Any", Keeper()))
     assert heard == [RecordKind.MESSAGES]
 
-    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()))
+    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()), cast("Any", Keeper()))
     assert len(heard) == 1 + 1 + 3 + 1
 
 
@@ -248,6 +273,15 @@ def test_nothing_is_put_twice_for_one_line_that_was_lost() -> None:
 
     for kind in (RecordKind.LANES, RecordKind.MESSAGES):
         assert firehose.of(kind) == [f"{kind} {place}" for place in range(4)]
+
+
+def test_what_was_taken_is_remembered_in_few_bytes_whatever_a_line_holds() -> None:
+    lines = [(place, RecordKind.MESSAGES, f'"{place} \u2028 \x85 {"x" * 400_000}"') for place in range(4)]
+    archive = archive_into(FakeFirehose(refusals=[(0,), *[(0,)] * ATTEMPTS_MAX]))
+
+    assert archive.put(lines) == 0
+    assert sum(map(len, archive.ahead)) <= 16 * len(lines)
+    assert archive.put(lines) is None
 
 
 def test_what_stands_behind_a_lost_line_is_left_for_the_repetition() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tagcast.pushing.webhook_signature import Sign
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
+    from tagcast_aws.dispatch.kept_changes import KeptChanges
     from tagcast_aws.endpoints.adapter import Surroundings
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
@@ -77,6 +78,11 @@ class Process:
         return compose_archive(self._ground)
 
     @cached_property
+    def kept_changes(self) -> KeptChanges:
+        """Return the changes that could not be archived in this deployment."""
+        return compose_kept_changes(self._ground)
+
+    @cached_property
     def tail(self) -> Tail:
         """Return the way to those who watch topics of this deployment."""
         return compose_tail(self._ground)
@@ -106,6 +112,11 @@ def world() -> World:
 def archive() -> FirehoseArchive:
     """Return this process's way into the archive."""
     return PROCESS.get(_THIS).archive
+
+
+def kept_changes() -> KeptChanges:
+    """Return this process's way to the changes that could not be archived."""
+    return PROCESS.get(_THIS).kept_changes
 
 
 def tail() -> Tail:
@@ -213,6 +224,14 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
     client = client_factory(ground.make_client, ONCE)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
+
+
+def compose_kept_changes(ground: Ground) -> KeptChanges:
+    """Put together what keeps changes that could not be archived; its clients are made when it is used."""
+    from tagcast_aws.dispatch.kept_changes import KeptChanges
+
+    settings, client = Settings.from_environment(ground.environ), client_factory(ground.make_client)
+    return KeptChanges(client, settings.kept_changes, settings.archive_failures_url, logger())
 
 
 def compose_tail(ground: Ground) -> Tail:

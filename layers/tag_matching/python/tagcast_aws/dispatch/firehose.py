@@ -8,6 +8,7 @@ a gzip file (RFC 1952), so Firehose writes them as they are.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +31,8 @@ REQUEST_PARCELS_MAX = 4
 """A request takes 4 MiB."""
 DEFLATION = 1
 """The quickest of zlib's levels: the usual one takes three times as long and saves a seventh more."""
-AHEAD_MAX = 10_000
-"""Lines that a process remembers as taken although their place in the stream comes again."""
+AHEAD_MAX = 100_000
+"""Lines that a process remembers as taken although their place in the stream comes again: some 7 MB."""
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 
@@ -58,8 +59,8 @@ class FirehoseArchive:
     bodies: Sequence[str]
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
-    ahead: set[str] = field(default_factory=set)
-    """Lines that were taken behind a lost one. Their batch comes again, mostly to this process."""
+    ahead: set[bytes] = field(default_factory=set)
+    """Digests of lines that were taken behind a lost one. Their batch comes again, mostly to this process."""
 
     def keeps_body(self, topic: str) -> bool:
         """Say whether the bodies of the topic's messages are archived."""
@@ -72,7 +73,7 @@ class FirehoseArchive:
         taken is remembered.
         """
         taken: list[Parcel] = []
-        left = parcels_of(each for each in lines if each[2] not in self.ahead)
+        left = parcels_of(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
         for kind, parcels in left.items():
             while parcels:
                 some = parcels[:REQUEST_PARCELS_MAX]
@@ -88,8 +89,8 @@ class FirehoseArchive:
     def _remember(self, taken: Sequence[Parcel], lost: int) -> None:
         """Keep the lines of *taken* that come again, because they stand at the lost place or behind it."""
         for parcel in taken:
-            texts = zip(parcel.places, parcel.content.decode().splitlines(), strict=True)
-            self.ahead.update(text for place, text in texts if place >= lost)
+            texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
+            self.ahead.update(_digest(text) for place, text in texts if place >= lost)
         if len(self.ahead) > AHEAD_MAX:
             self.ahead.clear()
 
@@ -115,6 +116,10 @@ class FirehoseArchive:
             return ()
         pairs = zip(parcels, answer["RequestResponses"], strict=True)
         return [parcel for parcel, response in pairs if response.get("ErrorCode")]
+
+
+def _digest(line: bytes | bytearray) -> bytes:
+    return hashlib.blake2b(line, digest_size=16).digest()
 
 
 def parcels_of(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[Parcel]]:

@@ -26,6 +26,8 @@ class Settings:
     topic_known_s: float
     archive_streams: str
     archive_bodies: tuple[str, ...]
+    archive_failures_url: str
+    kept_changes: str
     cmq_keys: str
     metric_topics: tuple[str, ...]
     secrets_key: str
@@ -52,6 +54,8 @@ class Settings:
             topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
+            archive_failures_url=environ["ARCHIVE_FAILURES_URL"],
+            kept_changes=environ["KEPT_CHANGES"],
             cmq_keys=environ["CMQ_KEYS"],
             metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
             secrets_key=environ["SECRETS_KEY"],
