@@ -11,6 +11,7 @@ from local.cli.api_client import DEFAULT_URL, client_for, url_fault
 from local.cli.cmq_keys import cmq_keys
 from local.cli.console import console
 from local.cli.consume import consume
+from local.cli.doctor import doctor
 from local.cli.filter_change import set_filter
 from local.cli.filters import filters
 from local.cli.groups import group
@@ -131,6 +132,7 @@ app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("keys", rich_help_panel=_TOOLS)(keys)
 app.command("health", rich_help_panel=_TOOLS)(health)
+app.command("doctor", rich_help_panel=_TOOLS)(doctor)
 
 
 def main() -> None:

@@ -1,0 +1,195 @@
+"""`tagcast doctor` on moto: each finding in its words, whatever of the deployment is missing or out of order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from typer.testing import CliRunner
+
+from local.cli.app import app
+from local.cli.doctor import READS, Deployment, Finding, State, examine
+
+REGION: Final = "eu-west-1"
+STACK, BUCKET = "shop", "shop-archive"
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs/deploy.md").read_text()
+STACK_OUTPUTS = {"Url": "https://api.test/", "ArchiveBucketName": BUCKET}
+
+
+@dataclass
+class Answers:
+    """Answers of services where moto has none, and errors in place of any; the calls that were made."""
+
+    is_deployed: bool = True
+    concurrency: int = 1_000
+    source_state: str = "Enabled"
+    denied: set[str] = field(default_factory=set)
+    calls: set[str] = field(default_factory=set)
+
+
+class Session:
+    """A session of boto3 in whose clients *answers* come first."""
+
+    region_name = REGION
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self._session: Any = boto3.session.Session(region_name=REGION)
+
+    def client(self, service: str) -> Any:
+        made = self._session.client(service)
+        made.meta.events.register("before-call", self._answer)
+        return made
+
+    def _answer(self, model: Any, **_: Any) -> Any:
+        service, operation = model.service_model.service_id.lower(), model.name
+        if operation == "DescribeStacks" and not self.answers.is_deployed:
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": "shop does not exist"}}, operation)
+        self.answers.calls.add(f"{service}:{operation}")
+        if operation in self.answers.denied:
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, operation)
+        replies: dict[str, Any] = {
+            "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": self.answers.concurrency}},
+            "ListEventSourceMappings": {"EventSourceMappings": [{"UUID": "u", "State": self.answers.source_state}]},
+            "DescribeStacks": {
+                "Stacks": [
+                    {
+                        "StackStatus": "CREATE_COMPLETE",
+                        "Parameters": [{"ParameterKey": "WaitingPerTopic", "ParameterValue": "100"}],
+                        "Outputs": [{"OutputKey": k, "OutputValue": v} for k, v in STACK_OUTPUTS.items()],
+                    }
+                ]
+            },
+            "DescribeStackResource": {"StackResourceDetail": {"PhysicalResourceId": "table"}},
+            "DescribeDeliveryStream": {"DeliveryStreamDescription": {"DeliveryStreamStatus": "ACTIVE"}},
+        }
+        if operation in replies:
+            http = type("Http", (), {"status_code": 200})()
+            return http, replies[operation]
+        return None
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def deployed(aws: None) -> None:
+    s3 = boto3.client("s3", region_name=REGION)
+    s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=BUCKET, Key="jobs/compact.py", Body=b"")
+    table: dict[str, Any] = {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    }
+    dynamodb = boto3.client("dynamodb", region_name=REGION)
+    dynamodb.create_table(TableName="table", **table)
+    expiry = {"Enabled": True, "AttributeName": "ttl"}
+    dynamodb.update_time_to_live(TableName="table", TimeToLiveSpecification=cast("Any", expiry))
+
+
+def found(
+    answers: Answers | None = None, stack: str = STACK, status: int = 200, at: datetime = NOW
+) -> dict[str, Finding]:
+    headers = {"date": format_datetime(at)}
+    of = Deployment(stack, Session(answers or Answers()), lambda url: (status, headers), lambda: NOW)
+    return {each.check: each for each in examine(of)}
+
+
+def test_a_healthy_deployment_is_told_so_check_by_check(deployed: None) -> None:
+    findings = found()
+    assert {name: each.state for name, each in findings.items() if each.state is not State.OK} == {}
+    assert findings["API"].detail == "https://api.test answers."
+    assert findings["concurrency"].detail == "The account runs 1000 functions at once."
+
+
+def test_before_the_first_deployment_the_account_is_looked_at(aws: None) -> None:
+    findings = found(Answers(is_deployed=False, concurrency=10))
+    assert list(findings) == ["identity", "concurrency", "stack"]
+    assert findings["stack"].state is State.WARNING
+    assert findings["concurrency"].state is State.FAULT
+    assert "runs 10 functions at once. Under load publishers get 503" in findings["concurrency"].detail
+    assert "free" in findings["concurrency"].remedy
+
+
+def test_a_name_that_is_too_long_is_told_before_it_fails(aws: None) -> None:
+    assert found(Answers(is_deployed=False), stack="s" * 41)["name"].state is State.FAULT
+    assert "name" not in found(Answers(is_deployed=False), stack="s" * 40)
+
+
+def test_a_source_that_is_disabled_is_a_fault_with_the_command_that_enables_it(deployed: None) -> None:
+    finding = found(Answers(source_state="Disabled"))["shop-fan-out"]
+    assert (finding.state, finding.detail) == (State.FAULT, "Its event source is Disabled.")
+    assert finding.remedy == "aws lambda update-event-source-mapping --uuid u --enabled"
+
+
+def test_a_table_whose_rows_never_go_is_told_with_its_price(deployed: None) -> None:
+    boto3.client("dynamodb", region_name=REGION).update_time_to_live(
+        TableName="table", TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
+    )
+    assert found()["MessagesTable"].state is State.WARNING
+    assert "0.25 USD" in found()["MessagesTable"].detail
+
+
+def test_jobs_that_were_never_copied_are_told(deployed: None) -> None:
+    boto3.client("s3", region_name=REGION).delete_object(Bucket=BUCKET, Key="jobs/compact.py")
+    assert found()["archive"].remedy == f"make jobs && aws s3 sync dist/jobs s3://{BUCKET}/jobs"
+
+
+def test_an_api_that_fails_and_a_clock_that_is_wrong_are_faults(deployed: None) -> None:
+    assert found(status=503)["API"].detail == "https://api.test/health answers 503."
+    assert "300 s off" in found(at=NOW - timedelta(seconds=300))["API"].detail
+    assert found(at=NOW - timedelta(seconds=200))["API"].state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("operation", "check"),
+    [
+        ("GetCallerIdentity", "identity"),
+        ("GetAccountSettings", "concurrency"),
+        ("DescribeStacks", "stack"),
+        ("DescribeTable", "tables"),
+        ("ListEventSourceMappings", "sources"),
+        ("DescribeAlarms", "alarms"),
+        ("ListObjectsV2", "archive"),
+    ],
+)
+def test_a_missing_right_ends_its_check_alone(deployed: None, operation: str, check: str) -> None:
+    findings = found(Answers(denied={operation}))
+    assert findings[check].state is State.UNCHECKED
+    assert operation in findings[check].detail
+    assert {each.state for name, each in findings.items() if name != check} <= {State.OK, State.UNCHECKED}
+
+
+def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(deployed: None) -> None:
+    answers = Answers()
+    found(answers)
+    actions = {"s3:ListObjectsV2": "s3:ListBucket"}
+    assert {actions.get(call, call) for call in answers.calls} == set(READS)
+    assert [action for action in READS if f'"{action}"' not in DOCUMENT] == []
+
+
+def test_the_command_shows_a_table_or_json_and_exits_with_1_for_a_fault(
+    aws: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boto3, "Session", lambda **_: Session(Answers(is_deployed=False, concurrency=10)))
+    shown = CliRunner().invoke(app, ["doctor", "--stack", STACK])
+    assert (shown.exit_code, "functions at once" in shown.output) == (1, True)
+    told = CliRunner().invoke(app, ["--json", "doctor", "--stack", STACK])
+    assert {each["check"] for each in json.loads(told.output)["findings"]} == {"identity", "concurrency", "stack"}
