@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from tagcast_aws import wiring
 
+from local.rules import limits
 from tests.aws.administrator import ADMINISTRATOR
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment
@@ -63,7 +64,8 @@ def test_an_environment_is_cold_once_and_keeps_its_own_wiring() -> None:
 
     (first_ms, first), (second_ms, second) = stage.told
     assert first == second
-    assert 400 <= first_ms <= 905
+    shortest_ms, longest_ms = limits.LAMBDA_COLD_MS
+    assert shortest_ms <= first_ms <= longest_ms + 5
     assert second_ms <= 2_010
     assert [ended.answer for ended in stage.ended] == ["done", "done"]
 

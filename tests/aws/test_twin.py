@@ -131,7 +131,7 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
 
 def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
     account = account_of(Cell(1, Ordering.NONE, 5))
-    course = played(account, Load(publishers=4), 8)
+    course = played(account, Load(publishers=2), 8)
     whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
     looks = course.usage.calls["publish", "GetItem"]
     part = 8 / course.sustained()

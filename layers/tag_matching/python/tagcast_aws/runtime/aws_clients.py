@@ -29,7 +29,7 @@ class Patience:
         >>> Patience(4, 4).longest_s, Patience(1, 25).longest_s
         (27.0, 26.0)
         """
-        pauses_s = sum(min(2.0**number, 20.0) for number in range(self.attempts_max - 1))
+        pauses_s = sum((min(2.0**number, 20.0) for number in range(self.attempts_max - 1)), 0.0)
         return self.attempts_max * (CONNECT_S + self.answer_s) + pauses_s
 
 
