@@ -45,7 +45,7 @@ _MESSAGES = {
 class Body(BaseModel):
     """The base of all bodies."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     # Fields that hold one of several models, with the field that tells which one.
     unions: ClassVar[Mapping[str, str]] = {}

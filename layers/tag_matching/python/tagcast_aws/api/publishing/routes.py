@@ -10,7 +10,6 @@ from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import publishing_directory
-from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
 
@@ -39,6 +38,8 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     """Publish messages of the archive again, for one subscription; what is wrong with one does not stop the others."""
+    from tagcast.registry.subscriptions import get_subscription  # No other message needs what it imports.
+
     idempotency = _idempotency(request)
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
