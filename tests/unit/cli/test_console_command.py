@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.request
 
+from tests.running_stack import wait_until
 from tests.unit.cli.conftest import FakeApi
 
 
@@ -18,8 +19,8 @@ def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) 
         said = re.search(r"at (http://127\.0\.0\.1:[0-9]+/)$", process.stdout.readline().strip())
         try:
             assert said is not None
-            with urllib.request.urlopen(said.group(1)) as page:
-                assert b"Every lane is active" in page.read()
+            url = said.group(1)
+            assert wait_until(lambda: b"Every lane is active" in urllib.request.urlopen(url).read())
         finally:
             process.terminate()
     assert process.returncode == 0
