@@ -41,6 +41,7 @@ FIRST = (
     "tests/e2e/test_permissions.py",
     "tests/e2e/test_killing.py",
     "tests/e2e/test_overload.py",
+    "tests/e2e/test_smoke.py",
     "tests/e2e/test_local_stack.py",
     "tests/console/test_console_in_a_browser.py",
     "tests/simulation/test_simulation.py",

@@ -24,6 +24,7 @@ from local.cli.screen import fields_table
 from local.cli.secrets import rotate_secret
 from local.cli.session import Commands, Session, SubscriptionName, TopicName, session_of
 from local.cli.shadows import shadow, versions
+from local.cli.smoke import smoke
 from local.cli.subscribing import subscribe_all
 from local.cli.subscription_update import subscription
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
@@ -133,6 +134,7 @@ app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("keys", rich_help_panel=_TOOLS)(keys)
 app.command("health", rich_help_panel=_TOOLS)(health)
 app.command("doctor", rich_help_panel=_TOOLS)(doctor)
+app.command("smoke", rich_help_panel=_TOOLS)(smoke)
 
 
 def main() -> None:

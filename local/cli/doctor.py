@@ -267,7 +267,8 @@ def _shown(finding: Finding) -> Text:
     return Text.assemble(state, f"  {finding.check}: {visible(finding.detail)}{visible(remedy)}")
 
 
-def _get(url: str) -> tuple[int, dict[str, str]]:
+def get_url(url: str) -> tuple[int, dict[str, str]]:
+    """Ask a URL for its status and headers. Raises OSError."""
     import httpx
 
     try:
@@ -291,7 +292,7 @@ def doctor(ctx: typer.Context, stack: StackName) -> None:
     session = session_of(ctx)
     try:
         own = boto3.Session(profile_name=session.profile, region_name=session.region)
-        findings = list(examine(Deployment(stack, own, _get)))
+        findings = list(examine(Deployment(stack, own, get_url)))
     except BotoCoreError as fault:
         raise typer.BadParameter(str(fault)) from None
     if session.as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tagcast.repairing.search import EVERY_S
@@ -74,3 +75,40 @@ def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, flo
     million = sum(usd_of_a_million_messages().values())
     transitions = TRANSITIONS_OF_A_RETRY * PRICES_USD["stepfunctions: a million transitions"]
     return messages_per_s * MONTH_S / 1e6 * million, retries_per_s * MONTH_S / 1e6 * transitions
+
+
+@dataclass
+class SmokeTest:
+    """What a smoke test used, its own requests and the service's work for them."""
+
+    requests: int = 0
+    messages: int = 0
+    pushes: int = 0
+    queue_requests: int = 0
+    dpu_hours: float = 0.0
+
+
+INVOCATION_S, INVOCATION_GB = 1.0, 1.769
+"""More than an invocation lasts, and the memory of the largest function, so that the sum is rather too high."""
+
+
+def usd_of_smoke_test(used: SmokeTest) -> float:
+    """Return what a smoke test costs at most, where the account has no free tier left.
+
+    >>> round(usd_of_smoke_test(SmokeTest(requests=60, messages=4, pushes=20, queue_requests=300)), 4)
+    0.0042
+    >>> round(usd_of_smoke_test(SmokeTest(dpu_hours=2 / 60)), 4)
+    0.0147
+    """
+    invocations = used.requests + 2 * used.pushes
+    millions = {
+        "api gateway: a million requests of an HTTP API": used.requests,
+        "lambda: a million requests": invocations,
+        "sqs: a million FIFO requests of 64 KiB": used.queue_requests + used.pushes,
+        "stepfunctions: a million transitions": TRANSITIONS_OF_A_RETRY * used.pushes,
+        "dynamodb: a million read request units": 10 * invocations,
+    }
+    small = sum(count * PRICES_USD[price] for price, count in millions.items())
+    small += used.messages * sum(usd_of_a_million_messages().values())
+    computed = invocations * INVOCATION_S * INVOCATION_GB * PRICES_USD["lambda: a GB-second on arm64"]
+    return small / 1e6 + computed + used.dpu_hours * PRICES_USD["glue: a DPU-hour"]

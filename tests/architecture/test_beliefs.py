@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from local.cli.smoke_story import STEPS
 from local.template.translated import SOURCE, read_template
 from tests.architecture.test_documents import table_rows, text_of
 
@@ -71,6 +72,10 @@ def test_every_property_of_the_template_has_a_row() -> None:
 @pytest.mark.parametrize("first", ["action", "setting"])
 def test_a_row_names_behaviours_that_are_there(first: str) -> None:
     assert {each for names in named(first, "behaviours").values() for each in names} - STATES.keys() == set()
+
+
+def test_the_smoke_test_names_rows_that_are_there() -> None:
+    assert {row for _, _, rows in STEPS for row in rows} - STATES.keys() == set()
 
 
 def test_what_is_unproven_is_told_to_owners_with_a_command_that_shows_it() -> None:

@@ -1,0 +1,419 @@
+"""What `tagcast smoke` asks AWS for, on moto: names, rights of the role it makes, and what is left at the end."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import hmac
+import io
+import json
+import runpy
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from typer.testing import CliRunner
+
+from local.cli.app import app
+from local.cli.doctor import Deployment
+from local.cli.smoke_aws import ACTIONS, NOT_YET, RIGHTS, OnAws, receiver_archive
+from local.cli.smoke_receiver import answer, handle
+from local.cli.smoke_story import JobRun, MissingRightError, NotPlayedError, PlaceError, Push
+from tests.unit.cli.conftest import FakeApi
+
+REGION: Final = "eu-west-1"
+ACCOUNT, STACK, BUCKET = "123456789012", "tagcast", "tagcast-archive"
+SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs/deploy.md").read_text()
+JOB_RUN = {"JobRunState": "SUCCEEDED", "StartedOn": datetime(2026, 11, 24, 3, 10, tzinfo=UTC), "MaxCapacity": 2.0}
+
+
+@cache
+def shared() -> Any:
+    """One session for all: it reads the models of the services once."""
+    return boto3.session.Session(region_name=REGION)
+
+
+def own(service: str) -> Any:
+    """A client of the test's own, of which nobody hears."""
+    return shared().client(service)
+
+
+@dataclass
+class Answers:
+    """Answers where moto has none, errors in place of any, and every call with its parameters."""
+
+    url: str = "https://api.test/"
+    denied: set[str] = field(default_factory=set)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    url_status: int = 200
+    slept: list[float] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def of(self, action: str) -> list[dict[str, Any]]:
+        return [parameters for called, parameters in self.calls if called == action]
+
+
+class Session:
+    """A session of boto3 in whose clients *answers* come first."""
+
+    region_name = REGION
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def client(self, service: str) -> Any:
+        made = own(service)
+        made.meta.events.register("before-parameter-build", self._note)
+        made.meta.events.register("before-call", self._answer)
+        return made
+
+    def _note(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        called = f"{model.service_model.service_name}:{model.name}"
+        self.answers.calls.append((ACTIONS.get(called, called), dict(params)))
+
+    def _answer(self, model: Any, **_: Any) -> Any:
+        if model.name in self.answers.denied:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, model.name)
+        if self.answers.faults and self.answers.faults[0][0] == model.name:
+            raise ClientError({"Error": {"Code": self.answers.faults.pop(0)[1], "Message": "no"}}, model.name)
+        outputs = {"Url": self.answers.url, "ArchiveBucketName": BUCKET}
+        replies: dict[str, Any] = {
+            "DescribeStacks": {
+                "Stacks": [{"Outputs": [{"OutputKey": k, "OutputValue": v} for k, v in outputs.items()]}]
+            },
+            "DescribeStackResource": {"StackResourceDetail": {"PhysicalResourceId": f"{STACK}-role"}},
+            "GetJobRuns": {"JobRuns": [JOB_RUN]},
+            "StartJobRun": {"JobRunId": "jr_1"},
+            "GetJobRun": {"JobRun": JOB_RUN | {"ExecutionTime": 90}},
+        }
+        if model.name in replies:
+            return type("Http", (), {"status_code": 200})(), replies[model.name]
+        return None
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        iam = own("iam")
+        iam.create_role(RoleName=f"{STACK}-role", AssumeRolePolicyDocument="{}")
+        s3 = own("s3")
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        yield Answers()
+
+
+def place_of(answers: Answers) -> OnAws:
+    """A place whose clock goes on by what is slept, and whose URLs answer as *answers* say."""
+    of = Deployment(STACK, Session(answers), lambda url: (answers.url_status, {}))
+    return OnAws(of, now_s=lambda: sum(answers.slept), sleep=answers.slept.append)
+
+
+def left() -> dict[str, list[str]]:
+    """What of any run is in the account."""
+    queues = own("sqs").list_queues(QueueNamePrefix="tagcast_smoke").get("QueueUrls", [])
+    functions = own("lambda").list_functions()["Functions"]
+    roles = own("iam").list_roles()["Roles"]
+    return {
+        "queues": [each.rpartition("_")[2] for each in queues],
+        "functions": [each["FunctionName"] for each in functions],
+        "roles": [each["RoleName"] for each in roles if each["RoleName"].startswith("tagcast_smoke")],
+    }
+
+
+def make_all(place: OnAws) -> str:
+    run = place.new_run()
+    place.make_log(run)
+    place.make_queue(run)
+    place.make_function(run, SECRET)
+    place.make_url(run)
+    return run
+
+
+NOTHING: Final[dict[str, list[str]]] = {"queues": [], "functions": [], "roles": []}
+
+
+def test_everything_that_is_made_has_the_run_in_its_name_and_is_removed(answers: Answers) -> None:
+    place = place_of(answers)
+    run = make_all(place)
+    assert run.startswith(f"tagcast_smoke_{STACK}_")
+    assert left() == {"queues": ["log.fifo", "queue.fifo"], "functions": [run], "roles": [run]}
+    assert place.earlier_runs() == [run]
+    assert place.remove(run, keep_log=False) == []
+    assert left() == NOTHING
+    assert place.earlier_runs() == []
+
+
+def test_names_fit_the_longest_name_of_a_stack_and_are_never_taken_for_its_own(answers: Answers) -> None:
+    place = OnAws(Deployment("s" * 40, Session(answers), lambda url: (200, {})))
+    run = place.new_run()
+    assert len(run) <= 64
+    assert len(f"{run}_queue.fifo") <= 80
+    assert not place_of(answers).new_run().startswith(f"{STACK}-")
+
+
+def test_the_role_of_the_function_can_write_to_the_log_and_do_nothing_else(answers: Answers) -> None:
+    run = make_all(place_of(answers))
+    iam = own("iam")
+    (role,) = answers.of("iam:CreateRole")
+    (statement,) = json.loads(role["AssumeRolePolicyDocument"])["Statement"]
+    assert statement == {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRole",
+        "Principal": {"Service": "lambda.amazonaws.com"},
+    }
+    assert iam.list_role_policies(RoleName=run)["PolicyNames"] == ["log"]
+    assert iam.list_attached_role_policies(RoleName=run)["AttachedPolicies"] == []
+    document: Any = iam.get_role_policy(RoleName=run, PolicyName="log")["PolicyDocument"]
+    assert document["Statement"] == [
+        {
+            "Effect": "Allow",
+            "Action": "sqs:SendMessage",
+            "Resource": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{run}_log.fifo",
+        }
+    ]
+
+
+def test_only_the_pushers_of_the_stack_may_send_and_invoke_and_anybody_the_url(answers: Answers) -> None:
+    run = make_all(place_of(answers))
+    pusher = f"arn:aws:iam::{ACCOUNT}:role/{STACK}-role"
+    queue = next(each for each in answers.of("sqs:CreateQueue") if each["QueueName"] == f"{run}_queue.fifo")
+    (statement,) = json.loads(queue["Attributes"]["Policy"])["Statement"]
+    assert statement["Principal"] == {"AWS": [pusher, pusher]}
+    assert (statement["Action"], statement["Resource"].rpartition(":")[2]) == ("sqs:SendMessage", f"{run}_queue.fifo")
+    permitted = [
+        (each["Action"], each["Principal"], each.get("FunctionUrlAuthType"), each.get("InvokedViaFunctionUrl"))
+        for each in answers.of("lambda:AddPermission")
+    ]
+    assert permitted == [
+        ("lambda:InvokeFunction", pusher, None, None),
+        ("lambda:InvokeFunction", pusher, None, None),
+        ("lambda:InvokeFunctionUrl", "*", "NONE", None),
+        ("lambda:InvokeFunction", "*", None, True),
+    ]
+    resources = {each["LogicalResourceId"] for each in answers.of("cloudformation:DescribeStackResource")}
+    assert resources == {"FanOutFunctionRole", "RetryFunctionRole"}
+
+
+def test_the_function_is_the_receivers_file_and_its_handler_is_there(answers: Answers, tmp_path: Path) -> None:
+    make_all(place_of(answers))
+    (asked,) = answers.of("lambda:CreateFunction")
+    with zipfile.ZipFile(io.BytesIO(asked["Code"]["ZipFile"])) as archive:
+        (name,) = archive.namelist()
+        archive.extractall(tmp_path)
+    module, _, function = asked["Handler"].partition(".")
+    assert f"{module}.py" == name
+    assert callable(runpy.run_path(str(tmp_path / name))[function])
+    assert asked["Environment"]["Variables"].keys() == {"LOG_QUEUE", "SECRET"}
+    assert receiver_archive() == receiver_archive()
+
+
+def test_a_role_that_lambda_does_not_know_yet_is_waited_for(answers: Answers) -> None:
+    answers.faults += [("CreateFunction", NOT_YET)] * 2
+    make_all(place_of(answers))
+    assert len(answers.of("lambda:CreateFunction")) == 3
+    assert answers.slept == [2.0, 2.0]
+
+
+def test_a_function_that_lambda_never_makes_is_told_with_its_reason(answers: Answers) -> None:
+    answers.faults += [("CreateFunction", NOT_YET)] * 100
+    with pytest.raises(PlaceError, match=r"made no function within 60 s: .*InvalidParameterValueException"):
+        make_all(place_of(answers))
+
+
+def test_an_account_that_forbids_public_functions_has_no_endpoint(answers: Answers) -> None:
+    place = place_of(answers)
+    run = place.new_run()
+    place.make_log(run)
+    place.make_function(run, SECRET)
+    answers.faults.append(("AddPermission", "PublicPolicyException"))
+    with pytest.raises(NotPlayedError, match="forbids functions that are public"):
+        place.make_url(run)
+
+
+def test_a_url_that_is_forbidden_is_not_taken_for_a_broken_promise(answers: Answers) -> None:
+    answers.url_status = 403
+    with pytest.raises(NotPlayedError, match="answers 403"):
+        make_all(place_of(answers))
+
+
+@pytest.mark.parametrize(
+    ("operation", "action"),
+    [
+        ("CreateQueue", "sqs:CreateQueue"),
+        ("CreateRole", "iam:CreateRole"),
+        ("PutRolePolicy", "iam:PutRolePolicy"),
+        ("CreateFunction", "lambda:CreateFunction"),
+        ("AddPermission", "lambda:AddPermission"),
+        ("CreateFunctionUrlConfig", "lambda:CreateFunctionUrlConfig"),
+        ("DescribeStackResource", "cloudformation:DescribeStackResource"),
+    ],
+)
+def test_a_missing_right_is_told_and_what_was_made_before_it_is_removed(
+    answers: Answers, operation: str, action: str
+) -> None:
+    answers.denied.add(operation)
+    place = place_of(answers)
+    with pytest.raises(MissingRightError) as told:
+        make_all(place)
+    assert told.value.action == action
+    run = place.new_run()
+    made = [each["QueueName"] for each in answers.of("sqs:CreateQueue")]
+    assert place.remove(made[0].removesuffix("_log.fifo") if made else run, keep_log=False) == []
+    assert left() == NOTHING
+
+
+def test_what_cannot_be_removed_is_told_and_stays_to_be_found(answers: Answers) -> None:
+    place = place_of(answers)
+    run = make_all(place)
+    answers.denied.add("DeleteRole")
+    assert place.remove(run, keep_log=False) == [f"the role {run} (Your identity may not call iam:DeleteRole.)"]
+    assert left() == {"queues": ["log.fifo"], "functions": [], "roles": [run]}
+    answers.denied.clear()
+    for found in place.earlier_runs():
+        assert place.remove(found, keep_log=False) == []
+    assert left() == NOTHING
+
+
+def test_the_receiver_notes_signed_pushes_and_direct_invocations_and_nothing_else(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(answers)
+    make_all(place)
+    (asked,) = answers.of("lambda:CreateFunction")
+    settings = asked["Environment"]["Variables"]
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    unsigned = {"webhook-id": "1", "x-tagcast-subscription": "endpoint", "x-tagcast-attempt": "1"}
+
+    def request(method: str, headers: dict[str, str]) -> dict[str, Any]:
+        return {"requestContext": {"http": {"method": method}}, "headers": headers, "body": "{}"}
+
+    assert answer(request("POST", unsigned), settings) == {"statusCode": 401}
+    assert answer(request("GET", {}), settings) == {"statusCode": 200}
+    agreed = answer(request("OPTIONS", {"WebHook-Request-Origin": "a.tagcast"}), settings)
+    assert agreed["headers"]["webhook-allowed-origin"] == "a.tagcast"
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    body, at = b'{"verification_token": "t"}', str(round(time.time()))
+    signature = base64.b64encode(hmac.new(key, f"t.{at}.".encode() + body, hashlib.sha256).digest()).decode()
+    signed = {"webhook-id": "t", "webhook-timestamp": at, "webhook-signature": f"v1,{signature}"}
+    asked_for_token = {**request("POST", signed), "body": body.decode()}
+    assert answer(asked_for_token, settings) == {"statusCode": 200, "body": "t"}
+    assert place.received() == []
+    assert handle({"subscription": "function", "message_id": "7", "attempt": 2}, None) == {}
+    (push,) = place.received()
+    assert push == Push("function", "7", 2, 200, push.at_s)
+    assert place.received() == []
+
+
+def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
+    place = place_of(answers)
+    run = place.new_run()
+    url = place.make_queue(run)["queue_url"]
+    sqs = own("sqs")
+    for number in range(12):
+        body = json.dumps({"message_id": f"{number}"})
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="t", MessageDeduplicationId=f"{number}")
+    assert place.queued() == [f"{number}" for number in range(12)]
+    assert place.queued() == []
+
+
+def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run(answers: Answers) -> None:
+    place, now = place_of(answers), datetime.now(UTC)
+    records = [
+        {"topic": "t", "message_id": "1"},
+        {"topic": "other", "message_id": "2"},
+        {"topic": "t", "message_id": "3"},
+    ]
+    members = b"".join(gzip.compress(json.dumps(record).encode() + b"\n") for record in records)
+    s3 = own("s3")
+    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=members)
+    assert place.archived("t") == {"1", "3"}
+    reads = len(answers.of("s3:GetObject"))
+    assert place.archived("t") == {"1", "3"}
+    assert len(answers.of("s3:GetObject")) == reads == 1
+
+
+def test_what_was_archived_before_the_run_is_not_read(answers: Answers) -> None:
+    earlier = datetime.now(UTC) - timedelta(minutes=1)
+    s3 = own("s3")
+    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={earlier:%Y-%m-%d}/hour={earlier:%H}/a.gz", Body=b"")
+    later = OnAws(Deployment(STACK, Session(answers), lambda url: (200, {})), now=lambda: earlier + timedelta(hours=2))
+    assert later.archived("t") == frozenset()
+    assert answers.of("s3:GetObject") == []
+
+
+def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.cli.smoke_aws.ARCHIVED_BYTES_MAX", 10)
+    place, now = place_of(answers), datetime.now(UTC)
+    s3 = own("s3")
+    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=b"x" * 11)
+    with pytest.raises(PlaceError, match="ask Athena"):
+        place.archived("t")
+
+
+def test_a_job_is_billed_for_its_workers_and_a_minute_at_least(answers: Answers) -> None:
+    place = place_of(answers)
+    assert place.last_job() == JobRun("SUCCEEDED", "2026-11-24 03:10 UTC", "", 2 * 60 / 3600)
+    assert place.run_job().dpu_hours == 2 * 90 / 3600
+    (asked,) = answers.of("glue:StartJobRun")
+    assert asked == {"JobName": f"{STACK}-compact", "Arguments": {"--lookback-days": "1"}}
+
+
+def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(answers: Answers) -> None:
+    place, now = place_of(answers), datetime.now(UTC)
+    s3 = own("s3")
+    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=gzip.compress(b""))
+    url = place.make_queue(place.new_run())["queue_url"]
+    sent = {"MessageBody": '{"message_id": "1"}', "MessageGroupId": "t", "MessageDeduplicationId": "1"}
+    own("sqs").send_message(QueueUrl=url, **sent)
+    run = make_all(place)
+    own("sqs").send_message(QueueUrl=place._queue, **sent)
+    place.queued()
+    place.archived("t")
+    place.last_job()
+    place.run_job()
+    place.earlier_runs()
+    place.remove(run, keep_log=False)
+    used = {action for action, _ in answers.calls} | {"iam:PassRole"}  # Of CreateFunction, which moto does not ask for.
+    assert used == set(RIGHTS)
+    policy = DOCUMENT.partition("## Try it")[2]
+    assert [action for action in (*RIGHTS, "execute-api:Invoke") if f'"{action}"' not in policy] == []
+
+
+def test_a_stack_that_is_not_there_is_a_fault_of_the_command(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers.faults.append(("DescribeStacks", "ValidationError"))
+    monkeypatch.setattr(boto3, "Session", lambda **_: Session(answers))
+    shown = CliRunner().invoke(app, ["smoke", "--stack", STACK])
+    assert shown.exit_code == 2
+    assert left() == NOTHING
+
+
+def test_an_api_that_makes_no_topic_fails_the_command_which_leaves_nothing(
+    answers: Answers, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers.url = api.url
+    monkeypatch.setattr(boto3, "Session", lambda **_: Session(answers))
+    told = CliRunner().invoke(app, ["--json", "smoke", "--stack", STACK])
+    said = json.loads(told.output)
+    assert (told.exit_code, said["failed"]) == (1, ["topic"])
+    ended = {step["name"]: step["state"] for step in said["steps"]}
+    assert ended["leftovers"] == ended["job"] == ended["clean-up"] == "ok"
+    assert {state for name, state in ended.items() if name not in ("leftovers", "topic", "job", "clean-up")} == {
+        "not checked"
+    }
+    assert said["seen"] == ["glue-arguments", "glue-session", "glue-trust", "glue-version"]
+    assert 0 < said["usd_at_most"] < 0.01
+    assert left() == NOTHING
