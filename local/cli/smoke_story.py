@@ -202,7 +202,7 @@ class Story:
         runs = self.place.earlier_runs()
         for run in runs:
             self._remove(run)
-        return f"Removed what {len(runs)} earlier runs left." if runs else "No earlier run left anything."
+        return f"Removed what was left of {', '.join(runs)}." if runs else "No earlier run left anything."
 
     def make_topic(self) -> str:
         """Make the log of receivers, then a topic whose messages live as short as they can."""

@@ -357,7 +357,7 @@ def test_the_next_run_removes_what_a_killed_one_left_and_finds_what_could_not_be
 
     world.denied.clear()
     steps, _ = played(world)
-    assert steps["leftovers"].saw == "Removed what 1 earlier runs left."
+    assert steps["leftovers"].saw == f"Removed what was left of {RUN}."
     assert world.things == set()
 
 
