@@ -1,4 +1,7 @@
-"""The function that speaks CMQ: programs written for it change their endpoint and keys."""
+"""The function that speaks CMQ: programs written for it change their endpoint and keys.
+
+One of CMQ's paths is also the root of the API, where who asks nothing of CMQ is told what this is.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
+from tagcast_aws.api.http.routing import Router
+from tagcast_aws.api.service import ROOT
 from tagcast_aws.cmq.authentication import Secret
 from tagcast_aws.cmq.desk import Desk
+from tagcast_aws.cmq.form import is_of_cmq
 from tagcast_aws.runtime.home import Home
+
+router = Router(ROOT)
 
 
 def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
-    return Desk(world, keys, home).serve(event, wiring.logger())
+    if is_of_cmq(event):
+        return Desk(world, keys, home).serve(event, wiring.logger())
+    return router.serve(event, world, wiring.logger())
 
 
 @wiring.metered

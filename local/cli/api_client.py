@@ -66,7 +66,7 @@ def refused_by_another(refused: ProblemError) -> str | None:
         return "Was it signed with the right profile, or is the token for this? See --profile, --token."
     if problem.get("detail") == "no such path":
         return "The API of this address has no such path. Is there a path too many in --url?"
-    if refused.status < 500 and not str(problem.get("type", "")).startswith("urn:tagcast:"):
+    if refused.status < 500 and "code" not in problem:
         return "That is no answer of tagcast's API. Is --url (or TAGCAST_URL) the address of one?"
     return None
 

@@ -62,7 +62,7 @@ def publish(
     ordering_key: Annotated[str | None, typer.Option(help="Key of its order in a topic ordered by key.")] = None,
     content_type: ContentType = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="A repetition with the same key within 5 minutes publishes nothing.")
+        str | None, typer.Option(help="A repetition with the same key publishes nothing while the message lives.")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Publish N copies, in batches of up to 100.")
@@ -88,7 +88,7 @@ def publish(
 
 def _accepted(answer: Json) -> RenderableType:
     matched = answer.get("matched")
-    note = Text("Nobody matched: it was discarded at once.", style="yellow") if matched == 0 else Text("")
+    note = Text("No subscription matched; the body is not kept.", style="yellow") if matched == 0 else Text("")
     return Group(fields_table(answer), note) if note else fields_table(answer)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -29,6 +30,7 @@ STATE_STYLES = {
     "error": "red",
     "expired": "bright_black",
     "deleted": "bright_black",
+    "unmatched": "bright_black",
     "cancelled": "magenta",
     "paused": "magenta",
     "filtered": "blue",
@@ -182,6 +184,8 @@ def fault_lines(problem: Json, status: int) -> Text:
             lines.append(visible_line(str(pointer)), style="cyan")
             lines.append("  ")
         lines.append(visible_line(str(said)))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and (request_id := problem.get("request_id")):
+        lines.append(f"\n  request {visible_line(str(request_id))}: the log of the service has more of it", style="dim")
     differs = problem.get("difference")
     for sentence in differs if isinstance(differs, list) else []:
         lines.append(f"\n  • {visible_line(str(sentence))}")

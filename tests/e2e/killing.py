@@ -239,7 +239,7 @@ class Experiment:
             return refused.code == 404
         except OSError:
             return False
-        return state in ("deleted", "discarded")
+        return state in ("deleted", "unmatched")
 
     def latest_s(self) -> float:
         """How long after a restart the last of what was acknowledged before came to who refuses nothing."""

@@ -45,9 +45,9 @@ def is_a_documented_problem(context: CheckContext, response: Response, case: Cas
     if response.status_code < 400:
         return
     problem = json.loads(response.content)
-    kind = problem["type"].removeprefix("urn:tagcast:problem:")
-    assert (str(response.status_code), kind) in {row[:2] for row in table("status", "type", "when")}, problem
-    assert not case.operation.app.service.wrote, f"{kind}: something was stored"
+    code = problem["code"]
+    assert (str(response.status_code), code) in {row[:2] for row in table("status", "code", "when")}, problem
+    assert not case.operation.app.service.wrote, f"{code}: something was stored"
 
 
 def is_refused_only_for_what_a_schema_cannot_tell(context: CheckContext, response: Response, case: Case[Any]) -> None:

@@ -34,6 +34,7 @@ FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS, HERD = "unit/test_members.py", "unit/test_herd.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
+EVERY_ANSWER, KEPT_SECRETS = "unit/api/test_every_answer.py", "unit/test_kept_secrets.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
 CERTIFICATES, PRESENTED = "unit/test_own_certificates.py", "integration/test_client_certificates.py"
@@ -715,9 +716,9 @@ KEEPING = (
     _planted(
         "an expired claim is honoured",
         "tagcast.delivery.publishing:is_live",
-        "claim.expires_at > now",
+        "claim.accepted.expires_at > now",
         "True",
-        "unit/test_idempotency.py::test_after_five_minutes",
+        "unit/test_idempotency.py::test_after_the_life_of_its_message",
     ),
     _planted(
         "an expired claim is replaced whoever replaced it meanwhile",
@@ -1909,6 +1910,92 @@ CLIENT = (
         "clients/test_deduplication.py::test_the_memory_is_bounded",
     ),
 )
+CONTRACT = (
+    _planted(
+        "an answer does not say the id of its request",
+        "tagcast_aws.api.http.routing:Router.serve",
+        'answered["headers"] |= answer_headers(request_id)',
+        "pass",
+        f"{EVERY_ANSWER}::test_every_answer_says",
+    ),
+    _planted(
+        "a version that the service does not know is served",
+        "tagcast_aws.api.http.answer_headers:check_version",
+        "if asked not in API_VERSIONS:",
+        "if False:",
+        f"{EVERY_ANSWER}::test_a_version_that_the_service_knows",
+    ),
+    _planted(
+        "an unknown parameter of the query is passed over",
+        "tagcast_aws.api.http.routing:_request",
+        "faults += query_faults(query, route.query)",
+        "pass",
+        f"{EVERY_ANSWER}::test_a_parameter_that_a_route_does_not_have",
+    ),
+    _planted(
+        "a repeated answer looks like a first one",
+        "tagcast.delivery.publishing:repeated",
+        "replace(known.accepted, is_replay=True)",
+        "known.accepted",
+        f"{EVERY_ANSWER}::test_a_repeated_answer_says",
+    ),
+    _planted(
+        "an answer of which a part is new says that it is a repetition",
+        "tagcast_aws.api.publishing.routes:_replayed",
+        "all(each.is_replay",
+        "any(each.is_replay",
+        f"{EVERY_ANSWER}::test_a_batch_of_which_a_part_is_new",
+    ),
+    _planted(
+        "the time to live takes a claim before its message",
+        "tagcast.delivery.publishing:_accept",
+        "answer = Claim(claim.fingerprint, accepted)",
+        "answer = Claim(claim.fingerprint, replace(accepted, expires_at=now + 300_000))",
+        "unit/test_idempotency.py::test_what_was_delivered",
+    ),
+    _planted(
+        "at the root everybody is taken for a program of CMQ",
+        "tagcast_aws.cmq.form:is_of_cmq",
+        "return any(_NAMES_ACTION.search(content) for content in (asked, sent))",
+        "return True",
+        f"{EVERY_ANSWER}::test_the_root_says",
+    ),
+    _planted(
+        "a put loses what nobody is shown",
+        "tagcast.registry.subscribing:_prepared",
+        "keeping(world, wanted.settings, known, wanted.keeps)",
+        "wanted.settings",
+        f"{KEPT_SECRETS}::test_what_a_put_leaves_out",
+    ),
+    _planted(
+        "null keeps a secret",
+        "tagcast_aws.api.subscriptions.settings:SubscriptionBody.keeps",
+        "KEPT.difference(self.model_fields_set)",
+        "KEPT.difference(self.model_dump(exclude_none=True))",
+        f"{KEPT_SECRETS}::test_what_a_put_names",
+    ),
+    _planted(
+        "a secret that stays forgets the former one",
+        "tagcast.sealing.secrets:keeping",
+        "secret=present.secret, formers=present.formers",
+        "secret=present.secret",
+        f"{KEPT_SECRETS}::test_a_former_secret",
+    ),
+    _planted(
+        "headers go to a queue, which has none",
+        "tagcast.sealing.secrets:keeping",
+        "_check_way(settings)",
+        "pass",
+        f"{KEPT_SECRETS}::test_a_way_that_has_no_headers",
+    ),
+    _planted(
+        "another endpoint is asked without the secrets that stay",
+        "tagcast.operating.verification:_agreed",
+        "opened(world, to_come).settings",
+        "settings",
+        f"{KEPT_SECRETS}::test_another_endpoint_is_asked",
+    ),
+)
 RIGHTS = (
     _planted(
         "a subscription names any topic for its dead letters",
@@ -2135,5 +2222,6 @@ PLANTED = (
     *CERTIFIED,
     *ADAPTERS,
     *CLIENT,
+    *CONTRACT,
     *RIGHTS,
 )

@@ -151,6 +151,6 @@ def test_scenarios_3_to_5(tags: dict[str, list[str]], counts: dict[str, int]) ->
     fake.deliver()
 
     assert {name: len(fake.pusher.received[name]) for name in tags} == counts
-    state = "deleted" if any(counts.values()) else "discarded"
+    state = "deleted" if any(counts.values()) else "unmatched"
     assert {messages.message_view(fake.world, "test1", message_id).state for message_id in ids} == {state}
     assert topics.retained_count(fake.world, "test1") == 0

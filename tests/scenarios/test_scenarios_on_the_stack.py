@@ -218,7 +218,7 @@ def test_scenarios_3_to_5(
 
     ids = on.publish(100, FRUIT)
 
-    state = "deleted" if any(counts.values()) else "discarded"
+    state = "deleted" if any(counts.values()) else "unmatched"
     eventually(lambda: on.states(ids[-5:]), {state})
     eventually(lambda: on.states(ids), {state})  # No order: the last ones need not be.
     assert {name: len(receiver.accepted) for name, receiver in receivers.items()} == counts

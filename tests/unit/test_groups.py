@@ -69,7 +69,7 @@ def test_what_a_queue_rests_on_never_changes(world: FakeWorld, before: dict[str,
 
     status, answer = put(world, after)
 
-    assert (status, answer["type"]) == (409, "urn:tagcast:problem:conflict")
+    assert (status, answer["code"]) == (409, "conflict")
     known = stored.subscription(world.store, "test1", "g")
     assert known is not None
     assert known.version == 1

@@ -132,7 +132,7 @@ def test_what_nobody_is_owed_any_more_is_gone_for_a_new_group(fake: FakeWorld) -
     fake.group("late", consume_from=EARLIEST)
     work(fake)
     assert pulled(fake) == []
-    assert message_view(fake.world, "test1", message_id).state == "discarded"
+    assert message_view(fake.world, "test1", message_id).state == "unmatched"
 
 
 def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_nobody_wanted(fake: FakeWorld) -> None:

@@ -126,7 +126,7 @@ def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_not
         beat(fake, B, TAG_AB)
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
     assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
-    assert str(refused.value) == f"the group is another one, set by client {A.client_id} of version '1.4'"
+    assert str(refused.value) == f"the group has another filter or order, set by client {A.client_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
     assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
 

@@ -50,7 +50,9 @@ def body_of(certified: Certified) -> dict[str, Any]:
 
 
 def put(fake: FakeWorld, certified: Certified | None = CHAIN, **settings: Any) -> Reply:
-    return ask(fake, "PUT", S, HTTPS | ({} if certified is None else body_of(certified)) | settings)
+    return ask(
+        fake, "PUT", S, HTTPS | ({"client_certificate": None} if certified is None else body_of(certified)) | settings
+    )
 
 
 def stored(fake: FakeWorld) -> Subscription:

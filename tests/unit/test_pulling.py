@@ -283,7 +283,7 @@ def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(worl
 
     world.queue.broken = True
     status, problem = asked(world, "pull")
-    assert (status, problem["type"]) == (503, "urn:tagcast:problem:unavailable")
+    assert (status, problem["code"]) == (503, "unavailable")
     assert entry(world, message_id) == ("blocked", 1, "returned")
     world.queue.broken = False
     world.clock.sleep(60)

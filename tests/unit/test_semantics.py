@@ -32,7 +32,7 @@ def test_what_matches_nobody_is_a_receipt_without_a_body_and_is_not_queued(fake:
     [message_id] = fake.publish("1", tags=["pear"])
 
     view = message_view(fake.world, "test1", message_id)
-    assert (view.state, view.body, dict(view.subscribers)) == ("discarded", None, {})
+    assert (view.state, view.body, dict(view.subscribers)) == ("unmatched", None, {})
     assert not any("body" in row for row in fake.store.rows.values())
     assert fake.queue.entries == []
 

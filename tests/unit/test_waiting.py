@@ -68,7 +68,7 @@ def test_beyond_the_places_of_its_topic_a_pull_is_turned_away_and_other_topics_a
     began, known = full.clock.instant, taken(full, "orders")
 
     status, answer = pull(full, path)
-    assert (status, answer["type"], answer["Retry-After"]) == (429, "urn:tagcast:problem:throttled", "1")
+    assert (status, answer["code"], answer["Retry-After"]) == (429, "throttled", "1")
     assert (full.clock.instant, taken(full, "orders")) == (began, known)
 
     assert pull(full, path, wait_s=0)[0] == 200

@@ -17,7 +17,7 @@ from tagcast_client.errors import BatchInterruptedError, TagcastError, Unreachab
 from tagcast_client.operation import Answer, Operation, Page, key_of_part
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
-from tagcast_client.version import __version__
+from tagcast_client.version import API_VERSION, __version__
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class AsyncConnection:
             auth=self.auth,
             timeout=timeout,
             transport=transport,
-            headers={"accept": "application/json", "user-agent": user_agent},
+            headers={"accept": "application/json", "user-agent": user_agent, "tagcast-version": API_VERSION},
             follow_redirects=False,
             mounts=_NEVER_BY_PROXY,
         )

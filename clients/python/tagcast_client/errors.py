@@ -35,32 +35,40 @@ class UnexpectedAnswerError(TagcastError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a request; *pointer* is a JSON pointer to it."""
+    """One thing that is wrong with a request; *pointer* is a JSON pointer to it, *code* its kind, for programs."""
 
     detail: str
     pointer: str
+    code: str = ""
 
 
 class ProblemError(TagcastError):
-    """The API refused the request: the problem (RFC 9457), with one fault for each thing that is wrong."""
+    """The API refused the request: the problem (RFC 9457), with one fault for each thing that is wrong.
+
+    *code* is its kind, for programs. *request_id* finds the request in the log of the service; both are empty where
+    another than the service answered.
+    """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
         self.status = status
         self.title = str(problem.get("title", f"HTTP {status}"))
         self.detail = str(problem.get("detail", ""))
+        self.code = str(problem.get("code", ""))
+        self.request_id = str(problem.get("request_id", ""))
         self.faults = tuple(
-            Fault(str(each.get("detail", "")), str(each.get("pointer", "")))
+            Fault(str(each.get("detail", "")), str(each.get("pointer", "")), str(each.get("code", "")))
             for each in problem.get("errors", ())
             if isinstance(each, Mapping)
         )
         self.problem = problem
         self.text = text
         told = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in self.faults) or self.detail
-        super().__init__(f"{status} {self.title}: {told}" if told else f"{status} {self.title}")
+        where = f" (request {self.request_id})" if self.request_id else ""
+        super().__init__((f"{status} {self.title}: {told}" if told else f"{status} {self.title}") + where)
 
 
 class InvalidError(ProblemError):
-    """400, 422: the request says something that is not allowed; see *faults*."""
+    """400, 415, 422: the request says something that is not allowed; see *faults*."""
 
 
 class ForbiddenError(ProblemError):
@@ -112,12 +120,13 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
     409: ConflictError,
     412: PreconditionFailedError,
     413: TooLargeError,
+    415: InvalidError,
     422: InvalidError,
     429: ThrottledError,
 }
 
 
-_BY_TYPE: dict[str, type[ProblemError]] = {"urn:tagcast:problem:disagreement": DisagreementError}
+_BY_CODE: dict[str, type[ProblemError]] = {"disagreement": DisagreementError}
 
 
 def problem_of(status: int, text: str) -> dict[str, Any]:
@@ -148,7 +157,7 @@ def refusal(status: int, text: str) -> ProblemError:
     """
     problem = problem_of(status, text)
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
-    return _BY_TYPE.get(str(problem.get("type")), kind)(status, problem, text)
+    return _BY_CODE.get(str(problem.get("code")), kind)(status, problem, text)
 
 
 class BatchInterruptedError(TagcastError):

@@ -19,7 +19,7 @@ class Retries:
 
     No try begins later than *seconds* after the first one; 0 switches repetitions off. Until the API has answered a
     client once, refused connections are repeated for *unknown_s* only: the address is probably wrong. The API
-    remembers an idempotency key for five minutes, so with up to four minutes no repetition can publish twice.
+    remembers an idempotency key while its message lives: within the topic's retention no repetition publishes twice.
     """
 
     seconds: float = 20.0

@@ -11,15 +11,14 @@ from tests.simulation.baton import Worker
 from tests.simulation.ledger import Ledger, Row, body_in, keeps_order
 from tests.simulation.plan import Action
 
-CLAIM_MS = 300_000
-
 
 class PublishingChecks:
     """Invariant 1: accepted means stored, once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._claims: dict[str, tuple[int, str, str]] = {}
+        self._claims: dict[str, tuple[Any, str, int]] = {}
+        """By key and place: the first answer, what was asked for, and when it was answered."""
         self._stopped: dict[str, set[str]] = {}
         """The groups of the queue in which an entry failed, by the name of the worker that sent it."""
 
@@ -97,12 +96,15 @@ class PublishingChecks:
         name = f"{action.idempotency}#{place}"
         earlier = self._claims.get(name)
         fingerprint = str([draft.body for draft in action.drafts])
-        if earlier is not None and earlier[0] + CLAIM_MS > self.ledger.now and earlier[1] == fingerprint:
-            was_live = answer.accepted_at < earlier[0] and answer.accepted_at + CLAIM_MS > began
-            if earlier[2] != answer.message_id and not was_live:  # Another one began after the end of its claim.
-                self.ledger.fail("idempotency", f"{name}: {earlier[2]} and {answer.message_id}")
-        elif earlier is None or earlier[0] + CLAIM_MS <= began:
-            self._claims[name] = (answer.accepted_at, fingerprint, answer.message_id)
+        if earlier is not None and earlier[0].expires_at > self.ledger.now and earlier[1] == fingerprint:
+            first = earlier[0]
+            was_live = answer.accepted_at < first.accepted_at and answer.expires_at > began
+            if first.message_id != answer.message_id and not was_live:  # Another one began after the end of its claim.
+                self.ledger.fail("idempotency", f"{name}: {first.message_id} and {answer.message_id}")
+            if earlier[2] < began and first.message_id == answer.message_id and not answer.is_replay:
+                self.ledger.fail("idempotency", f"{name}: {answer.message_id} is answered again as if it were new")
+        elif earlier is None or earlier[0].expires_at <= began:
+            self._claims[name] = (answer, fingerprint, self.ledger.now)
 
 
 def acknowledged_in_order(ledger: Ledger, row: Row) -> None:

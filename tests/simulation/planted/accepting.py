@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "an idempotency key is forgotten",
         "tagcast.delivery.publishing:is_live",
-        "return claim.expires_at > now",
+        "return claim.accepted.expires_at > now",
         "return False",
         Aim(keyed=0.7),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast_aws.api.filters import filter_faults
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.publishing.body import MessageBody
@@ -64,10 +64,22 @@ MANY = {f"x-{number}": 1 for number in range(1_000)}
 @pytest.mark.parametrize(
     ("model", "value", "fault"),
     [
-        (MessageBody, {"body": "x"} | MANY, Fault("has too many fields", "")),
-        (MessageBody, {"body": "x", "properties": MANY}, Fault("must have at most 50 properties", "/properties")),
-        (SubscriptionBody, HOOK | {"headers": MANY}, Fault("must have at most 10 headers", "/headers")),
-        (SubscriptionBody, {"endpoint": HOOK["endpoint"] | MANY}, Fault("has too many fields", "/endpoint")),
+        (MessageBody, {"body": "x"} | MANY, Fault("has too many fields", "", FaultCode.TOO_LARGE)),
+        (
+            MessageBody,
+            {"body": "x", "properties": MANY},
+            Fault("must have at most 50 properties", "/properties", FaultCode.TOO_LARGE),
+        ),
+        (
+            SubscriptionBody,
+            HOOK | {"headers": MANY},
+            Fault("must have at most 10 headers", "/headers", FaultCode.TOO_LARGE),
+        ),
+        (
+            SubscriptionBody,
+            {"endpoint": HOOK["endpoint"] | MANY},
+            Fault("has too many fields", "/endpoint", FaultCode.TOO_LARGE),
+        ),
     ],
 )
 def test_no_member_of_an_object_with_far_too_many_is_looked_at(
@@ -80,4 +92,4 @@ def test_no_member_of_an_object_with_far_too_many_is_looked_at(
 def test_a_filters_texts_are_counted_before_they_are_looked_at(name: str) -> None:
     tags = [f"{number}\n" for number in range(10_000)] if name == "different tags" else ["\n"] * 10_000
     [fault] = filter_faults({"kind": "tags", "tags": tags})
-    assert fault == Fault("at most 1000 tags are read, repeated ones among them", "/filter/tags")
+    assert fault == Fault("at most 1000 tags are read, repeated ones among them", "/filter/tags", FaultCode.TOO_LARGE)

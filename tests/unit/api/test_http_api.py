@@ -380,10 +380,11 @@ def test_what_is_not_json_is_malformed(api: Client, body: str) -> None:
     assert api("PUT", "/topics/orders", body).status == 400
 
 
-def test_an_unsupported_form_of_body_is_malformed(api: Client) -> None:
-    assert api("PUT", "/topics/orders", {}, content_type="text/plain").status == 400
-    assert api("PUT", "/topics/orders", {}, content_type="application/json; charset=latin-1").status == 400
-    assert api("PUT", "/topics/orders", {}, content_encoding="gzip").status == 400
+def test_a_body_that_says_it_is_something_else_than_json_is_an_unsupported_media_type(api: Client) -> None:
+    refused = api("PUT", "/topics/orders", {}, content_type="text/plain")
+    assert (refused.status, refused.json["code"]) == (415, "unsupported_media_type")
+    assert api("PUT", "/topics/orders", {}, content_type="application/json; charset=latin-1").status == 415
+    assert api("PUT", "/topics/orders", {}, content_encoding="gzip").status == 415
     assert api("PUT", "/topics/orders", {}, content_type="application/json; charset=UTF-8").status == 200
 
 
@@ -520,7 +521,7 @@ def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api:
     refused = api("POST", "/topics/orders/messages", {"body": "x"})
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
-    assert refused.json["type"] == "urn:tagcast:problem:unavailable"
+    assert refused.json["code"] == "unavailable"
 
 
 def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,7 +531,7 @@ def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.Ca
 
     api.fakes.world = replace(api.fakes.world, store=Broken())  # type: ignore[arg-type]
     answer = api("PUT", S, HOOK | {"secret": SECRET})
-    assert (answer.status, answer.json["correlation_id"]) == (500, "r-1")
+    assert (answer.status, answer.json["request_id"]) == (500, "r-1")
     assert "fire" not in json.dumps(answer.json)
     assert "whsec" not in capsys.readouterr().out
 

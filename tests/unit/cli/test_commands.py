@@ -296,9 +296,9 @@ def test_publishing_describes_the_whole_message(api: FakeApi, run: Run) -> None:
     }
 
 
-def test_a_message_that_nobody_wants_is_said_to_be_discarded(api: FakeApi, run: Run) -> None:
+def test_a_message_that_nobody_wants_is_said_to_be_unmatched(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 0}, 201)
-    assert "Nobody matched" in run("publish", "test1", "hello").output
+    assert "No subscription matched" in run("publish", "test1", "hello").output
 
 
 def test_the_body_comes_from_standard_input_or_a_file(api: FakeApi, run: Run, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     assert "Is it the console?" in run("health").stderr
     api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
     assert "no answer of tagcast's API" in run("topic", "show", "t").stderr
-    told = {"type": "urn:tagcast:problem:not-found", "title": "Not found", "status": 404, "detail": "no such path"}
+    told = {"type": "about:blank", "code": "not_found", "title": "Not Found", "status": 404, "detail": "no such path"}
     api.teach("GET /topics/t", told, 404)
     assert "a path too many in --url?" in run("topic", "show", "t").stderr
     over_tls = CliRunner().invoke(app, ["--url", api.url.replace("http:", "https:"), "health"])

@@ -63,7 +63,7 @@ def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Res
     client.heartbeat("orders", "workers", "other", filter=TAG_A, client_version="1.4")
     result = run("consume", "orders", "workers", "--tag-expression", "TagB")
     assert result.exit_code == 1
-    assert "The group has another filter (409)" in result.output
+    assert "the group has another filter or order, set by client other" in result.output
     assert "• expression: only the group has 'TagA'; only you have 'TagB'" in result.output
 
 

@@ -2,10 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 class TagcastError(Exception):
     """The root of every fault that this package raises on purpose."""
+
+
+class FaultCode(StrEnum):
+    """What kind of fault a value has, for programs; its detail is for people and may change."""
+
+    REQUIRED = "required"
+    UNKNOWN = "unknown"
+    WRONG_TYPE = "wrong_type"
+    TOO_SMALL = "too_small"
+    TOO_LARGE = "too_large"
+    NOT_ALLOWED = "not_allowed"
+    WRONG_FORMAT = "wrong_format"
+    SYNTAX = "syntax"
+    CONFLICT = "conflict"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +32,17 @@ class Fault:
     ``pointer`` is a JSON pointer relative to the value that was checked; a check of a larger value puts a
     prefix before it (see :meth:`under`).
 
-    >>> Fault("too long", "/tags/0").under("/filter")
-    Fault(detail='too long', pointer='/filter/tags/0')
+    >>> Fault("too long", "/tags/0", FaultCode.TOO_LARGE).under("/filter").pointer
+    '/filter/tags/0'
     """
 
     detail: str
     pointer: str
+    code: FaultCode
 
     def under(self, prefix: str) -> "Fault":
         """The same fault, seen from the value that holds the checked one at ``prefix``."""
-        return Fault(self.detail, prefix + self.pointer)
+        return Fault(self.detail, prefix + self.pointer, self.code)
 
 
 class InvalidFilterError(TagcastError):
@@ -60,7 +78,7 @@ class FilterSyntaxError(InvalidFilterError):
     @property
     def fault(self) -> Fault:
         """This error as one entry of an answer's list of faults."""
-        return Fault(f"line {self.line}, column {self.column}: {self.message}", "/expression")
+        return Fault(f"line {self.line}, column {self.column}: {self.message}", "/expression", FaultCode.SYNTAX)
 
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.message}"

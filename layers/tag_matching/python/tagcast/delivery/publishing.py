@@ -11,7 +11,16 @@ from functools import partial
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.queueing import packed
-from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeError, UnavailableError, UnmatchedError
+from tagcast.errors import (
+    ConditionLostError,
+    ConflictError,
+    Fault,
+    FaultCode,
+    TooLargeError,
+    UnavailableError,
+    UnmatchedError,
+)
+from tagcast.instant import rfc3339
 from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import Directory, publishing_directory
@@ -22,7 +31,6 @@ from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of
 from tagcast.rows.message_writes import accepted_put, may_outgrow, outgrows
 from tagcast.state_map import StateMap
 
-IDEMPOTENCY_S = 300
 QUEUE_RETRY_AFTER_S = 5
 """A queue that was away for all tries of the SDK is seldom back within a second."""
 
@@ -44,15 +52,16 @@ class Idempotency:
 
 
 def is_live(claim: Claim, now: int) -> bool:
-    """Say whether a claim still answers repetitions."""
-    return claim.expires_at > now
+    """Say whether a claim still answers repetitions: as long as its message lives."""
+    return claim.accepted.expires_at > now
 
 
 def repeated(known: Claim, claim: Idempotency) -> Accepted:
     """Return what the first request was told, or raise ConflictError if it asked for something else."""
     if known.fingerprint != claim.fingerprint:
-        raise ConflictError("this Idempotency-Key was used for a different request within the last 5 minutes")
-    return known.accepted
+        until = rfc3339(known.accepted.expires_at)
+        raise ConflictError(f"this Idempotency-Key was used for a different request, and is remembered until {until}")
+    return replace(known.accepted, is_replay=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,9 @@ def check_draft(topic: Topic, draft: Draft) -> Fault | None:
     """Return what is wrong with *draft* for *topic*, if anything: its body may be too large."""
     if len(draft.body) <= topic.body_bytes_max:
         return None
-    return Fault(f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body")
+    return Fault(
+        f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body", FaultCode.TOO_LARGE
+    )
 
 
 def publish(
@@ -91,7 +102,8 @@ def publish(
     The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So a
     message with an order is acknowledged only after the queue took it. After an error nothing is promised: what was
     stored may be delivered behind messages that were acknowledged since. A repetition with the same key sends again
-    all that had no first round. The queue drops what it took within five minutes, and fan-out what had its first round.
+    all that had no first round. The queue drops what it took within five minutes, and fan-out what had its first round:
+    a repetition that comes later finds its message in the queue twice, and its second entry is done with.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
 
@@ -208,7 +220,7 @@ def _accept(
             if claim is None:
                 world.store.write(put)
             else:
-                answer = Claim(claim.fingerprint, accepted, now + IDEMPOTENCY_S * 1000)
+                answer = Claim(claim.fingerprint, accepted)
                 world.store.transact((put, claim_put(topic, claim.key, answer, earlier)))
         except ConditionLostError:
             earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Protocol
 
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
@@ -88,7 +88,7 @@ def is_plain_text(text: str) -> bool:
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
     """One fault for each key that the kind does not have, of the first ones."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
-    return [Fault("unknown field", f"/{pointer_part(key)}") for key in unknown]
+    return [Fault("unknown field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
 
 def pointer_part(key: object) -> str:
@@ -110,19 +110,22 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
     """
     listed = value.get(key)
     if not isinstance(listed, (list, tuple)):
-        faults.append(Fault(f"a list of {what} is required", f"/{key}"))
+        code = FaultCode.REQUIRED if listed is None else FaultCode.WRONG_TYPE
+        faults.append(Fault(f"a list of {what} is required", f"/{key}", code))
         return {}
     if len(listed) > SENT_TIMES_MAX * most:
-        faults.append(Fault(f"at most {SENT_TIMES_MAX * most} {what} are read, repeated ones among them", f"/{key}"))
+        detail = f"at most {SENT_TIMES_MAX * most} {what} are read, repeated ones among them"
+        faults.append(Fault(detail, f"/{key}", FaultCode.TOO_LARGE))
         return {}
     places: dict[str, int] = {}
     for index, item in enumerate(listed):
         if isinstance(item, str):
             places.setdefault(item, index)
         else:
-            faults.append(Fault(f"a {what.rstrip('s')} is a text", f"/{key}/{index}"))
+            faults.append(Fault(f"a {what.rstrip('s')} is a text", f"/{key}/{index}", FaultCode.WRONG_TYPE))
     if len(places) > most:
-        faults.append(Fault(f"at most {most} {what} are allowed, {len(places)} are given", f"/{key}"))
+        detail = f"at most {most} {what} are allowed, {len(places)} are given"
+        faults.append(Fault(detail, f"/{key}", FaultCode.TOO_LARGE))
     return places
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from tagcast.errors import Fault, FilterEvaluationError, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
 from tagcast.filters.event_pattern.evaluate import matches
 from tagcast.filters.event_pattern.event import Event
@@ -90,7 +90,7 @@ def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     scope = _word(value, "scope", Scope.BODY, faults)
     is_sns = dialect is PatternDialect.SNS
     if is_sns and scope is Scope.ENVELOPE:
-        faults.append(Fault('"sns" reads the "body" or the "properties"', "/scope"))
+        faults.append(Fault('"sns" reads the "body" or the "properties"', "/scope", FaultCode.CONFLICT))
     written = value.get("pattern")
     pattern: Pattern | None = None
     try:
@@ -111,5 +111,5 @@ def _word(value: FilterValue, key: str, default: _Word, faults: list[Fault]) -> 
     known = type(default)
     if isinstance(given, str) and given in known._value2member_map_:
         return known(given)
-    faults.append(Fault(" or ".join(f'"{word}"' for word in known) + " is expected", f"/{key}"))
+    faults.append(Fault(" or ".join(f'"{word}"' for word in known) + " is expected", f"/{key}", FaultCode.NOT_ALLOWED))
     return default

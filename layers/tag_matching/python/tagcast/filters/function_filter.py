@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tagcast.errors import Fault, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.model import Subscription
@@ -69,13 +69,15 @@ def compile_function(value: FilterValue) -> FunctionFilter:
     faults = unknown_keys(value, frozenset({"kind", "function", "on_error", "timeout_seconds"}))
     function = value.get("function")
     if not isinstance(function, str) or function_named(function) is None:
-        faults.append(Fault("the name or the ARN of a Lambda function is required", "/function"))
+        code = FaultCode.REQUIRED if function is None else FaultCode.WRONG_FORMAT
+        faults.append(Fault("the name or the ARN of a Lambda function is required", "/function", code))
     on_error = value.get("on_error", _ON_ERROR[0])
     if not isinstance(on_error, str) or on_error not in _ON_ERROR:
-        faults.append(Fault('"drop" or "block" is expected', "/on_error"))
+        faults.append(Fault('"drop" or "block" is expected', "/on_error", FaultCode.NOT_ALLOWED))
     timeout = value.get("timeout_seconds", TIMEOUT_DEFAULT_S)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or not 1 <= timeout <= TIMEOUT_MAX_S:
-        faults.append(Fault(f"a whole number from 1 to {TIMEOUT_MAX_S} is expected", "/timeout_seconds"))
+        detail = f"a whole number from 1 to {TIMEOUT_MAX_S} is expected"
+        faults.append(Fault(detail, "/timeout_seconds", FaultCode.NOT_ALLOWED))
     if faults:
         raise InvalidFilterError(tuple(faults))
     assert isinstance(function, str)

@@ -7,7 +7,7 @@ is told how to find it. The first filter in SQL92 or with an event pattern impor
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tagcast.errors import Fault, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.function_filter import FunctionFilter, compile_function
@@ -95,11 +95,12 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
     if value is None:
         return EverythingFilter()
     if not isinstance(value, Mapping):
-        raise InvalidFilterError((Fault("a filter is an object or null", ""),))
+        raise InvalidFilterError((Fault("a filter is an object or null", "", FaultCode.WRONG_TYPE),))
     kind = value.get("kind")
     compiler = _COMPILERS.get(kind) if isinstance(kind, str) else None
     if compiler is None:
-        raise InvalidFilterError((Fault(f"one of {', '.join(_COMPILERS)} is expected", "/kind"),))
+        code = FaultCode.REQUIRED if kind is None else FaultCode.NOT_ALLOWED
+        raise InvalidFilterError((Fault(f"one of {', '.join(_COMPILERS)} is expected", "/kind", code),))
     return compiler(value)
 
 

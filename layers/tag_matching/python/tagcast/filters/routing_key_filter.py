@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tagcast.errors import Fault, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import (
     FilterInput,
     FilterValue,
@@ -62,28 +62,28 @@ def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
     faults = unknown_keys(value, frozenset({"kind", "patterns"}))
     patterns = list_of_text(value, "patterns", FILTER_PATTERNS_MAX, "patterns", faults)
     if not patterns and not faults:
-        faults.append(Fault("at least one pattern is required", "/patterns"))
+        faults.append(Fault("at least one pattern is required", "/patterns", FaultCode.TOO_SMALL))
     for pattern, place in patterns.items():
-        faults.extend(Fault(detail, f"/patterns/{place}") for detail in key_faults(pattern))
+        faults.extend(Fault(detail, f"/patterns/{place}", code) for detail, code in key_faults(pattern))
     if faults:
         raise InvalidFilterError(tuple(faults))
     return RoutingKeyFilter(tuple(patterns))
 
 
-def key_faults(text: str) -> Iterator[str]:
+def key_faults(text: str) -> Iterator[tuple[str, FaultCode]]:
     """What the native API refuses in a routing key or a pattern: size, dots, empty words, control characters.
 
     >>> list(key_faults("order.new")), list(key_faults("a..b"))
-    ([], ['an empty word is not allowed'])
+    ([], [('an empty word is not allowed', <FaultCode.WRONG_FORMAT: 'wrong_format'>)])
     """
     if len(text.encode("utf-8", "surrogatepass")) > KEY_BYTES_MAX:
-        yield f"at most {KEY_BYTES_MAX} bytes are allowed"
+        yield f"at most {KEY_BYTES_MAX} bytes are allowed", FaultCode.TOO_LARGE
     if text.count(SEPARATOR) > KEY_DOTS_MAX:
-        yield f"at most {KEY_DOTS_MAX} dots are allowed"
+        yield f"at most {KEY_DOTS_MAX} dots are allowed", FaultCode.TOO_LARGE
     if not text or "" in text.split(SEPARATOR):
-        yield "an empty word is not allowed"
+        yield "an empty word is not allowed", FaultCode.WRONG_FORMAT
     if not is_plain_text(text):
-        yield "control characters and half surrogate pairs are not allowed"
+        yield "control characters and half surrogate pairs are not allowed", FaultCode.WRONG_FORMAT
 
 
 def _explain_pattern(pattern: str, key: str) -> Explanation:

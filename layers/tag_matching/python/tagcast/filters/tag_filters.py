@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tagcast.errors import Fault, InvalidFilterError
+from tagcast.errors import Fault, FaultCode, InvalidFilterError
 from tagcast.filters.compiled import (
     FilterInput,
     FilterValue,
@@ -81,10 +81,10 @@ def compile_tags(value: FilterValue) -> TagsFilter:
     faults = unknown_keys(value, frozenset({"kind", "tags", "match"}))
     match = value.get("match", "any")
     if not isinstance(match, str) or match not in ("any", "all"):
-        faults.append(Fault('"any" or "all" is expected', "/match"))
+        faults.append(Fault('"any" or "all" is expected', "/match", FaultCode.NOT_ALLOWED))
     tags = list_of_text(value, "tags", FILTER_TAGS_MAX, "tags", faults)
     for tag, place in tags.items():
-        faults.extend(Fault(detail, f"/tags/{place}") for detail in _tag_faults(tag))
+        faults.extend(Fault(detail, f"/tags/{place}", code) for detail, code in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
     # One tag or none: all of them are any of them.
@@ -100,28 +100,29 @@ def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
     faults = unknown_keys(value, frozenset({"kind", "expression"}))
     expression = value.get("expression")
     if expression is not None and not isinstance(expression, str):
-        faults.append(Fault("an expression is a text or null", "/expression"))
+        faults.append(Fault("an expression is a text or null", "/expression", FaultCode.WRONG_TYPE))
     elif expression is not None and len(expression) > EXPRESSION_CHARACTERS_MAX:
-        faults.append(Fault(f"at most {EXPRESSION_CHARACTERS_MAX} characters are allowed", "/expression"))
+        detail = f"at most {EXPRESSION_CHARACTERS_MAX} characters are allowed"
+        faults.append(Fault(detail, "/expression", FaultCode.TOO_LARGE))
     if faults:
         raise InvalidFilterError(tuple(faults))
     assert expression is None or isinstance(expression, str)
     parsed = parse_tag_expression(expression)
     if len(parsed.tags) > EXPRESSION_TAGS_MAX:
-        faults.append(Fault(f"at most {EXPRESSION_TAGS_MAX} tags are allowed", "/expression"))
-    faults.extend(Fault(detail, "/expression") for tag in parsed.tags for detail in _tag_faults(tag))
+        faults.append(Fault(f"at most {EXPRESSION_TAGS_MAX} tags are allowed", "/expression", FaultCode.TOO_LARGE))
+    faults.extend(Fault(detail, "/expression", code) for tag in parsed.tags for detail, code in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
     return TagExpressionFilter(frozenset(parsed.tags), parsed.text, parsed.tags)
 
 
-def _tag_faults(tag: str) -> Iterator[str]:
+def _tag_faults(tag: str) -> Iterator[tuple[str, FaultCode]]:
     if not tag:
-        yield "a tag is not empty"
+        yield "a tag is not empty", FaultCode.TOO_SMALL
     if len(tag) > TAG_CHARACTERS_MAX:
-        yield f"a tag has at most {TAG_CHARACTERS_MAX} characters"
+        yield f"a tag has at most {TAG_CHARACTERS_MAX} characters", FaultCode.TOO_LARGE
     if not is_plain_text(tag):
-        yield "a tag has no control characters and no half surrogate pairs"
+        yield "a tag has no control characters and no half surrogate pairs", FaultCode.WRONG_FORMAT
 
 
 def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput, verdict: bool) -> Explanation:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cache, partial
 
 from tagcast.errors import ConflictError, NotFoundError
@@ -32,6 +33,16 @@ READ_ROWS = 10
 FRONT_ROWS = 200
 
 
+class MessageState(StrEnum):
+    """The state of a message as a whole (docs/semantics.md, The state map)."""
+
+    RETAINED = "retained"
+    KEPT = "kept"
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    UNMATCHED = "unmatched"
+
+
 @dataclass(frozen=True, slots=True)
 class MessageView:
     """A message or its receipt, with one entry per matched subscription, those that fail first.
@@ -42,7 +53,7 @@ class MessageView:
 
     message: Message
     body: bytes | None
-    state: str
+    state: MessageState
     subscribers: Mapping[str, Entry]
     filter_errors: tuple[str, ...]
     filter_error_count: int
@@ -162,7 +173,7 @@ def list_retained(
     total, last = 0, None
     for place, row in _rows(world, topic, listed[:limit]):
         view = None if row is None else _listed(backlogs, row, names)
-        if view is not None and view.state == "retained":
+        if view is not None and view.state is MessageState.RETAINED:
             total += size(view)
             if shown and total > size_max:
                 return Page(tuple(shown), last)
@@ -249,12 +260,12 @@ def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
     return stored.pulled(world.store, *row.names) if row.map.enqueued else {}
 
 
-def _state(row: MessageRow, *, expired: bool) -> str:
+def _state(row: MessageRow, *, expired: bool) -> MessageState:
     if row.map.pending or row.section.is_beside_open:
-        return "expired" if expired else "retained"
+        return MessageState.EXPIRED if expired else MessageState.RETAINED
     if row.is_kept and row.has_body and not expired:
-        return "kept"
-    return "deleted" if row.map.matched else "discarded"
+        return MessageState.KEPT
+    return MessageState.DELETED if row.map.matched else MessageState.UNMATCHED
 
 
 def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled]) -> Entry:

@@ -15,6 +15,7 @@ from tagcast.errors import (
     ConditionLostError,
     ConflictError,
     Fault,
+    FaultCode,
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
@@ -27,7 +28,7 @@ from tagcast.registry.directory import read_topic
 from tagcast.registry.subscribing import Made, Result, Wanted, check_time, check_version, put_subscriptions
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import keeping, opened
 from tagcast.settings import Signature
 from tagcast.verification import VERIFIABLE, Consent
 
@@ -43,12 +44,21 @@ def has_to_agree(world: World, wanted: str | None) -> bool:
     if world.verification.is_optional:
         return wanted == "required"
     if wanted == "none":
-        raise InvalidRequestError((Fault("this deployment verifies every endpoint", "/verification"),))
+        raise InvalidRequestError(
+            (Fault("this deployment verifies every endpoint", "/verification", FaultCode.REFUSED),)
+        )
     return True
 
 
 def put_verified(
-    world: World, topic: str, name: str, settings: SubscriptionSettings, if_match: int | None = None, *, asks: bool
+    world: World,
+    topic: str,
+    name: str,
+    settings: SubscriptionSettings,
+    if_match: int | None = None,
+    *,
+    asks: bool,
+    keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
     """Put a subscription as :func:`put_subscription` does; if it *asks*, an endpoint that is new to it has to agree.
 
@@ -57,8 +67,8 @@ def put_verified(
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
     if asks:
-        settings = _agreed(world, settings, known)
-    made = put_subscription(world, topic, name, settings, if_match)
+        settings = _agreed(world, settings, known, keeps)
+    made = put_subscription(world, topic, name, settings, if_match, keeps=keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
 
@@ -109,9 +119,9 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
         try:
             check_version(before, each.if_match)
             if each.name in asking:
-                settings = _agreed(world, settings, before, came_s + ASKED_WITHIN_S)
+                settings = _agreed(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
             ready.append(replace(each, settings=settings))
-        except (PreconditionFailedError, UnavailableError) as refusal:
+        except (InvalidRequestError, PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
     results |= {each.name: result for each, result in zip(ready, made, strict=True)}
@@ -122,9 +132,16 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
 
 
 def _agreed(
-    world: World, settings: SubscriptionSettings, known: Subscription | None, until_s: float = math.inf
+    world: World,
+    settings: SubscriptionSettings,
+    known: Subscription | None,
+    keeps: frozenset[str],
+    until_s: float = math.inf,
 ) -> SubscriptionSettings:
-    """Return *settings* with what their endpoint answered, before or now; UnavailableError if that has no time left."""
+    """Return *settings* with what their endpoint answered, before or now; UnavailableError if that has no time left.
+
+    It is asked with the secrets that its pushes will have, those that *known* keeps among them.
+    """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
         return _limited(replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second))
@@ -134,7 +151,10 @@ def _agreed(
     if refusal is not None:  # Another look-up decides whether it is put at all, and may answer otherwise.
         return _as_answered(settings, Consent(refusal))
     check_time(world, until_s)
-    return _as_answered(settings, _asked(world, settings, None if known is None else known.subscription_id))
+    if known is None:
+        return _as_answered(settings, _asked(world, settings, None))
+    to_come = replace(known, settings=keeping(world, settings, known, keeps))
+    return _as_answered(settings, _asked(world, opened(world, to_come).settings, known.subscription_id))
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tagcast.errors import Fault, InvalidRequestError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import GroupQueue, World
 from tagcast.pulling.group import end, group_of, keep_failure, queue_s
@@ -98,7 +98,11 @@ def extend(world: World, topic: str, name: str, handles: Sequence[str], invisibl
     if late:
         reason = f"would be more than {HIDDEN_S_MAX} seconds after the pull"
         raise InvalidRequestError(
-            tuple(Fault(reason, f"/receipt_handles/{place}") for place, text in enumerate(handles) if text in late)
+            tuple(
+                Fault(reason, f"/receipt_handles/{place}", FaultCode.TOO_LARGE)
+                for place, text in enumerate(handles)
+                if text in late
+            )
         )
     refused: set[str] = set()
     if good:

@@ -78,7 +78,7 @@ def keep_failure(world: World, group: Subscription, message: Message, pulls: int
 
 
 def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:
-    """Publish *message* as a new one with a life of its own, once within five minutes, however often it is asked for.
+    """Publish *message* as a new one with a life of its own, once within that life, however often it is asked for.
 
     A topic that is not there, or takes no such body, gets nothing; nor does any of what is a letter already, so that
     topics that name each other pass nothing around for ever. Both are counted as ``DeadLettersLost``.

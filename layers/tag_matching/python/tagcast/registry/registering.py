@@ -14,6 +14,7 @@ from tagcast.errors import (
     ConflictError,
     DisagreementError,
     Fault,
+    FaultCode,
     InvalidRequestError,
     PreconditionFailedError,
 )
@@ -59,7 +60,7 @@ def register(world: World, heartbeat: Heartbeat) -> Group:
     heartbeat = replace(heartbeat, filter=canonical(heartbeat.filter))
     if heartbeat.mode is Mode.BROADCASTING and len(heartbeat.group) > GROUP_LENGTH_MAX:
         detail = f"a broadcasting group's name has at most {GROUP_LENGTH_MAX} characters"
-        raise InvalidRequestError((Fault(detail, "/mode"),))
+        raise InvalidRequestError((Fault(detail, "/mode", FaultCode.CONFLICT),))
     return until_won(world, f"group {heartbeat.group}", lambda: _register(world, heartbeat))
 
 
@@ -83,7 +84,7 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     differs = _difference(known, heartbeat)
     alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
     if differs:
-        detail = f"the group is another one, {_origin(known, registration)}"
+        detail = f"the group has another filter or order, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
     shares = heartbeat.mode is Mode.CLUSTERING
     return Group(known, shared_by(alive, known) if shares else Membership(alive, None), is_new)

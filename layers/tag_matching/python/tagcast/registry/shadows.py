@@ -9,6 +9,7 @@ from tagcast.concurrency.contention import until_won
 from tagcast.errors import (
     ConflictError,
     Fault,
+    FaultCode,
     InvalidFilterError,
     NotFoundError,
     PreconditionFailedError,
@@ -49,7 +50,9 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
     """
     wanted = canonical(filter)
     if is_function(wanted):
-        raise InvalidFilterError((Fault("a function cannot be a shadow: it is asked after publishing", "/kind"),))
+        raise InvalidFilterError(
+            (Fault("a function cannot be a shadow: it is asked after publishing", "/kind", FaultCode.NOT_ALLOWED),)
+        )
 
     def attempt() -> tuple[ShadowReport, bool]:
         owner = read_topic(world, topic)

@@ -10,6 +10,7 @@ from tagcast.concurrency.contention import until_won
 from tagcast.errors import (
     ConflictError,
     Fault,
+    FaultCode,
     InvalidFilterError,
     InvalidRequestError,
     PreconditionFailedError,
@@ -25,7 +26,7 @@ from tagcast.rows import stored
 from tagcast.rows.lane import Lane, lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
-from tagcast.sealing.secrets import sealed
+from tagcast.sealing.secrets import keeping, sealed
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
@@ -43,11 +44,15 @@ NO_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A subscription as somebody wants it; *if_match* is the version that it must have, :data:`NO_VERSION` for none."""
+    """A subscription as somebody wants it; *if_match* is the version that it must have, :data:`NO_VERSION` for none.
+
+    Of what it has, the secrets stay that are among *keeps*.
+    """
 
     name: str
     settings: SubscriptionSettings
     if_match: int | None = None
+    keeps: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,9 @@ class Made:
     lane: Lane | None = None
 
 
-Refusal = ConflictError | UnavailableError
+Refusal = ConflictError | UnavailableError | InvalidRequestError
 """Why one subscription was not put, whatever became of those beside it."""
-Result = Made | Refusal | InvalidFilterError | InvalidRequestError
+Result = Made | Refusal | InvalidFilterError
 
 
 def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s: float) -> list[Result]:
@@ -102,10 +107,10 @@ def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
     """Return *wanted* in its canonical form; InvalidFilterError or InvalidRequestError if it cannot be stored."""
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
     if settings.dead_letter_topic == topic:
-        raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic"),))
+        raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:
-        raise InvalidRequestError((Fault(refusal, "/endpoint"),))
+        raise InvalidRequestError((Fault(refusal, "/endpoint", FaultCode.REFUSED),))
     return replace(wanted, settings=settings)
 
 
@@ -126,7 +131,7 @@ def put_together(
         for each in wanted:
             try:
                 made, its = _prepared(world, after, each, known.get(each.name))
-            except (ConflictError, UnavailableError) as refusal:
+            except (ConflictError, UnavailableError, InvalidRequestError) as refusal:
                 results.append(refusal)
                 continue
             after = _counting(after, made)
@@ -164,7 +169,8 @@ def _topic_update(owner: Topic, after: Topic, results: Sequence[Made | Refusal])
 def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | None) -> tuple[Made, tuple[Write, ...]]:
     """Return what *wanted* becomes beside all that *owner* counts already, and its writes."""
     check_version(known, wanted.if_match)
-    changed = _changed(world, owner, wanted.name, with_secret(world, wanted.settings, known), known)
+    settings = keeping(world, wanted.settings, known, wanted.keeps)
+    changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
     changed, secrets = sealed(world, changed, known)
     if changed.settings.is_group:
         make_queue(world, changed)

@@ -29,16 +29,18 @@ def put_subscription(
     settings: SubscriptionSettings,
     if_match: int | None = None,
     also: tuple[Write, ...] = (),
+    keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
     """Create the subscription or replace it, together with *also*; return it and whether it is new.
 
-    *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist.
+    *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. The secrets stay that
+    are among *keeps*.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
     PreconditionFailedError (*if_match* is not its version), ConflictError (too many; or what cannot change of a
     group), UnavailableError.
     """
-    (made,) = put_together(world, topic, (checked(world, topic, Wanted(name, settings, if_match)),), also)
+    (made,) = put_together(world, topic, (checked(world, topic, Wanted(name, settings, if_match, keeps)),), also)
     if not isinstance(made, Made):
         raise made
     wait_for_publishers(world)

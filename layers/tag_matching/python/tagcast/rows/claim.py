@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tagcast.rows.declaration import Declaration, Fields, Written, attribute
+from tagcast.rows.declaration import NOT_STORED, Declaration, Fields, Written
 from tagcast.rows.keys import claim_key, nonce_key
 from tagcast.tables import ABSENT, Expectation, Put
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a producer: the id of the message, how long it lives, how many subscriptions it matched."""
+    """The answer to a producer: the id of the message, how long it lives, how many subscriptions it matched.
+
+    *is_replay* says that an earlier request with the same key was answered so; it is no part of the answer.
+    """
 
     message_id: str
     accepted_at: int
     expires_at: int
     matched: int
+    is_replay: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The digest of what was asked for, what was answered, and until when a repetition gets the same answer."""
+    """The digest of what was asked for, and what a repetition is answered while the message lives."""
 
     fingerprint: str
     accepted: Accepted
-    expires_at: int
 
 
 CLAIM_ROWS = Declaration(
     Claim,
     claim_key,
     "what a request with this Idempotency-Key was told",
-    "after 5 minutes",
+    "with the life of the message",
     "publish",
-    accepted=Fields(expires_at=attribute(named="message_expires_at")),
-    ttl=Written("{} // 1000 + 1", "expires_at"),
+    accepted=Fields(is_replay=NOT_STORED),
+    ttl=Written("{} // 1000 + 1", "accepted.expires_at"),
 )
 
 

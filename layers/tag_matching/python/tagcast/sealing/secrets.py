@@ -5,10 +5,10 @@ See docs/protocol.md, Secrets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tagcast.errors import UnavailableError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError, UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.rows.sealed import (
@@ -21,8 +21,10 @@ from tagcast.rows.sealed import (
     with_plain_text,
     without_secrets,
 )
-from tagcast.settings import has_secrets
+from tagcast.settings import Protocol, has_secrets
 
+KEPT = frozenset(("secret", "headers", "client_certificate"))
+"""What nobody is shown, and stays where a request leaves it out."""
 OPENED_S = 900.0
 """A process knows secrets for 15 minutes after it opened them: that bounds what decryption costs, and how old they
 may be."""
@@ -79,6 +81,42 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     made = _seal(world, changed)
     kept = replace(without_secrets(changed.settings), sealed=made.token)
     return replace(changed, settings=kept), sealed_puts(changed.topic, changed.name, made)
+
+
+def keeping(
+    world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
+) -> SubscriptionSettings:
+    """Return *settings* with those secrets of *known* that are among *names*: what a request leaves out stays.
+
+    They stay sealed unless the request gives others beside them, or pushes go another way. Raises InvalidRequestError
+    where pushes go a way that has no such secret, and UnavailableError.
+    """
+    if known is None or known.settings.sealed is None or settings.is_group or not names:
+        return settings
+    before = known.settings
+    if KEPT.issubset(names) and before.endpoint.protocol is settings.endpoint.protocol:
+        return replace(settings, client_certificate=before.client_certificate, sealed=before.sealed)
+    present = opened(world, known).settings
+    if "secret" in names:
+        settings = replace(settings, secret=present.secret, formers=present.formers)
+    if "headers" in names:
+        settings = replace(settings, headers=present.headers)
+    if "client_certificate" in names:
+        settings = replace(settings, client_certificate=present.client_certificate, client_key=present.client_key)
+    _check_way(settings)
+    return settings
+
+
+def _check_way(settings: SubscriptionSettings) -> None:
+    """Raise InvalidRequestError if pushes with these *settings* go a way that has no headers, or no certificate."""
+    protocol, faults = settings.endpoint.protocol, []
+    if settings.headers and protocol not in (Protocol.HTTP, Protocol.HTTPS):
+        faults.append(Fault("only pushes over HTTP have headers; null removes them", "/headers", FaultCode.CONFLICT))
+    if settings.client_key and protocol is not Protocol.HTTPS:
+        detail = "only pushes over https present a certificate; null removes it"
+        faults.append(Fault(detail, "/client_certificate", FaultCode.CONFLICT))
+    if faults:
+        raise InvalidRequestError(tuple(faults))
 
 
 def opened(world: World, subscription: Subscription) -> Subscription:

@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
 from tagcast.errors import Fault, InvalidFilterError, InvalidRequestError
-from tagcast.filters.kinds import KINDS, compile_filter
+from tagcast.filters.kinds import compile_filter
 from tagcast.operating.explaining import test_filter
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.filter_kinds import AnyFilter
+from tagcast_aws.api.http.answer_types import SchemaOf
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.body import TestedMessage
 
-FilterBody = Annotated[
-    dict[str, Any],
-    Field(
-        json_schema_extra={
-            "format": "filter",
-            "required": ["kind"],
-            "properties": {"kind": {"type": "string", "enum": list(KINDS)}},
-        }
-    ),
-]
-"""A filter as it is sent: its kind says what else it holds (docs/filters.md)."""
+FilterBody = Annotated[dict[str, Any], SchemaOf(AnyFilter)]
+"""A filter as it is sent, and as answers show it; the compiler of its kind reads it."""
 
 
 class FilterTestBody(Body):

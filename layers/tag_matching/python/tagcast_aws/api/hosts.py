@@ -10,6 +10,7 @@ from tagcast.ports import World
 from tagcast.rows.host import Host
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -20,10 +21,10 @@ class HostAnswer(TypedDict):
 
     host: str
     circuit: Literal["open", "closed"]
-    last_failed_at: str | None
-    opened_at: str | None
-    closed_at: str | None
-    next_probe_at: str | None
+    last_failed_at: Instant | None
+    opened_at: Instant | None
+    closed_at: Instant | None
+    next_probe_at: Instant | None
 
 
 class HostsAnswer(TypedDict):

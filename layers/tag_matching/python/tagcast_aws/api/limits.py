@@ -50,7 +50,6 @@ PULLED_AROUND_BYTES_MAX = 128 * 1024
 """No more than this is not the body: properties with seven bytes for each of theirs, tags, keys, the handle."""
 INVISIBLE_S_MIN, INVISIBLE_S_DEFAULT, INVISIBLE_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
-TAIL_STATE = r"^[a-z_]{1,32}$"
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048
 CLIENT_ID = r"^[A-Za-z0-9_.@#:-]{1,128}$"
 CLIENT_VERSION_LENGTH_MAX = 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 from tagcast.errors import Fault
@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -44,8 +45,8 @@ class MemberAnswer(TypedDict):
     client_id: str
     client_version: str
     agrees: bool
-    joined_at: str
-    seen_at: str
+    joined_at: Instant
+    seen_at: Instant
 
 
 class GroupAnswer(TypedDict):
@@ -53,8 +54,8 @@ class GroupAnswer(TypedDict):
 
     subscription: str
     group_version: int
-    filter: dict[str, Any] | None
-    mode: str
+    filter: FilterBody | None
+    mode: Literal["clustering", "broadcasting"]
     members: list[MemberAnswer]
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
-from tagcast.errors import Fault, InvalidRequestError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Entry, EntryState
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import (
     FAILING,
+    MessageState,
     MessageView,
     attempt_json,
     find_message,
@@ -22,6 +23,7 @@ from tagcast.operating.messages import (
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import AnyEntryState, Instant, one_of
 from tagcast_aws.api.http.authorization import covers
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request, required_name
@@ -36,12 +38,12 @@ ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value:
 class EntryAnswer(TypedDict):
     """One entry of a state map."""
 
-    state: str
+    state: AnyEntryState
     attempts: int
-    last_attempt_at: NotRequired[str]
+    last_attempt_at: NotRequired[Instant]
     last_outcome: NotRequired[str]
     filter_version: NotRequired[int]
-    added_at: NotRequired[str]
+    added_at: NotRequired[Instant]
 
 
 class MessageAnswer(TypedDict):
@@ -58,9 +60,9 @@ class MessageAnswer(TypedDict):
 
     message_id: str
     topic: str
-    state: str
-    accepted_at: str
-    expires_at: str
+    state: Annotated[str, one_of(MessageState)]
+    accepted_at: Instant
+    expires_at: Instant
     tags: list[str]
     routing_key: str | None
     properties: dict[str, str]
@@ -90,7 +92,7 @@ class AttemptAnswer(TypedDict):
     """
 
     attempt: int
-    ended_at: str
+    ended_at: Instant
     took_ms: int
     outcome: str
     status: NotRequired[int]
@@ -101,7 +103,7 @@ class AttemptedAnswer(TypedDict):
     """One delivery with the last of its attempts."""
 
     subscription: str
-    state: str
+    state: AnyEntryState
     attempts: int
     history: list[AttemptAnswer]
 
@@ -164,7 +166,7 @@ def _section(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > SECTION_DIGITS_MAX:
-        raise InvalidRequestError((Fault("is no cursor of this message", "/cursor"),))
+        raise InvalidRequestError((Fault("is no cursor of this message", "/cursor", FaultCode.WRONG_FORMAT),))
     return int(cursor)
 
 
@@ -208,9 +210,10 @@ def find(world: World, request: Request[None]) -> Answer:
 
 
 def _message(world: World, request: Request[None], topic: str) -> Answer:
-    section, only = _section(request.page()[1]), request.query.get("only")
-    if only is not None and only not in ONLY:
-        raise InvalidRequestError((Fault(f"must be one of {', '.join(ONLY)}", "/only"),))
+    faults: list[Fault] = []
+    section, only = _section(request.page()[1]), request.choice("only", tuple(ONLY), faults)
+    if faults:
+        raise InvalidRequestError(tuple(faults))
     found = message_view(world, topic, request.path["message_id"], section, ONLY[only] if only else ())
     answer = message(found)
     if found.counts is not None:

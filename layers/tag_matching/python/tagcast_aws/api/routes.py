@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from tagcast.ports import World
-from typing_extensions import TypedDict
 
 from tagcast_aws.api import filters, hosts, members, messages, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
 from tagcast_aws.api.pulling import routes as pulling
+from tagcast_aws.api.service import HEALTH, ROOT
 from tagcast_aws.api.subscriptions import routes as subscriptions
-from tagcast_aws.runtime.version import VERSION
-
-
-class HealthAnswer(TypedDict):
-    """That the service answers."""
-
-    status: Literal["ok"]
-    version: str
-
-
-def health(world: World, request: Request[None]) -> Answer:
-    """Answer that the service answers."""
-    return Answer(200, {"status": "ok", "version": VERSION})
 
 
 def document(world: World, request: Request[None]) -> Answer:
@@ -44,7 +31,7 @@ MANAGE = (
     *topics.ROUTES,
     *messages.ROUTES,
     *filters.ROUTES,
-    Route("GET", "/health", health, "Say that the service answers", {200: HealthAnswer}, is_public=True),
+    HEALTH,
     Route("GET", "/openapi.json", document, "Describe this API", {200: dict[str, Any]}, is_public=True),
     *subscriptions.ROUTES,
     *shadows.ROUTES,
@@ -60,4 +47,4 @@ def description() -> dict[str, Any]:
     # Making it is rare and takes more imports than all the rest.
     from tagcast_aws.api.http.openapi import openapi
 
-    return openapi((*PUBLISH, *PULL, *MANAGE))
+    return openapi((*PUBLISH, *PULL, *MANAGE, *ROOT))

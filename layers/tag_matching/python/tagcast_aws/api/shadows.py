@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from pydantic import Field
 from tagcast.filters.kinds import compile_filter
@@ -13,7 +13,8 @@ from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, pr
 from tagcast.rows.shadow import Comparison
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.filters import NewFilterBody
+from tagcast_aws.api.filters import FilterBody, NewFilterBody
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -53,10 +54,10 @@ class ShadowSample(TypedDict):
 class ShadowAnswer(TypedDict):
     """A shadow with what it said beside the active filter of ``active_version``; it is eventually complete."""
 
-    filter: dict[str, Any] | None
+    filter: FilterBody | None
     shadow_version: int
     active_version: int
-    since: str
+    since: Instant
     counts: ShadowCounts
     samples: list[ShadowSample]
     warnings: NotRequired[list[str]]

@@ -12,18 +12,19 @@ from tagcast.ports import World
 from tagcast.rows.tail import EVENTS_MAX, EventKind, TailEvent
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import EVENT_STATES, AnyEventState, Instant
 from tagcast_aws.api.http.paging import encode_cursor
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.limits import NAME, TAIL_STATE, TAIL_WAIT_S_MAX
+from tagcast_aws.api.limits import NAME, TAIL_WAIT_S_MAX
 
 
 class TailEventAnswer(TypedDict):
     """Something that happened: to a message, to one of its deliveries, or to a lane."""
 
-    happened_at: str
+    happened_at: Instant
     kind: Literal["message", "delivery", "lane"]
-    state: str
+    state: AnyEventState
     message_id: NotRequired[str]
     subscription: NotRequired[str]
     attempts: NotRequired[int]
@@ -33,8 +34,8 @@ class TailEventAnswer(TypedDict):
 class CountsAnswer(TypedDict):
     """How many messages were accepted, deliveries made and attempts failed since then, while somebody watched."""
 
-    since: str
-    counted_at: str
+    since: Instant
+    counted_at: Instant
     published: int
     delivered: int
     failed: int
@@ -52,13 +53,13 @@ class TailAnswer(TypedDict):
 def happened(world: World, request: Request[None]) -> Answer:
     """Answer with what happened since the cursor, or wait until something does."""
     faults: list[Fault] = []
-    kind = request.word("kind", _KINDS, faults)
+    kind = request.choice("kind", tuple(EventKind), faults)
     wish = TailWish(
         events_max=request.number("max_events", 0, EVENTS_MAX, EVENTS_MAX, faults),
         wait_s=request.number("wait_seconds", 0, TAIL_WAIT_S_MAX, 0, faults),
         cursor=request.cursor(faults),
         subscription=request.word("subscription", NAME, faults),
-        state=request.word("state", TAIL_STATE, faults),
+        state=request.choice("state", EVENT_STATES, faults),
     )
     if faults:
         raise InvalidRequestError(tuple(faults))
@@ -98,8 +99,6 @@ def _event(event: TailEvent, name: str | None) -> TailEventAnswer:
         answer["outcome"] = event.outcome
     return answer
 
-
-_KINDS = f"^({'|'.join(EventKind)})$"
 
 ROUTES = (
     Route(

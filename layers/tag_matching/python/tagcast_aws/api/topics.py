@@ -13,6 +13,7 @@ from tagcast.ports import World
 from tagcast.registry.topics import change_topic, delete_topic, get_topic, list_topics, put_topic, retained_count
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
@@ -70,12 +71,12 @@ class TopicAnswer(TypedDict):
     name: str
     retention_seconds: int
     max_message_bytes: int
-    ordering: str
+    ordering: _Ordering
     subscriptions: int
-    created_at: str
-    updated_at: str
+    created_at: Instant
+    updated_at: Instant
     version: int
-    keep: NotRequired[str]
+    keep: NotRequired[_Keep]
     retained_messages: NotRequired[int]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import World
 
+from tagcast_aws.api.http.answer_headers import REQUEST_ID_HEADER, request_id_of
 from tagcast_aws.api.http.authorization import EVERY_TOPIC, covers
 from tagcast_aws.cmq import publishing, subscriptions, topics
 from tagcast_aws.cmq.authentication import Secret, authenticate
@@ -42,7 +43,7 @@ class Desk:
 
         What nobody foresaw is logged with its stack, but without the event.
         """
-        request_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
+        request_id = request_id_of(event)
         answer: dict[str, object] = {"code": 0, "message": "", "requestId": request_id}
         try:
             form = form_of(event)
@@ -54,7 +55,7 @@ class Desk:
                 logger.exception("unexpected error", correlation_id=request_id)
                 told = CmqError(Fault.INTERNAL, "its requestId is in the log")
             answer |= told.as_json()
-        return _response(answer)
+        return _response(answer, request_id)
 
     def _answer(self, form: Form) -> dict[str, object]:
         given = Parameters(form.parameters)
@@ -88,11 +89,11 @@ def _echo(form: Form) -> dict[str, object]:
     return {"clientRequestId": int(given.digits("clientRequestId", NONCE_DIGITS_MAX))}
 
 
-def _response(answer: Mapping[str, object]) -> dict[str, Any]:
+def _response(answer: Mapping[str, object], request_id: str) -> dict[str, Any]:
     return {
         "statusCode": 200,
         "body": json.dumps(answer, ensure_ascii=False, separators=(",", ":")),
         "isBase64Encoded": False,
-        "headers": {"Content-Type": "application/json; charset=utf-8"},
+        "headers": {"Content-Type": "application/json; charset=utf-8", REQUEST_ID_HEADER: request_id},
         "cookies": [],
     }

@@ -16,6 +16,8 @@ from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 
 PATHS = ("/v2/index.php", "/")
 """Where CMQ's API is; the client in Go asks at the second unless its address names a path."""
+_ROOT = "/"
+_NAMES_ACTION = re.compile(rb"(?:^|&)[Aa]ction=")
 _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -31,6 +33,23 @@ class Form:
     path: str
     parameters: Mapping[str, str]
     size: int
+
+
+def is_of_cmq(event: Mapping[str, Any]) -> bool:
+    """Say whether a request is one of CMQ: at the root, which CMQ shares with the API, only with an action.
+
+    >>> root = {"rawPath": "/", "rawQueryString": ""}
+    >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
+    (False, True, True)
+    """
+    if not event["rawPath"].endswith(_ROOT):
+        return True
+    try:
+        sent = octets_of(event)
+    except MalformedError:
+        return False
+    asked = str(event.get("rawQueryString") or "").encode("utf-8", "surrogatepass")
+    return any(_NAMES_ACTION.search(content) for content in (asked, sent))
 
 
 def form_of(event: Mapping[str, Any]) -> Form:

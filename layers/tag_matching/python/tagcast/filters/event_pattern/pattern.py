@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.filters.compiled import pointer_part
 from tagcast.filters.event_pattern.address import address_digits, network_of
 from tagcast.filters.event_pattern.event import FALSE, NULL, PATH_CHARACTERS_MAX, TRUE, Decimals, Value, number_of
@@ -104,6 +104,9 @@ class PatternError(Exception):
         super().__init__(faults)
         self.faults = faults
 
+    def __str__(self) -> str:
+        return "; ".join(f"{fault.pointer}: {fault.detail}" for fault in self.faults)
+
 
 _Alternative = dict[str, Condition]
 
@@ -119,8 +122,7 @@ def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pa
     >>> read_pattern({"a": [{"prefix": 1}], "b": []})
     Traceback (most recent call last):
         ...
-    tagcast.filters.event_pattern.pattern.PatternError: (Fault(detail='a text is expected', pointer='/a/0/prefix'), \
-Fault(detail='a list is not empty', pointer='/b'))
+    tagcast.filters.event_pattern.pattern.PatternError: /a/0/prefix: a text is expected; /b: a list is not empty
     """
     reader = _Reader(operators)
     alternatives = reader.read(pattern)
@@ -173,16 +175,16 @@ class _Reader:
         try:
             self._object(alternatives, pattern, "", "", 1, in_or=False)
             if len(json.dumps(pattern, separators=(",", ":"), ensure_ascii=False)) > PATTERN_CHARACTERS_MAX:
-                self._fault(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters", "")
+                self._fault(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters", "", FaultCode.TOO_LARGE)
         except _TooMuchError:
             pass
         return alternatives
 
-    def _fault(self, detail: str, pointer: str) -> None:
-        self.faults.append(Fault(detail, pointer))
+    def _fault(self, detail: str, pointer: str, code: FaultCode = FaultCode.SYNTAX) -> None:
+        self.faults.append(Fault(detail, pointer, code))
 
     def _too_much(self, detail: str, pointer: str) -> None:
-        self._fault(detail, pointer)
+        self._fault(detail, pointer, FaultCode.TOO_LARGE)
         raise _TooMuchError
 
     def _object(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.filters.compiled import pointer_part
 from tagcast.filters.event_pattern.pattern import OR, Pattern
 
@@ -21,15 +21,17 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
 
     A combination is one value of each list; a list that stands in *n* objects counts *n* times.
     """
-    faults = [Fault(detail, pointer) for pointer, detail in _number_faults(written, "")]
+    faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written))
     if len(keys) > SNS_KEYS_MAX:
-        faults.append(Fault(f"SNS allows at most {SNS_KEYS_MAX} keys", ""))
+        faults.append(Fault(f"SNS allows at most {SNS_KEYS_MAX} keys", "", FaultCode.TOO_LARGE))
     if in_attributes and any(condition.level > 1 for condition in pattern.conditions):
-        faults.append(Fault("SNS has no nested keys where it reads attributes", ""))
+        faults.append(Fault("SNS has no nested keys where it reads attributes", "", FaultCode.CONFLICT))
     sizes = [len(condition.forms) * condition.level for condition in pattern.conditions]
     if sum(prod(sizes[place] for place in alternative) for alternative in pattern.alternatives) > SNS_COMBINATIONS_MAX:
-        faults.append(Fault(f"SNS allows at most {SNS_COMBINATIONS_MAX} combinations of values", ""))
+        faults.append(
+            Fault(f"SNS allows at most {SNS_COMBINATIONS_MAX} combinations of values", "", FaultCode.TOO_LARGE)
+        )
     return faults
 
 

@@ -12,34 +12,37 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails, PydanticCustomError
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
+from tagcast.filters.compiled import pointer_part
 
 from tagcast_aws.api.limits import BATCH_MAX, FAULTS_MAX
 
 B = TypeVar("B", bound="Body")
 
-_MESSAGES = {
-    "missing": "is required",
-    "extra_forbidden": "is not a known field",
-    "string_type": "must be a text",
-    "int_type": "must be an integer",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "list_type": "must be an array",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must match {pattern}",
-    "too_short": "must not be empty",
-    "too_long": "must have at most {max_length} items",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be one of {expected}",
-    "union_tag_invalid": "must be one of {expected_tags}",
-    "union_tag_not_found": "is required",
+_MESSAGES: Mapping[str, tuple[str, FaultCode]] = {
+    "missing": ("is required", FaultCode.REQUIRED),
+    "extra_forbidden": ("is not a known field", FaultCode.UNKNOWN),
+    "string_type": ("must be a text", FaultCode.WRONG_TYPE),
+    "int_type": ("must be an integer", FaultCode.WRONG_TYPE),
+    "float_type": ("must be a number", FaultCode.WRONG_TYPE),
+    "bool_type": ("must be true or false", FaultCode.WRONG_TYPE),
+    "list_type": ("must be an array", FaultCode.WRONG_TYPE),
+    "dict_type": ("must be an object", FaultCode.WRONG_TYPE),
+    "model_type": ("must be an object", FaultCode.WRONG_TYPE),
+    "model_attributes_type": ("must be an object", FaultCode.WRONG_TYPE),
+    "string_too_short": ("must not be empty", FaultCode.TOO_SMALL),
+    "string_too_long": ("must have at most {max_length} characters", FaultCode.TOO_LARGE),
+    "string_pattern_mismatch": ("must match {pattern}", FaultCode.WRONG_FORMAT),
+    "too_short": ("must not be empty", FaultCode.TOO_SMALL),
+    "too_long": ("must have at most {max_length} items", FaultCode.TOO_LARGE),
+    "greater_than_equal": ("must be at least {ge}", FaultCode.TOO_SMALL),
+    "less_than_equal": ("must be at most {le}", FaultCode.TOO_LARGE),
+    "literal_error": ("must be one of {expected}", FaultCode.NOT_ALLOWED),
+    "union_tag_invalid": ("must be one of {expected_tags}", FaultCode.NOT_ALLOWED),
+    "union_tag_not_found": ("is required", FaultCode.REQUIRED),
 }
+_OUR_CODES = FaultCode._value2member_map_
+"""A check of our own has the code of its fault as its kind; what pydantic calls otherwise is of a wrong format."""
 
 
 class Body(BaseModel):
@@ -58,7 +61,7 @@ class Body(BaseModel):
     def _counted(cls, value: object) -> object:
         """Refuse an object with far too many fields before a fault is made for each."""
         if isinstance(value, Mapping) and len(value) > len(cls.model_fields) + FAULTS_MAX:
-            raise PydanticCustomError("too_many_fields", "has too many fields")
+            raise PydanticCustomError(FaultCode.TOO_LARGE.value, "has too many fields")
         return value
 
     @classmethod
@@ -87,7 +90,7 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
 
     def counted(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:
-            raise PydanticCustomError("too_many_members", f"must have at most {most} {what}")
+            raise PydanticCustomError(FaultCode.TOO_LARGE.value, f"must have at most {most} {what}")
         return value
 
     return BeforeValidator(counted)
@@ -96,11 +99,12 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
     """Return *value* as a *model*, or every fault that it has.
 
-    >>> read(EmptyBody, {"size": 1})
-    (None, [Fault(detail='is not a known field', pointer='/size')])
+    >>> body, [fault] = read(EmptyBody, {"size": 1})
+    >>> fault.detail, fault.pointer, fault.code.value
+    ('is not a known field', '/size', 'unknown')
     """
     if not isinstance(value, Mapping):
-        return None, [Fault("must be an object", "")]
+        return None, [Fault("must be an object", "", FaultCode.WRONG_TYPE)]
     crossed = model.cross_faults(value)
     try:
         body = model.model_validate(value)
@@ -116,15 +120,8 @@ def _fault(model: type[Body], error: ErrorDetails) -> Fault:
         del place[1]
     elif place and place[0] in model.unions and kind.startswith("union_tag"):
         place.append(model.unions[str(place[0])])
-    text = _MESSAGES.get(kind)
-    detail = error["msg"] if text is None else text.format_map(error.get("ctx", {}))
-    return Fault(detail, "".join(f"/{pointer_part(part)}" for part in place))
-
-
-def pointer_part(part: object) -> str:
-    """Return one step of a JSON pointer (RFC 6901).
-
-    >>> pointer_part("a/b~c")
-    'a~1b~0c'
-    """
-    return str(part).replace("~", "~0").replace("/", "~1")
+    pointer = "".join(f"/{pointer_part(part)}" for part in place)
+    if kind not in _MESSAGES:
+        return Fault(error["msg"], pointer, FaultCode(kind) if kind in _OUR_CODES else FaultCode.WRONG_FORMAT)
+    text, code = _MESSAGES[kind]
+    return Fault(text.format_map(error.get("ctx", {})), pointer, code)

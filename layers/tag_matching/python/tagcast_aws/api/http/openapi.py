@@ -8,21 +8,29 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
+from tagcast.errors import FaultCode
 from tagcast.model import EntryState
 from tagcast.rows.tail import EVENTS_MAX, EventKind
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_headers import (
+    API_VERSION,
+    API_VERSIONS,
+    REPLAYED_HEADER,
+    REQUEST_ID_HEADER,
+    VERSION_HEADER,
+)
+from tagcast_aws.api.http.answer_types import EVENT_STATES
 from tagcast_aws.api.http.links import links_of
 from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
-from tagcast_aws.api.http.problems import MEDIA_TYPE
+from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
 from tagcast_aws.api.http.routing import Route
 from tagcast_aws.api.http.webhooks import PushBody, webhooks
-from tagcast_aws.runtime.version import VERSION
 
 _REF = "#/components/schemas/{model}"
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Key": (
-        "A repetition with this key within 5 minutes answers as the first request did.",
+        "While the message lives, a repetition with this key answers as the first request did.",
         {"type": "string", "pattern": limits.IDEMPOTENCY_KEY},
     ),
     "If-Match": (
@@ -42,19 +50,24 @@ _QUERY: dict[str, dict[str, Any]] = {
     "only": {"type": "string", "enum": ["failing", *(each.value for each in EntryState)]},
     "kind": {"type": "string", "enum": [each.value for each in EventKind]},
     "max_events": {"type": "integer", "minimum": 0, "maximum": EVENTS_MAX, "default": EVENTS_MAX},
-    "state": {"type": "string", "pattern": limits.TAIL_STATE},
+    "state": {"type": "string", "enum": list(EVENT_STATES)},
     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "RFC 9457 problem details",
-    "required": ["type", "title", "status", "detail"],
+    "required": ["type", "title", "status", "code", "detail"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
+        "type": {"type": "string", "const": ABOUT_BLANK},
+        "title": {"type": "string", "description": "The name that HTTP gives the status"},
         "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "correlation_id": {"type": "string"},
+        "code": {
+            "type": "string",
+            "enum": list(ProblemCode),
+            "description": "What kind of problem it is, for programs",
+        },
+        "detail": {"type": "string", "description": "For people; its text may change"},
+        "request_id": {"type": "string", "description": "That of the header; not in the results of a batch"},
         "group": {"description": "Of a disagreement: the group's filter"},
         "yours": {"description": "Of a disagreement: the filter that the client wants, where it is known"},
         "difference": {"type": "array", "items": {"type": "string"}},
@@ -62,11 +75,56 @@ _PROBLEM: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["detail", "pointer"],
-                "properties": {"detail": {"type": "string"}, "pointer": {"type": "string"}},
+                "required": ["code", "detail", "pointer"],
+                "properties": {
+                    "code": {"type": "string", "enum": list(FaultCode)},
+                    "detail": {"type": "string", "description": "For people; its text may change"},
+                    "pointer": {"type": "string", "description": "A JSON pointer into the body, or a parameter's name"},
+                },
             },
         },
     },
+}
+
+
+_VERSION: dict[str, Any] = {
+    "name": VERSION_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The version of the API that the caller knows; another one than these is refused.",
+    "schema": {"type": "string", "enum": list(API_VERSIONS)},
+}
+_ANSWER_HEADERS: dict[str, Any] = {
+    VERSION_HEADER: {
+        "description": "The version of the API that the answer follows.",
+        "required": True,
+        "schema": {"type": "string", "format": "date"},
+    },
+    REQUEST_ID_HEADER: {
+        "description": "The id of the request, which every line of the log has that tells of it.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+}
+_SECURITY_SCHEMES: dict[str, Any] = {
+    "iam": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "AWS Signature Version 4, service execute-api",
+    },
+    "jwt": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "Instead of signatures where the deployment names an issuer; manage includes read",
+    },
+}
+_REPLAYED: dict[str, Any] = {
+    REPLAYED_HEADER: {
+        "description": "An earlier request with the same Idempotency-Key was answered so; nothing new was published.",
+        "schema": {"type": "string", "const": "true"},
+    }
 }
 
 
@@ -83,11 +141,11 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     _link(paths)
-    return {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "tagcast",
-            "version": VERSION,
+            "version": API_VERSION,
             "description": "Publish/subscribe: tag-matched fan-out, blocking lanes, two retry strategies.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -98,22 +156,32 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
         "webhooks": webhooks(_REF.format(model="PushBody")),
         "components": {
             "schemas": dict(sorted(schemas.items())),
-            "securitySchemes": {
-                "iam": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "Authorization",
-                    "description": "AWS Signature Version 4, service execute-api",
-                },
-                "jwt": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "bearerFormat": "JWT",
-                    "description": "Instead of signatures where the deployment names an issuer; manage includes read",
-                },
-            },
+            "headers": _ANSWER_HEADERS,
+            "securitySchemes": _SECURITY_SCHEMES,
         },
     }
+    return {name: _in_markdown(part) for name, part in document.items()}
+
+
+def _in_markdown(value: Any) -> Any:
+    """Return *value* with all that it describes in Markdown, as OpenAPI wants it; docstrings have it in reST."""
+    if isinstance(value, list):
+        return [_in_markdown(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: markdown(each) if name == "description" and isinstance(each, str) else _in_markdown(each)
+        for name, each in value.items()
+    }
+
+
+def markdown(text: str) -> str:
+    """Return a docstring in Markdown.
+
+    >>> markdown("Read as :class:`MessageBody`, ``null`` is none.")
+    'Read as `MessageBody`, `null` is none.'
+    """
+    return re.sub(r":\w+:`([^`]+)`", r"`\1`", text).replace("``", "`")
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -132,6 +200,10 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         "description": "A problem",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
+    headers = {header: {"$ref": f"#/components/headers/{header}"} for header in _ANSWER_HEADERS}
+    for status, answer in operation["responses"].items():
+        repeats = "Idempotency-Key" in route.headers and status != "default"
+        answer["headers"] = headers | (_REPLAYED if repeats else {})
     if route.body is not None:
         operation["requestBody"] = {
             "required": route.body.is_required(),
@@ -164,7 +236,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     for name in route.headers:
         text, schema = _HEADERS[name]
         parameters.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
-    return parameters
+    return [*parameters, _VERSION]
 
 
 def _answer(status: int, kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("DELETE", f"{_SUBSCRIPTION}/clients/{{client_id}}"): ("leave", "groups"),
     ("GET", f"{_SUBSCRIPTION}/clients"): ("list_members", "groups"),
     ("POST", "/filters/test"): ("test_filter", "filters"),
+    ("GET", "/"): ("about", "service"),
     ("GET", "/health"): ("health", "service"),
     ("GET", "/openapi.json"): ("get_openapi", "service"),
 }

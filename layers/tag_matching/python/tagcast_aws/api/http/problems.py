@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
@@ -25,14 +26,66 @@ from tagcast.strict_json import MalformedError
 from tagcast_aws.api.http.authorization import ForbiddenError
 
 MEDIA_TYPE = "application/problem+json"
-_SELF_EXPLAINING: tuple[tuple[type[Exception], str, str, int], ...] = (
-    (MalformedError, "malformed", "Malformed request", 400),
-    (ForbiddenError, "forbidden", "Forbidden", 403),
-    (NotFoundError, "not-found", "Not found", 404),
-    (PreconditionFailedError, "precondition-failed", "Precondition failed", 412),
-    (DisagreementError, "disagreement", "The group has another filter", 409),
-    (ConflictError, "conflict", "Conflict", 409),
-    (TooLargeError, "too-large", "Too large", 413),
+ABOUT_BLANK = "about:blank"
+"""The type of every problem: what it means is said by its status and its code (RFC 9457, 4.2.1)."""
+
+
+class ProblemCode(StrEnum):
+    """What kind of problem an answer is, for programs."""
+
+    MALFORMED = "malformed"
+    UNKNOWN_VERSION = "unknown_version"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    CONFLICT = "conflict"
+    DISAGREEMENT = "disagreement"
+    PRECONDITION_FAILED = "precondition_failed"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    INVALID = "invalid"
+    THROTTLED = "throttled"
+    INTERNAL = "internal"
+    UNAVAILABLE = "unavailable"
+
+
+_OF_CODES: Mapping[ProblemCode, tuple[int, str]] = {
+    ProblemCode.MALFORMED: (400, "Bad Request"),
+    ProblemCode.UNKNOWN_VERSION: (400, "Bad Request"),
+    ProblemCode.FORBIDDEN: (403, "Forbidden"),
+    ProblemCode.NOT_FOUND: (404, "Not Found"),
+    ProblemCode.METHOD_NOT_ALLOWED: (405, "Method Not Allowed"),
+    ProblemCode.CONFLICT: (409, "Conflict"),
+    ProblemCode.DISAGREEMENT: (409, "Conflict"),
+    ProblemCode.PRECONDITION_FAILED: (412, "Precondition Failed"),
+    ProblemCode.TOO_LARGE: (413, "Content Too Large"),
+    ProblemCode.UNSUPPORTED_MEDIA_TYPE: (415, "Unsupported Media Type"),
+    ProblemCode.INVALID: (422, "Unprocessable Content"),
+    ProblemCode.THROTTLED: (429, "Too Many Requests"),
+    ProblemCode.INTERNAL: (500, "Internal Server Error"),
+    ProblemCode.UNAVAILABLE: (503, "Service Unavailable"),
+}
+"""The status of each code, and its title, which HTTP gives it."""
+
+
+class UnsupportedMediaTypeError(Exception):
+    """A body that says that it is something else than JSON."""
+
+
+class UnknownVersionError(Exception):
+    """A request for a version of the API that this service does not know."""
+
+
+_SELF_EXPLAINING: tuple[tuple[type[Exception], ProblemCode], ...] = (
+    (MalformedError, ProblemCode.MALFORMED),
+    (UnknownVersionError, ProblemCode.UNKNOWN_VERSION),
+    (ForbiddenError, ProblemCode.FORBIDDEN),
+    (NotFoundError, ProblemCode.NOT_FOUND),
+    (PreconditionFailedError, ProblemCode.PRECONDITION_FAILED),
+    (DisagreementError, ProblemCode.DISAGREEMENT),
+    (ConflictError, ProblemCode.CONFLICT),
+    (TooLargeError, ProblemCode.TOO_LARGE),
+    (UnsupportedMediaTypeError, ProblemCode.UNSUPPORTED_MEDIA_TYPE),
 )
 """Errors whose text is the detail of their problem; the first that fits counts."""
 _THROTTLED = frozenset(
@@ -59,31 +112,36 @@ class UnknownRouteError(Exception):
 class Problem:
     """One answer that is not a success; *faults* become its ``errors``, *more* members of its own."""
 
-    kind: str
-    title: str
-    status: int
+    code: ProblemCode
     detail: str
     faults: tuple[Fault, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
-    correlation_id: str | None = None
     more: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return _OF_CODES[self.code][0]
 
     def as_json(self) -> dict[str, object]:
         """Return the members of the problem document.
 
-        >>> Problem("not-found", "Not found", 404, "topic t does not exist").as_json()["type"]
-        'urn:tagcast:problem:not-found'
+        >>> Problem(ProblemCode.NOT_FOUND, "topic t does not exist").as_json()["title"]
+        'Not Found'
         """
+        status, title = _OF_CODES[self.code]
         document: dict[str, object] = {
-            "type": f"urn:tagcast:problem:{self.kind}",
-            "title": self.title,
-            "status": self.status,
+            "type": ABOUT_BLANK,
+            "title": title,
+            "status": status,
+            "code": self.code.value,
             "detail": self.detail,
         }
         if self.faults:
-            document["errors"] = [{"detail": fault.detail, "pointer": f"#{fault.pointer}"} for fault in self.faults]
-        if self.correlation_id is not None:
-            document["correlation_id"] = self.correlation_id
+            document["errors"] = [
+                {"code": fault.code.value, "detail": fault.detail, "pointer": f"#{fault.pointer}"}
+                for fault in self.faults
+            ]
         return document | dict(self.more)
 
 
@@ -95,16 +153,15 @@ def problem_of(error: Exception) -> Problem | None:
     >>> problem_of(ValueError()) is None
     True
     """
-    for kind, name, title, status in _SELF_EXPLAINING:
+    for kind, code in _SELF_EXPLAINING:
         if isinstance(error, kind):
-            return Problem(name, title, status, str(error), more=_more(error))
+            return Problem(code, str(error), more=_more(error))
     match error:
         case UnknownRouteError(allow=()):
-            return Problem("not-found", "Not found", 404, "no such path")
+            return Problem(ProblemCode.NOT_FOUND, "no such path")
         case UnknownRouteError():
             allow = ", ".join(error.allow)
-            detail = f"this path answers {allow}"
-            return Problem("method-not-allowed", "Method not allowed", 405, detail, headers=(("Allow", allow),))
+            return Problem(ProblemCode.METHOD_NOT_ALLOWED, f"this path answers {allow}", headers=(("Allow", allow),))
         case InvalidRequestError():
             return invalid(error.faults)
         case InvalidFilterError():
@@ -118,7 +175,7 @@ def problem_of(error: Exception) -> Problem | None:
 
 def _unavailable(detail: str, retry_after_s: int) -> Problem:
     retry_after = ("Retry-After", str(retry_after_s))
-    return Problem("unavailable", "Service unavailable", 503, detail, headers=(retry_after,))
+    return Problem(ProblemCode.UNAVAILABLE, detail, headers=(retry_after,))
 
 
 def _too_many(error: Exception) -> Problem | None:
@@ -129,7 +186,7 @@ def _too_many(error: Exception) -> Problem | None:
             detail, retry_after_s = "the tables are asked for more than they give at the moment; try again", 1
         case _:
             return None
-    return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", str(retry_after_s)),))
+    return Problem(ProblemCode.THROTTLED, detail, headers=(("Retry-After", str(retry_after_s)),))
 
 
 def _more(error: Exception) -> tuple[tuple[str, object], ...]:
@@ -153,25 +210,20 @@ def _is_throttled(error: ClientError) -> bool:
 def invalid(faults: Iterable[Fault]) -> Problem:
     """Return the answer to a request with invalid values.
 
-    >>> invalid([Fault("must be a text", "/tags/3")]).as_json()["errors"]
-    [{'detail': 'must be a text', 'pointer': '#/tags/3'}]
+    >>> from tagcast.errors import FaultCode
+    >>> invalid([Fault("must be a text", "/tags/3", FaultCode.WRONG_TYPE)]).as_json()["errors"]
+    [{'code': 'wrong_type', 'detail': 'must be a text', 'pointer': '#/tags/3'}]
     """
     found = tuple(faults)
     detail = "one value is invalid" if len(found) == 1 else f"{len(found)} values are invalid"
-    return Problem("invalid", "Invalid values", 422, detail, found)
+    return Problem(ProblemCode.INVALID, detail, found)
 
 
 def too_large(fault: Fault) -> Problem:
     """Return the answer to one message of a batch whose body is over the topic's limit."""
-    return Problem("too-large", "Too large", 413, fault.detail, (fault,))
+    return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 
-def internal(correlation_id: str) -> Problem:
-    """Return the answer to what nobody foresaw: nothing but an id to look for in the log."""
-    return Problem(
-        "internal",
-        "Internal error",
-        500,
-        "something failed inside the service",
-        correlation_id=correlation_id,
-    )
+def internal() -> Problem:
+    """Return the answer to what nobody foresaw: the log says more, in the lines of the request's id."""
+    return Problem(ProblemCode.INTERNAL, "something failed inside the service")

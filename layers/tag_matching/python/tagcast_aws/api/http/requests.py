@@ -5,22 +5,25 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Generic, TypeVar
 from urllib.parse import unquote
 
-from tagcast.errors import Fault, InvalidRequestError, PreconditionFailedError, TooLargeError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError, PreconditionFailedError, TooLargeError
+from tagcast.filters.compiled import pointer_part
 from tagcast.strict_json import MalformedError
 from tagcast.trace_context import TraceContext, trace_read
 
 from tagcast_aws.api.http.authorization import Rights
 from tagcast_aws.api.http.paging import decode_cursor
+from tagcast_aws.api.http.problems import UnsupportedMediaTypeError
 from tagcast_aws.api.limits import (
     CLIENT_ID,
     ENTITY_TAGS,
+    FAULTS_MAX,
     IDEMPOTENCY_KEY,
     MESSAGE_ID,
     NAME,
@@ -79,7 +82,7 @@ class Request(Generic[B]):
         text = self.query.get(name, str(default))
         if re.fullmatch(r"[0-9]{1,4}", text) and least <= int(text) <= most:
             return int(text)
-        faults.append(Fault(f"must be an integer from {least} to {most}", f"/{name}"))
+        faults.append(Fault(f"must be an integer from {least} to {most}", f"/{name}", FaultCode.NOT_ALLOWED))
         return default
 
     def cursor(self, faults: list[Fault]) -> str | None:
@@ -88,21 +91,28 @@ class Request(Generic[B]):
             return None
         cursor = decode_cursor(self.query["cursor"])
         if cursor is None:
-            faults.append(Fault("is not a cursor of this list", "/cursor"))
+            faults.append(Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT))
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
         """Return a query parameter that matches *pattern*, if there is one; a fault of it is added to *faults*."""
         text = self.query.get(name)
         if text is not None and not re.fullmatch(pattern.strip("^$"), text):
-            faults.append(Fault(f"must match {pattern}", f"/{name}"))
+            faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))
+        return text
+
+    def choice(self, name: str, words: Collection[str], faults: list[Fault]) -> str | None:
+        """Return a query parameter that is one of *words*, if there is one; a fault of it is added to *faults*."""
+        text = self.query.get(name)
+        if text is not None and text not in words:
+            faults.append(Fault(f"must be one of {', '.join(words)}", f"/{name}", FaultCode.NOT_ALLOWED))
         return text
 
     def flag(self, name: str) -> bool:
         """Return a query parameter that is ``true`` or ``false`` (without it: false)."""
         text = self.query.get(name, "false")
         if text not in ("true", "false"):
-            raise InvalidRequestError((Fault("must be true or false", f"/{name}"),))
+            raise InvalidRequestError((Fault("must be true or false", f"/{name}", FaultCode.NOT_ALLOWED),))
         return text == "true"
 
     def idempotency_key(self) -> str | None:
@@ -165,9 +175,9 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
     if not content:
         return content
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise MalformedError("Content-Encoding must be identity")
+        raise UnsupportedMediaTypeError("Content-Encoding must be identity")
     if not _JSON_TYPE.fullmatch(headers.get("content-type", "application/json").strip()):
-        raise MalformedError("Content-Type must be application/json in UTF-8")
+        raise UnsupportedMediaTypeError("Content-Type must be application/json in UTF-8")
     if len(content) > REQUEST_BYTES_MAX:
         raise TooLargeError(f"the body has {len(content)} bytes; at most {REQUEST_BYTES_MAX} are read")
     return content
@@ -188,16 +198,28 @@ def octets_of(event: Mapping[str, object]) -> bytes:
 def checked_names(path: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
     """Return the path's parameters, decoded, and what is wrong with them.
 
-    >>> checked_names({"topic": "9lives"})[1]
-    [Fault(detail='must match ^[A-Za-z][A-Za-z0-9_-]{0,63}$', pointer='/topic')]
+    >>> [fault.detail for fault in checked_names({"topic": "9lives"})[1]]
+    ['must match ^[A-Za-z][A-Za-z0-9_-]{0,63}$']
     """
     names = {name: unquote(text) for name, text in path.items()}
     faults = []
     for name, text in names.items():
         pattern, detail = _PATTERNS.get(name, (_NAME, f"must match {NAME}"))
         if not pattern.fullmatch(text):
-            faults.append(Fault(detail, f"/{name}"))
+            faults.append(Fault(detail, f"/{name}", FaultCode.WRONG_FORMAT))
     return names, faults
+
+
+def query_faults(query: Mapping[str, str], known: Sequence[str]) -> list[Fault]:
+    """Return a fault for each parameter of the query that a route does not have.
+
+    >>> [fault.detail for fault in query_faults({"page": "2", "limit": "9"}, ("limit", "cursor"))]
+    ['is not a known parameter; there are limit, cursor']
+    """
+    others = f"there are {', '.join(known)}" if known else "there are none"
+    unknown = [name for name in query if name not in known]
+    detail = f"is not a known parameter; {others}"
+    return [Fault(detail, f"/{pointer_part(name)}", FaultCode.UNKNOWN) for name in unknown[:FAULTS_MAX]]
 
 
 def required_name(request: Request[None], parameter: str) -> str:

@@ -11,9 +11,10 @@ from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
 from tagcast.strict_json import parse
 
+from tagcast_aws.api.http.answer_headers import answer_headers, check_version, request_id_of
 from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
-from tagcast_aws.api.http.requests import Request, checked_names, content_of
+from tagcast_aws.api.http.requests import Request, checked_names, content_of, query_faults
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -93,16 +94,20 @@ class Router:
 
         What nobody foresaw is logged with its stack, but without the event.
         """
+        request_id = request_id_of(event)
         try:
-            return self._answer(event, world)
+            answered = self._answer(event, world)
         except Exception as error:
             if (problem := problem_of(error)) is None:
-                correlation_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
-                logger.exception("unexpected error", correlation_id=correlation_id)
-                problem = internal(correlation_id)
-            return _refused(problem)
+                logger.exception("unexpected error", correlation_id=request_id)
+                problem = internal()
+            answered = _refused(problem, request_id)
+        answered["headers"] |= answer_headers(request_id)
+        return answered
 
     def _answer(self, event: Mapping[str, Any], world: World) -> dict[str, Any]:
+        headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        check_version(headers)
         method, path = _asked(event)
         for route in self.routes:
             if route.method == method and (parameters := route.parameters_in(path)) is not None:
@@ -111,7 +116,7 @@ class Router:
                     rights.check_scope([f"{world.scope_prefix}{scope}" for scope in route.scopes])
                     if not route.names_no_topic:
                         rights.check_topic(parameters.get("topic"))
-                return _accepted(route.serve(world, _request(event, route, parameters, rights)))
+                return _accepted(route.serve(world, _request(event, headers, route, parameters, rights)))
         known = (*self.routes, *self.elsewhere)
         raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)
 
@@ -124,10 +129,15 @@ def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _request(
-    event: Mapping[str, Any], route: Route, parameters: Mapping[str, str], rights: Rights | None
+    event: Mapping[str, Any],
+    headers: Mapping[str, str],
+    route: Route,
+    parameters: Mapping[str, str],
+    rights: Rights | None,
 ) -> Request[Any]:
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    query = event.get("queryStringParameters") or {}
     names, faults = checked_names(parameters)
+    faults += query_faults(query, route.query)
     content, body = b"", None
     if route.body is not None:
         content = content_of(event, headers)
@@ -135,7 +145,7 @@ def _request(
         faults += found
     if faults:
         raise InvalidRequestError(tuple(faults))
-    return Request(names, event.get("queryStringParameters") or {}, headers, content, body, rights)
+    return Request(names, query, headers, content, body, rights)
 
 
 def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
@@ -150,8 +160,8 @@ def _accepted(answer: Answer) -> dict[str, Any]:
     return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, _text(answer.value))
 
 
-def _refused(problem: Problem) -> dict[str, Any]:
-    text = json.dumps(problem.as_json(), ensure_ascii=False)
+def _refused(problem: Problem, request_id: str) -> dict[str, Any]:
+    text = json.dumps({**problem.as_json(), "request_id": request_id}, ensure_ascii=False)
     return _response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
 
 

@@ -7,6 +7,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import Instant
+
 
 class PushBody(TypedDict):
     """The envelope of content format ``json``; octets that are no text come as ``body_base64``."""
@@ -19,7 +21,7 @@ class PushBody(TypedDict):
     tags: list[str]
     routing_key: str | None
     properties: dict[str, str]
-    accepted_at: str
+    accepted_at: Instant
     traceparent: NotRequired[str]
     tracestate: NotRequired[str]
     attempt: int

@@ -8,13 +8,15 @@ from tagcast.instant import rfc3339
 from tagcast.rows.claim import Accepted
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import Instant
+
 
 class AcceptedAnswer(TypedDict):
     """An accepted message."""
 
     message_id: str
-    accepted_at: str
-    expires_at: str
+    accepted_at: Instant
+    expires_at: Instant
     matched: int
 
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJ
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.delivery.publishing import Original
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.model import Draft
 from tagcast.trace_context import trace_read
 
@@ -24,30 +24,31 @@ _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
 def _plain(text: str) -> str:
     if not _CONTROLS.isdisjoint(text):
-        raise PydanticCustomError("control_character", "must not have control characters")
+        raise PydanticCustomError(FaultCode.WRONG_FORMAT.value, "must not have control characters")
     return text
 
 
 def _distinct(tags: list[str]) -> list[str]:
     kept = list(dict.fromkeys(tags))
     if len(kept) > limits.TAGS_MAX:
-        raise PydanticCustomError("too_many_tags", f"must have at most {limits.TAGS_MAX} different tags")
+        raise PydanticCustomError(FaultCode.TOO_LARGE.value, f"must have at most {limits.TAGS_MAX} different tags")
     return kept
 
 
 def _routing_key(key: str) -> str:
     if len(key.encode()) > limits.ROUTING_KEY_BYTES_MAX:
-        raise PydanticCustomError("key_length", f"must have at most {limits.ROUTING_KEY_BYTES_MAX} bytes")
+        raise PydanticCustomError(FaultCode.TOO_LARGE.value, f"must have at most {limits.ROUTING_KEY_BYTES_MAX} bytes")
     if key.count(".") > limits.ROUTING_KEY_DOTS_MAX:
-        raise PydanticCustomError("key_dots", f"must have at most {limits.ROUTING_KEY_DOTS_MAX} dots")
+        raise PydanticCustomError(FaultCode.TOO_LARGE.value, f"must have at most {limits.ROUTING_KEY_DOTS_MAX} dots")
     if "" in key.split("."):
-        raise PydanticCustomError("key_word", "must not have an empty word")
+        raise PydanticCustomError(FaultCode.WRONG_FORMAT.value, "must not have an empty word")
     return key
 
 
 def _properties(pairs: dict[str, str]) -> dict[str, str]:
     if sum(len(name) + len(value.encode()) for name, value in pairs.items()) > limits.PROPERTIES_BYTES_MAX:
-        raise PydanticCustomError("properties_size", f"must have at most {limits.PROPERTIES_BYTES_MAX} bytes in all")
+        detail = f"must have at most {limits.PROPERTIES_BYTES_MAX} bytes in all"
+        raise PydanticCustomError(FaultCode.TOO_LARGE.value, detail)
     return pairs
 
 
@@ -117,9 +118,9 @@ class TestedMessage(Body):
         """Refuse a message with two bodies, and base64 that is none."""
         encoded = value.get("body_base64")
         if encoded is not None and value.get("body") is not None:
-            return [Fault("must not be given together with body", "/body_base64")]
+            return [Fault("must not be given together with body", "/body_base64", FaultCode.CONFLICT)]
         if isinstance(encoded, str) and _decoded(encoded) is None:
-            return [Fault("must be base64", "/body_base64")]
+            return [Fault("must be base64", "/body_base64", FaultCode.WRONG_FORMAT)]
         return []
 
     def draft(self) -> Draft:
@@ -148,7 +149,7 @@ class MessageBody(TestedMessage):
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
         """Refuse a message without a body, too."""
         if value.get("body") is None and value.get("body_base64") is None:
-            return [Fault("is required (or body_base64)", "/body")]
+            return [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
         return super().cross_faults(value)
 
     @classmethod

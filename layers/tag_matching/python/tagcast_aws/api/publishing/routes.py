@@ -13,6 +13,7 @@ from tagcast.registry.directory import publishing_directory
 from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
 
+from tagcast_aws.api.http.answer_headers import REPLAYED_HEADER
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.http.problems import Problem, invalid, too_large
 from tagcast_aws.api.http.requests import Request
@@ -24,7 +25,7 @@ from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
     (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _idempotency(request))
-    return Answer(201, accepted(one))
+    return Answer(201, accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
@@ -76,7 +77,12 @@ def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
     results: list[AcceptedAnswer | RefusedAnswer] = [
         {"error": item.as_json()} if isinstance(item, Problem) else accepted(next(remaining)) for item in items
     ]
-    return Answer(200, {"results": results})
+    return Answer(200, {"results": results}, _replayed(taken))
+
+
+def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
+    """Return the header that says that an earlier request was answered so, with all that was *taken*."""
+    return {REPLAYED_HEADER: "true"} if taken and all(each.is_replay for each in taken) else {}
 
 
 def _idempotency(request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody]) -> Idempotency | None:

@@ -12,6 +12,7 @@ from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.pushing.envelope import envelope
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.http.webhooks import PushBody
@@ -24,7 +25,7 @@ class PulledAnswer(PushBody):
 
     ordering_key: str | None
     content_type: str | None
-    expires_at: str
+    expires_at: Instant
     receipt_handle: str
 
 

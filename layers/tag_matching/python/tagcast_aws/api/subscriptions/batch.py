@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 from pydantic.config import JsonDict
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.model import Batching, Protocol, Strategy
 from tagcast.pushing.batch_form import BATCH_FORMATS
 from typing_extensions import TypedDict
@@ -70,17 +70,19 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
     retries, wanted = retry.get("max_retries"), batch.get("max_messages")
     if retries == 0 and not isinstance(retries, bool):
         reason = "must be at least 1 with batches: what fails as a whole is told apart by a retry"
-        faults.append(Fault(reason, "/retry/max_retries"))
+        faults.append(Fault(reason, "/retry/max_retries", FaultCode.CONFLICT))
     if endpoint.get("protocol") != _SQS:
         if subscription.get("content_format", _FORMATS[-1]) not in _FORMATS:
-            faults.append(Fault(f"must be one of {', '.join(_FORMATS)} with batches", "/content_format"))
+            detail = f"must be one of {', '.join(_FORMATS)} with batches"
+            faults.append(Fault(detail, "/content_format", FaultCode.CONFLICT))
         return faults
     if isinstance(wanted, int) and limits.QUEUE_BATCH_MAX < wanted <= limits.BATCHED_MAX:
-        faults.append(Fault(f"must be at most {limits.QUEUE_BATCH_MAX} for a queue", "/batch/max_messages"))
+        detail = f"must be at most {limits.QUEUE_BATCH_MAX} for a queue"
+        faults.append(Fault(detail, "/batch/max_messages", FaultCode.TOO_LARGE))
     target = endpoint.get("arn") or endpoint.get("queue_url")
     if isinstance(target, str) and target.endswith(_FIFO) and retry.get("strategy") == _BACKOFF:
         reason = "a FIFO queue takes what stands behind a message that it refuses: no order could be kept"
-        faults.append(Fault(reason, "/batch"))
+        faults.append(Fault(reason, "/batch", FaultCode.CONFLICT))
     return faults
 
 

@@ -8,13 +8,14 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 from pydantic.config import JsonDict
-from tagcast.errors import Fault, InvalidRequestError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Protocol, SubscriptionSettings
 from tagcast.settings import ClientCertificate
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.endpoints.client_certificate import ClientCertificateError, examined
 
@@ -38,7 +39,7 @@ class ClientCertificateAnswer(TypedDict):
 
     fingerprint: str
     subject: str
-    expires_at: str
+    expires_at: Instant
 
 
 _HTTPS = Protocol.HTTPS.value
@@ -52,15 +53,15 @@ OF_CERTIFICATES: JsonDict = {
 def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
     """Return what a certificate says about the endpoint; pointers are relative to the subscription.
 
-    >>> certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})
-    [Fault(detail='only pushes over https present a certificate', pointer='/client_certificate')]
+    >>> [fault.detail for fault in certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})]
+    ['only pushes over https present a certificate']
     """
     endpoint = subscription.get("endpoint")
     if subscription.get("client_certificate") is None or not isinstance(endpoint, Mapping):
         return []
     if endpoint.get("protocol") == _HTTPS:
         return []
-    return [Fault("only pushes over https present a certificate", _POINTER)]
+    return [Fault("only pushes over https present a certificate", _POINTER, FaultCode.CONFLICT)]
 
 
 def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
@@ -70,7 +71,8 @@ def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None
     try:
         certificate, pem = examined(body.certificate, body.private_key)
     except ClientCertificateError as error:
-        raise InvalidRequestError((Fault(error.reason, f"{_POINTER}/{error.field}"),)) from None
+        fault = Fault(error.reason, f"{_POINTER}/{error.field}", FaultCode.WRONG_FORMAT)
+        raise InvalidRequestError((fault,)) from None
     return replace(settings, client_certificate=certificate, client_key=pem)
 
 

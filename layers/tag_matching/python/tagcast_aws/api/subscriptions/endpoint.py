@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.model import Endpoint, Protocol
 from tagcast.resource_names import FUNCTION, FUNCTION_LENGTH_MAX, NO_FUNCTION, QUEUE_ARN
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_types import SchemaOf
 from tagcast_aws.api.http.body import Body
 
 Url = Annotated[
@@ -73,6 +74,10 @@ class PullEndpoint(Body):
 AnyEndpoint = Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint | PullEndpoint, Field(discriminator="protocol")]
 
 
+StoredEndpoint = Annotated[dict[str, str], SchemaOf(AnyEndpoint)]
+"""An endpoint as answers show it: as it was put."""
+
+
 def endpoint_of(body: AnyEndpoint) -> Endpoint:
     """Return the endpoint as the core knows it."""
     return Endpoint(Protocol(body.protocol), _target(body))
@@ -126,13 +131,14 @@ def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
     match protocol:
         case "http" | "https" if isinstance(url, str):
             refusal = writing_fault(url, (str(protocol),))
-            return [Fault(refusal, "/url")] if refusal else []
+            return [Fault(refusal, "/url", FaultCode.WRONG_FORMAT)] if refusal else []
         case "sqs":
             queue_url, arn = endpoint.get("queue_url"), endpoint.get("arn")
             if (queue_url is None) == (arn is None):
-                return [Fault("exactly one of queue_url and arn is required", "/queue_url")]
+                code = FaultCode.REQUIRED if queue_url is None else FaultCode.CONFLICT
+                return [Fault("exactly one of queue_url and arn is required", "/queue_url", code)]
             refusal = writing_fault(queue_url, ("http", "https")) if isinstance(queue_url, str) else None
-            return [Fault(refusal, "/queue_url")] if refusal else []
+            return [Fault(refusal, "/queue_url", FaultCode.WRONG_FORMAT)] if refusal else []
     return []
 
 
@@ -169,4 +175,4 @@ def narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
     """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
     if fault.pointer != "/endpoint":
         return fault
-    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}")
+    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

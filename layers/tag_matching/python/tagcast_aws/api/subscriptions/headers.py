@@ -7,12 +7,13 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 from pydantic.config import JsonDict
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
+from tagcast.filters.compiled import pointer_part
 from tagcast.model import Protocol
 from tagcast.pushing.envelope import header_bytes
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import members_at_most, pointer_part
+from tagcast_aws.api.http.body import members_at_most
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
 _OF_THE_SERVICE = ("x-tagcast-", "x-cmq-")
@@ -61,13 +62,14 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
     headers = subscription.get("headers")
     if not isinstance(headers, Mapping) or len(headers) > limits.PUSH_HEADERS_MAX:
         return []
-    faults = [Fault(reason, f"/headers/{pointer_part(name)}") for name, reason in _refused(headers)]
+    faults = [Fault(reason, f"/headers/{pointer_part(name)}", code) for name, reason, code in _refused(headers)]
     endpoint = subscription.get("endpoint")
     if isinstance(endpoint, Mapping) and endpoint.get("protocol") in _PUSHED_OTHERWISE:
-        faults.append(Fault("only pushes over HTTP have headers", "/headers"))
+        faults.append(Fault("only pushes over HTTP have headers", "/headers", FaultCode.CONFLICT))
     texts = {name: value for name, value in headers.items() if isinstance(value, str)}
     if header_bytes(texts) > limits.PUSH_HEADERS_BYTES_MAX:
-        faults.append(Fault(f"must have at most {limits.PUSH_HEADERS_BYTES_MAX} bytes in all", "/headers"))
+        detail = f"must have at most {limits.PUSH_HEADERS_BYTES_MAX} bytes in all"
+        faults.append(Fault(detail, "/headers", FaultCode.TOO_LARGE))
     return faults
 
 
@@ -76,15 +78,15 @@ def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
     return None if body is None else {name.lower(): value for name, value in body.items()}
 
 
-def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str, FaultCode]]:
     seen: set[str] = set()
     for name in headers:
         # Servers that hand headers on as variables (CGI, WSGI) make the same of both characters.
         plain = name.lower().replace("_", "-")
         if plain in seen:
-            yield name, "is there in another case, too"
+            yield name, "is there in another case, too", FaultCode.DUPLICATE
         elif plain.startswith(REFUSED):
-            yield name, _NOT_CHOSEN
+            yield name, _NOT_CHOSEN, FaultCode.REFUSED
         elif plain != _ALLOWED and not plain.startswith(_ALLOWED_PREFIX):
-            yield name, f"must be {_ALLOWED}, or begin with {_ALLOWED_PREFIX}"
+            yield name, f"must be {_ALLOWED}, or begin with {_ALLOWED_PREFIX}", FaultCode.NOT_ALLOWED
         seen.add(plain)

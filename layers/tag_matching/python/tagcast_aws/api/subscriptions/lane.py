@@ -12,11 +12,9 @@ from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.answer_types import PENDING_CONFIRMATION, AnyEntryState, AnyLaneState, Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.limits import REASON_LENGTH_MAX
-
-PENDING_CONFIRMATION = "pending_confirmation"
-"""The state of a subscription whose endpoint has not agreed yet, and of its lane, unless somebody put that to sleep."""
 
 
 class SkipBody(Body):
@@ -30,7 +28,7 @@ class HeadAnswer(TypedDict):
 
     message_id: str
     attempts: int
-    next_attempt_at: str | None
+    next_attempt_at: Instant | None
 
 
 class LaneAnswer(TypedDict):
@@ -40,7 +38,7 @@ class LaneAnswer(TypedDict):
     ``filling`` is there while messages from before a new group join its backlog.
     """
 
-    state: str
+    state: AnyLaneState
     backlog: int
     head: HeadAnswer | None
     backlog_has_more: NotRequired[bool]
@@ -53,11 +51,11 @@ class DeliveryAnswer(TypedDict):
     """One owed delivery."""
 
     message_id: str
-    state: str
+    state: AnyEntryState
     attempts: int
-    next_attempt_at: str | None
-    expires_at: str
-    last_attempt_at: str | None
+    next_attempt_at: Instant | None
+    expires_at: Instant
+    last_attempt_at: Instant | None
     last_outcome: str | None
 
 
@@ -77,7 +75,7 @@ class LanesAnswer(TypedDict):
 class OwedHeadAnswer(DeliveryAnswer):
     """The head of a lane, and since when it is owed."""
 
-    accepted_at: str
+    accepted_at: Instant
 
 
 class UrgentLaneAnswer(TypedDict):
@@ -89,7 +87,7 @@ class UrgentLaneAnswer(TypedDict):
 
     topic: str
     subscription: str
-    state: str
+    state: AnyLaneState
     head: OwedHeadAnswer | None
     host: NotRequired[str]
     state_reason: NotRequired[str]

@@ -1,8 +1,4 @@
-"""Changes of a subscription that name what changes, as merge patches (RFC 7396), with the validation of a PUT.
-
-Secrets cannot be read back, so that nobody could put a whole subscription with one thing changed. What a patch does not
-name stays, secrets included.
-"""
+"""Changes of a subscription that name what changes, as merge patches (RFC 7396), with the validation of a PUT."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from tagcast.errors import InvalidRequestError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import KEPT, opened
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, members_at_most, read
@@ -24,10 +20,8 @@ from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBo
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom
 from tagcast_aws.api.subscriptions.headers import HeaderName, HeaderValue
 from tagcast_aws.api.subscriptions.secret import Secret, made
-from tagcast_aws.api.subscriptions.settings import SubscriptionBody, shown
+from tagcast_aws.api.subscriptions.settings import Format, SubscriptionBody, shown
 
-HIDDEN = ("secret", "headers", "client_certificate")
-"""What no answer shows."""
 _KEPT = ClientCertificateBody(certificate="", private_key="")
 """Stands for the present certificate while the whole is judged: of its key only what pushes need is kept."""
 
@@ -53,7 +47,7 @@ class SubscriptionPatch(Body):
     filter: _Object | None = None
     retry: _Object | None = None
     timeout_seconds: int | None = None
-    content_format: str | None = None
+    content_format: Format | None = None
     secret: Secret | None = None
     headers: _Headers | None = None
     client_certificate: ClientCertificateBody | None = None
@@ -144,4 +138,4 @@ def _needs_secrets(present: Mapping[str, Any], named: Mapping[str, Any]) -> bool
     """Say whether secrets have to be opened: one is named, or pushes go another way, which may forbid some."""
     endpoint = named.get("endpoint") or {}
     is_elsewhere = "protocol" in endpoint and endpoint["protocol"] != present["endpoint"]["protocol"]
-    return is_elsewhere or any(name in named for name in HIDDEN)
+    return is_elsewhere or not KEPT.isdisjoint(named)

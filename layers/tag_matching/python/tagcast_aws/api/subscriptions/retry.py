@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from tagcast.model import RetryPolicy, Strategy
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_types import SchemaOf
 from tagcast_aws.api.http.body import Body
 
 
@@ -39,6 +40,10 @@ Retry = Annotated[
     Annotated[BackoffRetry, Tag("BACKOFF_RETRY")] | Annotated[DecayRetry, Tag("EXPONENTIAL_DECAY_RETRY")],
     Discriminator(_strategy),
 ]
+
+
+StoredRetry = Annotated[dict[str, Any], SchemaOf(Retry)]
+"""A notify strategy as answers show it."""
 
 
 def policy(retry: BackoffRetry | DecayRetry) -> RetryPolicy:

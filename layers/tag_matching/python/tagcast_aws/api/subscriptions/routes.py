@@ -76,7 +76,9 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     settings = replace(settings, secret=secret)
     try:
         asks = has_to_agree(world, request.body.verification)
-        subscription, is_new = put_verified(world, request.topic, request.subscription, settings, wanted, asks=asks)
+        subscription, is_new = put_verified(
+            world, request.topic, request.subscription, settings, wanted, asks=asks, keeps=request.body.keeps
+        )
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(narrowed(fault, settings.endpoint) for fault in error.faults)) from None
     return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))

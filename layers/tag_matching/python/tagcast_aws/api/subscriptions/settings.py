@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Annotated, ClassVar, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
-from tagcast.errors import Fault
+from tagcast.errors import Fault, FaultCode
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.subscription import FilterVersion
-from tagcast.sealing.secrets import is_signed_by_secret
+from tagcast.sealing.secrets import KEPT, is_signed_by_secret
 from tagcast.settings import Signature
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
+from tagcast_aws.api.http.answer_types import Instant, one_of
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.subscriptions.batch import (
     OF_BATCHES,
@@ -38,10 +39,16 @@ from tagcast_aws.api.subscriptions.client_certificate import (
     shown_certificate,
 )
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
-from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
+from tagcast_aws.api.subscriptions.endpoint import (
+    AnyEndpoint,
+    StoredEndpoint,
+    endpoint_faults,
+    endpoint_of,
+    shown_endpoint,
+)
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
-from tagcast_aws.api.subscriptions.lane import PENDING_CONFIRMATION, LaneAnswer, shown_lane
-from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
+from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
+from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, StoredRetry, policy, shown_retry
 from tagcast_aws.api.subscriptions.secret import Secret
 
 _NULL: JsonDict = {"type": "null"}
@@ -64,9 +71,15 @@ _OF_EITHER: JsonDict = {
     "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
 }
 
+Format = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"]
+"""The words for how a push is made up."""
+
 
 class SubscriptionBody(Body):
-    """A subscription; what is left out has its default."""
+    """A subscription; what is left out has its default.
+
+    But secret, headers and client_certificate of a subscription that exists stay as they are; null removes them.
+    """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
@@ -78,7 +91,7 @@ class SubscriptionBody(Body):
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
+    content_format: Format = "json"
     secret: Secret | None = None
     headers: PushHeaders | None = None
     client_certificate: ClientCertificateBody | None = None
@@ -101,7 +114,12 @@ class SubscriptionBody(Body):
         faults += certificate_faults(value) if not is_group else []
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
-        return faults + [Fault(reason, f"/{name}") for name in others if value.get(name)]
+        return faults + [Fault(reason, f"/{name}", FaultCode.CONFLICT) for name in others if value.get(name)]
+
+    @property
+    def keeps(self) -> frozenset[str]:
+        """The secrets that are left out: they stay as they are."""
+        return KEPT.difference(self.model_fields_set)
 
     def settings(self) -> SubscriptionSettings:
         """Return the settings as the core knows them; a certificate is examined apart."""
@@ -133,27 +151,27 @@ class SubscriptionAnswer(TypedDict):
 
     topic: str
     name: str
-    endpoint: dict[str, str]
-    filter: dict[str, Any] | None
-    retry: dict[str, Any]
+    endpoint: StoredEndpoint
+    filter: FilterBody | None
+    retry: StoredRetry
     timeout_seconds: int
-    content_format: str
-    signatures: list[str]
+    content_format: Format
+    signatures: list[Annotated[str, one_of(Signature)]]
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
     consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
-    state: NotRequired[str]
+    state: NotRequired[Literal["pending_confirmation"]]
     state_reason: NotRequired[str]
-    signature: NotRequired[str]
+    signature: NotRequired[Annotated[str, one_of(Signature)]]
     public_keys: NotRequired[list[str]]
     secret: NotRequired[str]
-    former_secret_ends_at: NotRequired[str]
+    former_secret_ends_at: NotRequired[Instant]
     batch: NotRequired[BatchedPushesAnswer]
     client_certificate: NotRequired[ClientCertificateAnswer]
     version: int
-    created_at: str
-    updated_at: str
+    created_at: Instant
+    updated_at: Instant
     warnings: NotRequired[list[str]]
     lane: NotRequired[LaneAnswer]
 
@@ -169,8 +187,8 @@ class VersionAnswer(TypedDict):
     """One version of a filter."""
 
     version: int
-    filter: dict[str, Any] | None
-    changed_at: str
+    filter: FilterBody | None
+    changed_at: Instant
 
 
 class VersionsAnswer(TypedDict):
@@ -205,7 +223,7 @@ def shown(
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
     if chosen.unverified is not None:
-        answer["state"], answer["state_reason"] = PENDING_CONFIRMATION, chosen.unverified
+        answer["state"], answer["state_reason"] = "pending_confirmation", chosen.unverified
     if chosen.batching is not None:
         answer["batch"] = shown_batch(chosen.batching)
     if chosen.client_certificate is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
-from tagcast.errors import Fault, InvalidRequestError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.operating.verification import has_to_agree, put_all_verified
 from tagcast.ports import World
 from tagcast.registry.subscribing import NO_VERSION, Made, Result, Wanted
@@ -28,7 +28,7 @@ from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, Subscript
 
 
 class NamedSubscription(SubscriptionBody):
-    """A subscription with its name; what is left out has its default."""
+    """A subscription with its name; what is left out has its default, but secrets stay as they are."""
 
     name: Annotated[str, StringConstraints(pattern=limits.NAME)]
 
@@ -80,7 +80,7 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
     if body is None:
         return _refused(faults)
     if body.name in names:
-        return _refused([Fault("stands in this request already", "/name")])
+        return _refused([Fault("stands in this request already", "/name", FaultCode.DUPLICATE)])
     names.add(body.name)
     try:
         check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)
@@ -90,7 +90,8 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
         return _problem(error)
     secret, untold = made(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
-    return _Asked(Wanted(body.name, replace(settings, secret=secret), if_match), asks, untold)
+    wanted = Wanted(body.name, replace(settings, secret=secret), if_match, body.keeps)
+    return _Asked(wanted, asks, untold)
 
 
 def _refused(faults: Sequence[Fault]) -> RefusedAnswer:

@@ -1,0 +1,140 @@
+"""What nobody is shown of a subscription stays where a PUT leaves it out, and goes by null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tagcast.registry import rotation, subscriptions
+from tagcast.rows.keys import secrets_key
+from tagcast.sealing.secrets import Opened, opened
+from tagcast.settings import SubscriptionSettings
+
+from tests.fakes.world import FakeWorld
+from tests.unit.api.test_http_api import Client, Reply
+
+S, SEVERAL = "/topics/test1/subscriptions/A", "/topics/test1/subscriptions/batch"
+HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
+ELSEWHERE = {"endpoint": {"protocol": "https", "url": "https://example.org/other"}}
+SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
+HEADERS = {"authorization": "Bearer 4711"}
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
+    client = Client()
+    client.fakes = fake
+    return client(method, path, body)
+
+
+def known(fake: FakeWorld) -> SubscriptionSettings:
+    return opened(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
+
+
+def kept(fake: FakeWorld) -> tuple[str | None, dict[str, str] | None]:
+    settings = known(fake)
+    return settings.secret, None if settings.headers is None else dict(settings.headers)
+
+
+def put(fake: FakeWorld, **settings: Any) -> Reply:
+    reply = ask(fake, "PUT", S, HOOK | settings)
+    assert reply.status in (200, 201), reply.json
+    return reply
+
+
+def test_what_a_put_leaves_out_of_secrets_stays_and_all_else_has_its_default(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET, headers=HEADERS, timeout_seconds=7)
+
+    changed = put(fake, filter={"kind": "tags", "tags": ["a"]})
+
+    assert kept(fake) == (SECRET, HEADERS)
+    assert (changed.json["signatures"], changed.json["timeout_seconds"]) == (["v1"], 15)
+
+
+def test_what_stays_is_not_opened_for_it(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET, headers=HEADERS)
+    row = dict(fake.store.rows[secrets_key("test1", "A")])
+
+    put(fake, timeout_seconds=9)
+
+    assert fake.vault.opened == []
+    assert fake.store.rows[secrets_key("test1", "A")] == row
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"secret": OTHER}, (OTHER, HEADERS)),
+        ({"headers": {"x-tenant": "b"}}, (SECRET, {"x-tenant": "b"})),
+        ({"secret": None}, (None, HEADERS)),
+        ({"headers": None}, (SECRET, None)),
+        ({"secret": None, "headers": None}, (None, None)),
+    ],
+)
+def test_what_a_put_names_is_replaced_and_null_removes(fake: FakeWorld, given: Any, left: Any) -> None:
+    put(fake, secret=SECRET, headers=HEADERS)
+
+    put(fake, **given)
+
+    assert kept(fake) == left
+    assert (secrets_key("test1", "A") in fake.store.rows) is (left != (None, None))
+
+
+def test_a_former_secret_goes_on_signing_until_its_end_whatever_is_put_besides(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET)
+    rotation.rotate_secret(fake.world, "test1", "A", OTHER, 3_600)
+
+    put(fake, headers=HEADERS)
+
+    assert known(fake).signing_secrets(fake.clock.now()) == (OTHER, SECRET)
+
+
+def test_of_a_batch_each_keeps_its_own(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET, headers=HEADERS)
+
+    reply = ask(fake, "POST", SEVERAL, {"subscriptions": [HOOK | {"name": "A", "headers": None}, HOOK | {"name": "B"}]})
+
+    assert [each["signatures"] for each in reply.json["results"]] == [["v1"], []]
+    assert kept(fake) == (SECRET, None)
+
+
+def test_a_way_that_has_no_headers_is_refused_until_they_are_removed(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET, headers=HEADERS)
+    queue = {"endpoint": {"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:orders"}}
+
+    refused = ask(fake, "PUT", S, queue)
+    several = ask(fake, "POST", SEVERAL, {"subscriptions": [queue | {"name": "A"}]})
+
+    assert (refused.status, refused.pointers) == (422, ["#/headers"])
+    assert several.json["results"][0]["error"]["errors"][0]["pointer"] == "#/headers"
+    assert kept(fake) == (SECRET, HEADERS)
+    assert ask(fake, "PUT", S, queue | {"headers": None}).status == 200
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_another_endpoint_is_asked_with_the_secrets_that_its_pushes_will_have(fake: FakeWorld, method: str) -> None:
+    put(fake, secret=SECRET, headers=HEADERS, verification="required")
+    fake.world.memory.of(Opened).clear()
+
+    assert ask(fake, method, S, ELSEWHERE | {"verification": "required"}).status == 200
+
+    asked = fake.verifier.settings[-1]
+    assert (asked.endpoint.target, asked.secret, asked.headers) == (ELSEWHERE["endpoint"]["url"], SECRET, HEADERS)
+
+
+def test_while_secrets_cannot_be_read_a_put_that_names_one_of_them_loses_none(fake: FakeWorld) -> None:
+    put(fake, secret=SECRET, headers=HEADERS)
+    fake.world.memory.of(Opened).clear()
+
+    fake.vault.broken = True
+    assert ask(fake, "PUT", S, HOOK | {"secret": OTHER}).status == 503
+    assert ask(fake, "PUT", S, HOOK | {"timeout_seconds": 3}).status == 200
+    fake.vault.broken = False
+
+    assert kept(fake) == (SECRET, HEADERS)
