@@ -28,7 +28,7 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
     """Return what a topic costs; each failed attempt is taken for a retry of the workflow.
 
     >>> round(cost_of("t", Rates(60.0, 10.0, 30.0, 0.0)).messages_usd)
-    86
+    96
     """
     return Cost(topic, rates) if rates is None else Cost(topic, rates, *usd_a_month(rates.published, rates.failed))
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tagcast.repairing.search import EVERY_S
 from tagcast.rows.message import GARBAGE_S
+from tagcast.sealing.secrets import OPENED_S
+from tagcast_aws.store.signing_key import SIGNING_KEY_KEPT_S
 
 from local.rules.limits import KEY_READ_UNITS, PRICES_USD, READ_UNIT_BYTES, TTL_LATE_S
 
@@ -28,10 +30,11 @@ def usd_of_a_million_messages() -> dict[str, float]:
     """Return what a million messages cost, by item.
 
     >>> round(sum(usd_of_a_million_messages().values()), 2)
-    3.31
+    3.68
     """
     found = {name: count * PRICES_USD[price] for name, (count, price) in OF_A_MESSAGE.items()}
-    return {**found, "archive": ARCHIVED_BYTES / 1000 * PRICES_USD["firehose: a GB"]}
+    archive = ARCHIVED_BYTES / 1000 * PRICES_USD["firehose: a GB"]
+    return {**found, "archive": archive, "search": search_pass(0).usd_a_million}
 
 
 class SearchPass(NamedTuple):
@@ -66,11 +69,26 @@ def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
     return SearchPass(size / 1e9, pass_s / 3_600, units * PRICES_USD["dynamodb: a million read request units"])
 
 
+def usd_of_keys(processes: float) -> tuple[float, float]:
+    """Return what so many processes that push all the time cost a month: opened secrets, and the seed of signatures.
+
+    Each opens up to 4 KB of secrets by a request, and again when it has known them long enough.
+
+    >>> [round(usd, 2) for usd in usd_of_keys(100)]
+    [0.86, 4.32]
+    """
+    opened, read = (processes * MONTH_S / kept_s for kept_s in (OPENED_S, SIGNING_KEY_KEPT_S))
+    return (
+        opened / 1e4 * PRICES_USD["kms: ten thousand requests"],
+        read / 1e4 * PRICES_USD["secretsmanager: ten thousand requests"],
+    )
+
+
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:
     """Return what messages and retries cost in a month at such a pace.
 
     >>> [round(usd, 2) for usd in usd_a_month(10.0, 0.1)]
-    [85.79, 19.44]
+    [95.51, 19.44]
     """
     million = sum(usd_of_a_million_messages().values())
     transitions = TRANSITIONS_OF_A_RETRY * PRICES_USD["stepfunctions: a million transitions"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from local.rules.costs import OF_A_MESSAGE, usd_of_a_million_messages
+from local.rules.costs import OF_A_MESSAGE, search_pass, usd_of_a_million_messages, usd_of_keys
 from local.rules.limits import PRICES_USD
 from local.template.translated import read_template
 from tests.benchmarks.calls import BUDGETS
@@ -59,43 +60,103 @@ def test_the_sum_of_an_idle_month_is_told_in_both_places() -> None:
     assert f"An idle deployment costs {idle} a month" in " ".join(README.split())
 
 
-BILLED: dict[str, tuple[str, ...]] = {
-    # What each type of resource costs, by rows of PRICES_USD; nothing where AWS does not charge for it.
-    "AWS::ApiGatewayV2::Api": ("api gateway: a million requests of an HTTP API",),
-    "AWS::ApiGatewayV2::Stage": ("cloudwatch: a GB of logs", "cloudwatch: a metric and month"),
-    "AWS::Athena::NamedQuery": (),
-    "AWS::Athena::WorkGroup": ("athena: a TB scanned",),
-    "AWS::CloudWatch::Alarm": ("cloudwatch: an alarm and month",),
-    "AWS::CloudWatch::Dashboard": ("cloudwatch: a dashboard and month",),
-    "AWS::DynamoDB::Table": (
-        "dynamodb: a million write request units",
-        "dynamodb: a million read request units",
-        "dynamodb: a GB and month",
-    ),
-    "AWS::Events::Rule": (),  # Events of AWS's own services and schedules, aws.amazon.com/eventbridge/pricing.
-    "AWS::Glue::Database": (),
-    "AWS::Glue::Job": ("glue: a DPU-hour",),
-    "AWS::Glue::Table": (),  # The first million objects of a catalog are free, aws.amazon.com/glue/pricing.
-    "AWS::Glue::Trigger": (),
-    "AWS::Glue::Workflow": (),
-    "AWS::IAM::Role": (),
-    "AWS::KMS::Key": ("kms: a key and month", "kms: ten thousand requests"),
-    "AWS::KinesisFirehose::DeliveryStream": ("firehose: a GB",),
-    "AWS::Lambda::EventSourceMapping": (),  # Receives of a queue are billed as the queue's requests.
-    "AWS::Lambda::Function": ("lambda: a million requests", "lambda: a GB-second on arm64", "x-ray: a million traces"),
-    "AWS::Lambda::LayerVersion": (),
-    "AWS::Lambda::Permission": (),
-    "AWS::Lambda::Url": (),
-    "AWS::Logs::LogGroup": ("cloudwatch: a GB of logs",),
-    "AWS::Logs::LogStream": (),
-    "AWS::S3::Bucket": ("s3: a GB and month", "s3: a thousand PUTs", "s3: a thousand GETs"),
-    "AWS::S3::BucketPolicy": (),
-    "AWS::SQS::Queue": ("sqs: a million FIFO requests of 64 KiB", "sqs: a million standard requests of 64 KiB"),
-    "AWS::SQS::QueuePolicy": (),
-    "AWS::SSM::Parameter": (),  # Standard parameters, aws.amazon.com/systems-manager/pricing.
-    "AWS::SecretsManager::Secret": ("secretsmanager: a secret and month", "secretsmanager: ten thousand requests"),
-    "AWS::StepFunctions::StateMachine": ("stepfunctions: a million transitions",),
+BILLED: dict[str, dict[str, tuple[str, ...]]] = {
+    # What each property costs, by rows of PRICES_USD; the key "" is of the resource itself.
+    "AWS::ApiGatewayV2::Api": {"Body": ("api gateway: a million requests of an HTTP API",)},
+    "AWS::ApiGatewayV2::Stage": {
+        "AccessLogSettings": ("cloudwatch: a GB of logs",),
+        "DefaultRouteSettings": ("cloudwatch: a metric and month",),
+    },
+    "AWS::Athena::WorkGroup": {"WorkGroupConfiguration": ("athena: a TB scanned",)},
+    "AWS::CloudWatch::Alarm": {"": ("cloudwatch: an alarm and month",)},
+    "AWS::CloudWatch::Dashboard": {"": ("cloudwatch: a dashboard and month",)},
+    "AWS::DynamoDB::Table": {
+        "": ("dynamodb: a GB and month",),
+        "BillingMode": ("dynamodb: a million write request units", "dynamodb: a million read request units"),
+        "GlobalSecondaryIndexes": ("dynamodb: a million write request units", "dynamodb: a GB and month"),
+        "PointInTimeRecoverySpecification": ("dynamodb: a GB and month of point-in-time recovery",),
+        "SSESpecification": ("kms: ten thousand requests",),
+    },
+    "AWS::Glue::Job": {
+        "NumberOfWorkers": ("glue: a DPU-hour",),
+        "WorkerType": ("glue: a DPU-hour",),
+        "Timeout": ("glue: a DPU-hour",),
+        "MaxRetries": ("glue: a DPU-hour",),
+    },
+    "AWS::KMS::Key": {
+        "": ("kms: a key and month", "kms: ten thousand requests"),
+        "EnableKeyRotation": ("kms: a rotation and month",),
+    },
+    "AWS::KinesisFirehose::DeliveryStream": {
+        "ExtendedS3DestinationConfiguration": ("firehose: a GB", "s3: a thousand PUTs", "cloudwatch: a GB of logs"),
+    },
+    "AWS::Lambda::EventSourceMapping": {
+        "BatchSize": ("sqs: a million FIFO requests of 64 KiB", "lambda: a million requests"),
+    },
+    "AWS::Lambda::Function": {
+        "": ("lambda: a million requests",),
+        "MemorySize": ("lambda: a GB-second on arm64",),
+        "LoggingConfig": ("cloudwatch: a GB of logs",),
+        "TracingConfig": ("x-ray: a million traces",),
+    },
+    "AWS::Logs::LogGroup": {"RetentionInDays": ("cloudwatch: a GB and month of logs",)},
+    "AWS::S3::Bucket": {
+        "": ("s3: a GB and month", "s3: a thousand PUTs", "s3: a thousand GETs"),
+        "LifecycleConfiguration": (
+            "s3: a GB and month of Glacier Instant Retrieval",
+            "s3: a thousand transitions to Glacier Instant Retrieval",
+        ),
+        "VersioningConfiguration": ("s3: a GB and month",),
+    },
+    "AWS::SQS::Queue": {
+        "": ("sqs: a million standard requests of 64 KiB",),
+        "FifoQueue": ("sqs: a million FIFO requests of 64 KiB",),
+    },
+    "AWS::SecretsManager::Secret": {
+        "": ("secretsmanager: a secret and month", "secretsmanager: ten thousand requests")
+    },
+    "AWS::StepFunctions::StateMachine": {"StateMachineType": ("stepfunctions: a million transitions",)},
 }
+FREE: dict[str, str] = {
+    # What AWS charges nothing for.
+    "AWS::ApiGatewayV2::Stage": "ApiId AutoDeploy StageName Tags",
+    "AWS::Athena::NamedQuery": "Database Description Name QueryString WorkGroup",
+    "AWS::Athena::WorkGroup": "Name RecursiveDeleteOption",
+    "AWS::CloudWatch::Alarm": "AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
+    "EvaluationPeriods ExtendedStatistic MetricName Namespace Period Statistic Threshold TreatMissingData",
+    "AWS::CloudWatch::Dashboard": "DashboardBody DashboardName",
+    "AWS::DynamoDB::Table": "AttributeDefinitions KeySchema StreamSpecification TimeToLiveSpecification",
+    "AWS::Events::Rule": "Description EventPattern ScheduleExpression Targets",  # AWS's own events, and schedules.
+    "AWS::Glue::Database": "CatalogId DatabaseInput",  # The first million objects, aws.amazon.com/glue/pricing.
+    "AWS::Glue::Job": "Command DefaultArguments Description ExecutionProperty GlueVersion Name Role",
+    "AWS::Glue::Table": "CatalogId DatabaseName TableInput",
+    "AWS::Glue::Trigger": "Actions Name Predicate Schedule StartOnCreation Type WorkflowName",
+    "AWS::Glue::Workflow": "Description MaxConcurrentRuns Name",
+    "AWS::IAM::Role": "AssumeRolePolicyDocument ManagedPolicyArns Policies Tags",
+    "AWS::KMS::Key": "Description KeyPolicy",
+    "AWS::KinesisFirehose::DeliveryStream": "DeliveryStreamEncryptionConfigurationInput DeliveryStreamName "
+    "DeliveryStreamType",
+    "AWS::Lambda::EventSourceMapping": "BisectBatchOnFunctionError DestinationConfig EventSourceArn FilterCriteria "
+    "FunctionName FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds MaximumRetryAttempts "
+    "StartingPosition",
+    "AWS::Lambda::Function": "Architectures Code Description Environment FunctionName Handler Layers "
+    "ReservedConcurrentExecutions Role Runtime Tags Timeout VpcConfig",
+    "AWS::Lambda::LayerVersion": "CompatibleArchitectures CompatibleRuntimes Content Description LayerName",
+    "AWS::Lambda::Permission": "Action FunctionName Principal SourceArn",
+    "AWS::Lambda::Url": "AuthType TargetFunctionArn",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::Logs::LogStream": "LogGroupName LogStreamName",
+    "AWS::S3::Bucket": "BucketEncryption NotificationConfiguration OwnershipControls PublicAccessBlockConfiguration",
+    "AWS::S3::BucketPolicy": "Bucket PolicyDocument",
+    "AWS::SQS::Queue": "DeduplicationScope FifoThroughputLimit MessageRetentionPeriod SqsManagedSseEnabled "
+    "VisibilityTimeout",
+    "AWS::SQS::QueuePolicy": "PolicyDocument Queues",
+    "AWS::SSM::Parameter": "AllowedPattern Description Type Value",  # Standard, aws.amazon.com/systems-manager/pricing.
+    "AWS::SecretsManager::Secret": "Description GenerateSecretString Name",
+    "AWS::StepFunctions::StateMachine": "DefinitionS3Location DefinitionSubstitutions RoleArn StateMachineName Tags",
+}
+BY_CALLS = {"events: a million events of an application"}
+"""Prices of what only the code does: no property asks for it."""
 CHOSEN_FREE = {
     # Properties that cost money unless they have this value, by default.
     ("AWS::ApiGatewayV2::Stage", "DefaultRouteSettings", "DetailedMetricsEnabled"): "false",
@@ -124,9 +185,37 @@ def _by_default(value: Any) -> Any:
     return value
 
 
-def test_every_billable_resource_has_a_price() -> None:
-    assert {each["Type"] for each in TEMPLATE.resources.values()} - BILLED.keys() == set()
-    assert {row for rows in BILLED.values() for row in rows} - PRICES_USD.keys() == set()
+def unpriced(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return the properties of which nobody has said what they cost."""
+    used = {(each["Type"], name) for each in resources.values() for name in ("", *each.get("Properties", {}))}
+    known = {(kind, name) for kind, names in FREE.items() for name in ("", *names.split())}
+    return used - known - {(kind, name) for kind, names in BILLED.items() for name in ("", *names)}
+
+
+def test_every_property_of_the_template_has_a_price_or_is_free() -> None:
+    assert unpriced(TEMPLATE.resources) == set()
+    priced = {row for properties in BILLED.values() for rows in properties.values() for row in rows}
+    assert priced | BY_CALLS == PRICES_USD.keys()
+    assert not any(name in FREE.get(kind, "").split() for kind, names in BILLED.items() for name in names)
+
+
+def test_a_property_without_a_price_is_found() -> None:
+    costly = {
+        "Type": "AWS::DynamoDB::Table",
+        "Properties": {"BillingMode": "x", "ContributorInsightsSpecification": {}},
+    }
+    assert unpriced({"T": costly, "N": {"Type": "AWS::EC2::NatGateway"}}) == {
+        ("AWS::DynamoDB::Table", "ContributorInsightsSpecification"),
+        ("AWS::EC2::NatGateway", ""),
+    }
+
+
+def test_what_a_rotated_key_and_the_search_cost_is_told() -> None:
+    assert f"{PRICES_USD['kms: a rotation and month']:.2f} USD more after each of its first two years" in COSTS
+    worst = max(search_pass(rate).usd_a_million for rate in (1, 100, 1_000, 5_000))
+    assert f"| the search for what nobody works on | 3 read units at most | {worst:.2f} |" in COSTS
+    opened, seed = usd_of_keys(100)
+    assert f"{opened:.2f} USD a month, and {seed:.2f}" in COSTS
 
 
 @pytest.mark.parametrize("place", CHOSEN_FREE)

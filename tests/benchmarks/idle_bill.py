@@ -45,7 +45,7 @@ def bill(template: Template) -> dict[str, float]:
             PRICES_USD["lambda: a million requests"] / 1e6
             + SWEEP_S * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
             + (WAKE_SHARDS + 4) * PRICES_USD["dynamodb: a million read request units"] / 1e6
-            + PRICES_USD["x-ray: a million traces"] / 1e6
+            + _is_traced(template) * PRICES_USD["x-ray: a million traces"] / 1e6
         ),
         "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"]
         + _count(template, "AWS::SecretsManager::Secret") * PRICES_USD["secretsmanager: a secret and month"],
@@ -67,6 +67,11 @@ def _sweep_every_s(template: Template) -> int:
     minutes = re.fullmatch(r"rate\((\d+) minutes\)", rules[0]["ScheduleExpression"])
     assert minutes is not None
     return 60 * int(minutes[1])
+
+
+def _is_traced(template: Template) -> bool:
+    """Say whether X-Ray gets traces without anybody's wish."""
+    return bool(template.parameters["Tracing"]["Default"] == "Active")
 
 
 def _metrics_of_sweep() -> set[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tagcast.model import Ordering
 
+from local.rules.costs import search_pass
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import savings_of, usd_of
 from tests.benchmarks.twinning.bounds import Bound, first_bound, limit_of, taken
@@ -112,7 +113,7 @@ def measured(cell: Cell, effort: Effort, reading: Reading, sdk: Sdk) -> Measured
         limit=limit_of(full, of_full) or PUBLISHERS,
         bound=first_bound((half, of_half), (full, of_full)),
         calls=asked / messages,
-        bill=usd_of(half.usage, messages),
+        bill={**usd_of(half.usage, messages), "search": search_pass(half.sustained()).usd_a_million},
         savings=savings_of(half.usage, messages),
         full=full,
         half=half,
