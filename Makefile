@@ -12,6 +12,7 @@ RUNS ?= 100000
 AGAIN ?= 10
 SECONDS ?= 600
 CELL_SECONDS ?= 60
+PLACE ?= large
 JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
@@ -83,8 +84,8 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; \
 	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status
 
-twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60
-	$(BIN)/python -m tests.benchmarks.twin --table --wide --seconds $(CELL_SECONDS)
+twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
+	$(BIN)/python -m tests.benchmarks.twin --table --wide --seconds $(CELL_SECONDS) --place $(PLACE)
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)

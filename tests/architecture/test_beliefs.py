@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from local.cli.smoke_story import STEPS
+from local.rules import limits
 from local.template.translated import SOURCE, read_template
 from tests.architecture.test_documents import table_rows, text_of
 
@@ -83,3 +84,16 @@ def test_what_is_unproven_is_told_to_owners_with_a_command_that_shows_it() -> No
     assert {name for name, _ in rows} == {name for name, state in STATES.items() if state == "unproven"}
     assert [name for name, how in rows if "`" not in how] == []
     assert "## Not seen on AWS" in text_of(DEPLOY)
+
+
+def test_what_is_unproven_is_played_within_a_wide_range_or_has_a_reason() -> None:
+    rows = list(table_rows(LEDGER, "unproven", "how the simulated AWS plays it", "range"))
+    assert {name for name, _, _ in rows} == {name for name, state in STATES.items() if state == "unproven"}
+    drawing = "".join((ROOT / "tests/aws" / name).read_text() for name in ("unsaid.py", "lambdas.py", "quotas.py"))
+    for name, how, constant in rows:
+        if constant == "-":
+            assert len(how) > 40, f"{name}: no reason"
+        else:
+            low, high = getattr(limits, constant.strip("`"))
+            assert high >= 4 * low, f"{name}: {constant} is no wide range"
+            assert constant.strip("`") in drawing, f"{name}: nothing draws from {constant}"

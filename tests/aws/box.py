@@ -20,6 +20,8 @@ from tests.aws.faults import (
     UnplayedError,
     UnreachableError,
 )
+from tests.aws.quotas import Quotas, shares_of
+from tests.aws.unsaid import USUAL, Unsaid
 
 if TYPE_CHECKING:
     from tests.aws.roles import Roles
@@ -57,9 +59,17 @@ class Box:
     """One account in one region. Services are added by `add`; clients of any service come from `client`."""
 
     def __init__(
-        self, timeline: Timeline, roles: Roles | None = None, accidents: Accidents | None = None, seed: int | str = 0
+        self,
+        timeline: Timeline,
+        roles: Roles | None = None,
+        accidents: Accidents | None = None,
+        seed: int | str = 0,
+        place: limits.Place = limits.LARGE_REGION,
+        unsaid: Unsaid = USUAL,
     ) -> None:
         self.timeline = timeline
+        self.unsaid = unsaid
+        self.quotas = Quotas(lambda: self.timeline.now, place)
         self.roles = roles
         self.accidents: Accidents = accidents or NoAccidents()
         self.chance = Random(f"box {seed}")
@@ -117,6 +127,7 @@ class Box:
                 self.timeline.spend(accident.ms)
             self._refuse(service, kind)
         self._authorize(service, call)
+        self._limit(service, call)
         self.acting = call.caller
         answer: dict[str, Any] = effect(call)
         if kind is not None:
@@ -131,6 +142,16 @@ class Box:
             if not self.allows(role, action, resource):
                 message = f"User: {role} is not authorized to perform: {action} on resource: {resource}"
                 raise ApiError(service.denied, message, status=403 if service.denied == "AccessDenied" else 400)
+
+    def _limit(self, service: Service, call: Call) -> None:
+        """Refuse what is beyond a quota of the account; those of queues, tables and streams are their services'."""
+        for action, resource in service.needs(call):
+            if action not in limits.THROUGHPUT:
+                if call.caller.role == ADMINISTRATOR:
+                    continue
+                raise UnplayedError(f"local.rules.limits.THROUGHPUT has no row for {action}")
+            if not self.quotas.take(*shares_of(action, resource)):
+                raise ApiError(service.throttled[0], "Rate exceeded", status=service.throttled[1])
 
     @staticmethod
     def _refuse(service: Service, kind: Kind) -> None:

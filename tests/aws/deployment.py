@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache, partial
 from random import Random
 
+from local.rules.limits import LARGE_REGION, Place
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.events import ObjectRules, Schedules
@@ -25,6 +26,7 @@ from tests.aws.stack import deployed
 from tests.aws.states import StateMachine
 from tests.aws.tables import Table
 from tests.aws.timeline import Timeline
+from tests.aws.unsaid import USUAL, Unsaid
 
 
 @cache
@@ -42,9 +44,11 @@ class Deployment:
         seed: int | str,
         shards: int = 2,
         parameters: Iterable[tuple[str, str]] = (),
+        place: Place = LARGE_REGION,
+        unsaid: Unsaid = USUAL,
     ) -> None:
         self.timeline, self.stack = timeline, deployed(*parameters)
-        self.box = Box(timeline, _roles(), accidents, seed)
+        self.box = Box(timeline, _roles(), accidents, seed, place, unsaid)
         self.network = Network(timeline, Random(f"network {seed}"))
         self.dynamodb = DynamoDB(self.box)
         self.tables: dict[str, Table] = {

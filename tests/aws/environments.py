@@ -77,7 +77,7 @@ class EnvironmentClock:
         return seen
 
     def monotonic(self) -> float:
-        return self._timeline.seconds
+        return self._timeline.measured_by(self._environment)
 
     def sleep(self, seconds: float) -> None:
         self._timeline.spend(1000 * max(0.0, seconds))
@@ -172,7 +172,7 @@ class Environment(Host):
         self.function = function
         self.invocation: Invocation | None = None
         self.skew_ms = 0
-        self.idle_since = timeline.now
+        self.idle_since_us = timeline.micros
         self.alive = True
         self.seen: Callable[[int], None] = lambda instant: None
         """Is told of every reading of its clock."""

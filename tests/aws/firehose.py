@@ -8,7 +8,9 @@ from typing import Any
 from local.rules import limits
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
-from tests.aws.throughput import Bucket
+
+BYTES, RECORDS = "firehose: bytes of a stream", "firehose: records of a stream"
+REQUESTS = "firehose: requests of a stream"
 
 
 class Firehose(Service):
@@ -21,10 +23,6 @@ class Firehose(Service):
     def __init__(self, box: Box) -> None:
         super().__init__(box)
         self.streams: dict[str, list[bytes]] = {}
-        self.bytes_per_s = limits.FIREHOSE_STREAM_BYTES_LARGE
-        self.records_per_s = limits.FIREHOSE_STREAM_RECORDS_LARGE
-        self.requests_per_s = limits.FIREHOSE_STREAM_REQUESTS_LARGE
-        self._buckets: dict[tuple[str, str], Bucket] = {}
 
     def create(self, name: str) -> list[bytes]:
         """Make a delivery stream."""
@@ -52,30 +50,12 @@ class Firehose(Service):
         ]
         return {"FailedPutCount": len(spoiled), "Encrypted": True, "RequestResponses": answers}
 
-    def forget(self) -> None:
-        """Begin to count anew."""
-        for bucket in self._buckets.values():
-            bucket.taken = 0.0
-
-    def taken_s(self) -> float:
-        """Return for how many seconds the stream that took most was due to be, at least."""
-        return max((bucket.taken / bucket.rate for bucket in self._buckets.values()), default=0.0)
-
-    def _bucket(self, stream: str, what: str, rate: float) -> Bucket:
-        bucket = self._buckets.setdefault((stream, what), Bucket(rate))
-        bucket.rate = rate
-        return bucket
-
     def _beyond_quota(self, call: Call, records: Sequence[Mapping[str, Any]]) -> Iterable[int]:
         """Yield the places of records for which the stream has nothing left in this second."""
-        name, now = call["DeliveryStreamName"], self.box.timeline.now
-        size, count = self._bucket(name, "bytes", self.bytes_per_s), self._bucket(name, "records", self.records_per_s)
+        name = call["DeliveryStreamName"]
         for place, record in enumerate(records):
-            if size.left(now) < len(record["Data"]) or count.left(now) < 1:
+            if not self.box.quotas.take((BYTES, name, len(record["Data"])), (RECORDS, name, 1)):
                 yield place
-            else:
-                size.take(len(record["Data"]))
-                count.take(1)
 
     def _stream(self, call: Call, records: Sequence[Mapping[str, Any]]) -> list[bytes]:
         name = call["DeliveryStreamName"]
@@ -87,10 +67,8 @@ class Firehose(Service):
             )
         if name not in self.streams:
             raise ApiError("ResourceNotFoundException", f"Firehose {name} under account {ACCOUNT} not found.")
-        requests = self._bucket(name, "requests", self.requests_per_s)
-        if requests.left(self.box.timeline.now) < 1:
+        if not self.box.quotas.take((REQUESTS, name, 1)):
             raise ApiError("ServiceUnavailableException", "Slow down.", status=503)
-        requests.take(1)
         if any(len(record["Data"]) > limits.FIREHOSE_RECORD_BYTES_MAX for record in records):
             raise ApiError("InvalidArgumentException", "A record is larger than 1000 KiB.")
         if sum(len(record["Data"]) for record in records) > limits.FIREHOSE_BATCH_BYTES_MAX:

@@ -13,6 +13,7 @@ from local.front.http_event import response_of
 from local.template.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.lambdas import Ended, Function, Functions
+from tests.aws.quotas import shares_of
 from tests.aws.timeline import Timeline
 
 
@@ -140,6 +141,9 @@ class HttpApi:
         content = None if body is None else json.dumps(body)
         if content is not None and len(content) > limits.HTTP_API_PAYLOAD_BYTES_MAX:
             then(own_answer(413, "Request Entity Too Large"))
+            return
+        if not self._functions.box.quotas.take(*shares_of("execute-api:Invoke", "")):
+            then(own_answer(429, "Too Many Requests"))
             return
         found = self._route(method, raw)
         if found is None:

@@ -24,8 +24,6 @@ from tests.aws.strands import Killed
 from tests.aws.timeline import Timeline
 
 WARM_MS = (1.0, 5.0)
-IDLE_MAX_MS = 2 * 3_600_000
-"""Whatever slept longer is gone: Lambda promises nothing, and lets environments sleep for some hours at most."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,9 @@ class Functions(Service):
         if len(text) > limits.LAMBDA_PAYLOAD_BYTES_MAX:
             then(Ended(None, error="RequestTooLargeException"))
             return
-        if self.running >= limits.LAMBDA_CONCURRENCY or self.weather.throttles(function):
+        quotas = self.box.quotas
+        is_full = self.running >= quotas.place.executions or not quotas.take(("lambda: invocations", "", 1))
+        if is_full or self.weather.throttles(function):
             then(Ended(None, error="TooManyRequestsException"))
             return
         self.running += 1
@@ -147,8 +147,8 @@ class Functions(Service):
     def _warm(self, function: Function) -> Environment | None:
         while function.idle:
             environment = function.idle.pop(0 if self._chance.random() < 0.3 else -1)
-            slept_ms = self.timeline.now - environment.idle_since
-            if slept_ms <= IDLE_MAX_MS and not self.weather.reclaims(environment):
+            slept_s = (self.timeline.micros - environment.idle_since_us) / 1_000_000
+            if slept_s <= self.box.unsaid.sleeps_s and not self.weather.reclaims(environment):
                 return environment
             environment.end()
         return None
@@ -167,6 +167,8 @@ class Functions(Service):
         invocation.deadline = timeline.now + function.timeout_s * 1000
         environment.invocation = invocation
         self.weather.begins(invocation)
+        if environment.frozen and self.box.unsaid.clock_stands:
+            environment.stood_us += timeline.micros - environment.idle_since_us
         timeline.thaw(environment)
         timeline.start("handler", environment, lambda: self._handle(invocation))
         timeline.at(invocation.deadline, lambda: self.cut(invocation, "Sandbox.Timedout"))
@@ -218,7 +220,7 @@ class Functions(Service):
         if environment.alive:
             environment.invocation = None
             environment.frozen = True
-            environment.idle_since = self.timeline.now
+            environment.idle_since_us = self.timeline.micros
             invocation.function.idle.append(environment)
         self.weather.ended(ended)
         invocation.then(ended)

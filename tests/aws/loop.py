@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return SerialTask(self._serial, coro, loop=self, name=str(name or f"task {self._serial}"), context=context)
 
     def time(self) -> float:
-        return self._timeline.seconds
+        return self._timeline.measured_by(self._host)
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is not None and timeout <= 0:
@@ -180,7 +180,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._closed = True
 
     def _micros(self, when: float) -> int:
-        return self._timeline.epoch * 1000 + math.ceil(when * 1_000_000 - 0.001)
+        return self._timeline.epoch * 1000 + self._host.stood_us + math.ceil(when * 1_000_000 - 0.001)
 
     def _process_events(self, event_list: Any) -> None:
         pass

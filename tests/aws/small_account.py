@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from local.rules.limits import LARGE_REGION, Place
 from tests.aws.box import ADMINISTRATOR, Box, Call, Caller
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accident, Accidents, Kind
@@ -64,9 +65,15 @@ def scripted(*kinds: Kind | None, entries: Collection[int] = ()) -> Scripted:
 class SmallAccount:
     """The box and what is in it."""
 
-    def __init__(self, accidents: Accidents | None = None, seed: int = 1, time: SoloTimeline | None = None) -> None:
+    def __init__(
+        self,
+        accidents: Accidents | None = None,
+        seed: int = 1,
+        time: SoloTimeline | None = None,
+        place: Place = LARGE_REGION,
+    ) -> None:
         self.time = time or SoloTimeline()
-        self.box = Box(self.time, None, accidents, seed)
+        self.box = Box(self.time, None, accidents, seed, place)
         self.dynamodb = DynamoDB(self.box)
         self.sqs, self.s3, self.firehose = SQS(self.box), S3(self.box), Firehose(self.box)
         self.kms, self.secrets = KMS(self.box), SecretsManager(self.box)

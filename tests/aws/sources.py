@@ -20,7 +20,6 @@ from tests.aws.streams import Record, Stream
 from tests.aws.timeline import Timeline
 
 READ_MAX = 10_000
-BACKOFF_MS = (1_000, 60_000)
 PARALLEL = "ParallelizationFactor"
 
 
@@ -36,6 +35,7 @@ class StreamSource:
         self.function: Function = functions.by_id[spec.function]
         self.stream, self.functions, self.timeline = stream, functions, timeline
         self.chance = Random(f"source {spec.logical_id} {box.chance.random()}")
+        self.unsaid = box.unsaid
         self.rewinds: Callable[[], int] = lambda: 0
         """Says by how many records the mapping goes back before its next batch."""
         destination = properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
@@ -94,7 +94,9 @@ class StreamSource:
         except (BotoCoreError, ClientError) as fault:
             if isinstance(fault, ClientError) and "AccessDenied" in fault.response["Error"]["Code"]:
                 raise
-            self.timeline.after(BACKOFF_MS[1], lambda: self.note_failure(shard, records, tries, condition))
+            self.timeline.after(
+                self.unsaid.longest_pause_ms, lambda: self.note_failure(shard, records, tries, condition)
+            )
 
 
 class _Reader:
@@ -168,8 +170,7 @@ class _Reader:
             self._pending[:0] = [(rest[:middle], failures), (rest[middle:], failures)]
         else:
             self._pending.insert(0, (rest, tries))
-        wait_ms = min(BACKOFF_MS[1], BACKOFF_MS[0] * 2 ** min(tries - 1, 10))
-        source.timeline.after(source.chance.uniform(0.5, 1) * wait_ms, self._try)
+        source.timeline.after(source.chance.uniform(0.5, 1) * source.unsaid.pause_ms(tries), self._try)
 
 
 def _number(record: Record) -> int:

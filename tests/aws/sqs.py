@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
+from zlib import crc32
 
 from local.rules import limits
 from tests.aws.attributes import text_bytes
-from tests.aws.box import ACCOUNT, REGION, Box, Call
+from tests.aws.box import ACCOUNT, REGION, Call
 from tests.aws.faults import ApiError
 from tests.aws.queue_keeping import QueueKeeping
 from tests.aws.queues import Queue, QueuedMessage, Sent, md5
-from tests.aws.throughput import Bucket
+from tests.aws.quotas import Share
 
 _BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -45,22 +45,6 @@ class SQS(QueueKeeping):
         "InvalidBatchEntryId": "AWS.SimpleQueueService.InvalidBatchEntryId",
         "MessageNotInflight": "AWS.SimpleQueueService.MessageNotInflight",
     }
-
-    def __init__(self, box: Box) -> None:
-        super().__init__(box)
-        self.refused: Counter[str] = Counter()
-        """Requests that were refused because a group was sent to too often."""
-        self._calls: dict[tuple[str, str], Bucket] = {}
-
-    def forget(self) -> None:
-        """Begin to count anew."""
-        self.refused.clear()
-        for bucket in self._calls.values():
-            bucket.taken = 0.0
-
-    def taken_s(self) -> float:
-        """Return for how many seconds the group that was sent to most often was due to be, at least."""
-        return max((bucket.taken / bucket.rate for bucket in self._calls.values()), default=0.0)
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         action = _BATCHES.get(call.operation, call.operation)
@@ -189,18 +173,9 @@ class SQS(QueueKeeping):
     def _asked(self, call: Call) -> Queue:
         """The queue that a call names, if it is not asked more often than it answers."""
         queue = self.queue(call["QueueUrl"])
-        if queue.fifo and not queue.high_throughput:
-            action = _BATCHES.get(call.operation, call.operation)
-            bucket = self._calls.setdefault((queue.url, action), Bucket(limits.SQS_FIFO_CALLS))
-            if bucket.left(self.box.timeline.now) < 1:
-                raise ApiError("RequestThrottled", "Rate exceeded", status=403)
-            bucket.take(1)
-        for group in _groups(call) if queue.high_throughput else ():
-            bucket = self._calls.setdefault((queue.url, f"to {group}"), Bucket(limits.SQS_GROUP_CALLS))
-            if bucket.left(self.box.timeline.now) < 1:
-                self.refused[group] += 1
-                raise ApiError("RequestThrottled", "Rate exceeded", status=403)
-            bucket.take(1)
+        action = _BATCHES.get(call.operation, call.operation)
+        if not self.box.quotas.take(*calls_of(queue, action, _groups(call), self.box.quotas.place)):
+            raise ApiError("RequestThrottled", "Rate exceeded", status=403)
         return queue
 
     def _batch(self, call: Call, act: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -226,6 +201,20 @@ class SQS(QueueKeeping):
             else:
                 answer.setdefault("Successful", []).append({"Id": entry["Id"], **done})
         return answer
+
+
+def calls_of(queue: Queue, action: str, groups: Collection[str], place: limits.Place) -> Iterator[Share]:
+    """What a call takes of a FIFO queue: of the queue as a whole, and of each partition that has one of its groups."""
+    if queue.fifo and not queue.high_throughput:
+        yield "sqs: calls to a slow FIFO queue", f"{queue.url} {action}", 1
+    elif queue.fifo:
+        yield "sqs: calls to a FIFO queue", f"{queue.url} {action}", 1
+        for partition in sorted({_partition(group, place) for group in groups}):
+            yield "sqs: calls to a partition of a FIFO queue", f"{queue.url} {action} {partition}", 1
+
+
+def _partition(group: str, place: limits.Place) -> str:
+    return group if place.partitions is None else str(crc32(group.encode()) % place.partitions)
 
 
 def _groups(call: Call) -> set[str]:

@@ -21,6 +21,8 @@ from tests.aws.timeline import Timeline
 EVENTS = {"Task": 5, "Wait": 2, "Choice": 2, "Succeed": 2}
 """Entries of the history that one visit of a state leaves (step-functions/latest/dg/concepts-states.html)."""
 DAY_MS = 86_400_000
+THROTTLED_MS = 1_000
+"""A transition beyond the account's rate waits; AWS does not say how long (service-quotas.html)."""
 LAMBDA_ERRORS = {
     "TooManyRequestsException": "Lambda.TooManyRequestsException",
     "Sandbox.Timedout": "Sandbox.Timedout",
@@ -65,7 +67,6 @@ class StateMachine(Service):
         self._by_arn = {function.arn: function for function in functions.by_id.values()}
         self._timeline, self._functions = timeline, functions
         self._chance = Random(f"states {seed}")
-        self._tokens, self._tokens_at = float(limits.START_EXECUTION_BUCKET), timeline.now
         self.executions: dict[str, Execution] = {}
         self.repeats: Callable[[], bool] = lambda: False
         """Says whether a task is carried out once more, by nobody's wish."""
@@ -87,7 +88,6 @@ class StateMachine(Service):
             raise ApiError("StateMachineDoesNotExist")
         if len(text.encode()) > limits.EXECUTION_INPUT_BYTES_MAX or len(name) > 80:
             raise ApiError("InvalidExecutionInput")
-        self._take_token()
         arn = f"{self.arn.replace(':stateMachine:', ':execution:')}:{name}"
         earlier = self.executions.get(name)
         if earlier is not None and (earlier.ended_at or 0) + limits.EXECUTION_NAME_DAYS * DAY_MS > self._timeline.now:
@@ -103,14 +103,6 @@ class StateMachine(Service):
         self.executions[name] = execution
         self._enter(execution, self._first)
 
-    def _take_token(self) -> None:
-        now = self._timeline.now
-        gained = (now - self._tokens_at) / 1000 * limits.START_EXECUTION_A_SECOND
-        self._tokens, self._tokens_at = min(float(limits.START_EXECUTION_BUCKET), self._tokens + gained), now
-        if self._tokens < 1:
-            raise ApiError("ThrottlingException", "Rate exceeded")
-        self._tokens -= 1
-
     # Playing.
 
     def _enter(self, execution: Execution, name: str) -> None:
@@ -122,6 +114,9 @@ class StateMachine(Service):
         self._timeline.after(self._chance.uniform(*limits.TRANSITION_MS), lambda: self._visit(execution))
 
     def _visit(self, execution: Execution) -> None:
+        if not self.box.quotas.take(("stepfunctions: transitions", "", 1)):
+            self._timeline.after(THROTTLED_MS, lambda: self._visit(execution))
+            return
         state = self._states[execution.state]
         match state["Type"]:
             case "Task":

@@ -21,6 +21,8 @@ class Host:
     strands: list[Strand] = field(default_factory=list)
     held: list[tuple[Strand, int]] = field(default_factory=list)
     """Strands whose time came while the process was frozen."""
+    stood_us: int = 0
+    """For how long its own clocks stood still."""
 
     def enter(self) -> None:
         """Prepare the context of a new strand."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from local.rules import limits
+from local.rules.limits import QUOTAS
+from tests.aws.firehose import RECORDS
 from tests.aws.quiet import quiet
 from tests.aws.scenes import Scene
 
@@ -33,7 +34,7 @@ class Archived(Scene):
 
     def take(self, records_per_s: int) -> None:
         """Let each stream of the archive take so many records a second from now on."""
-        self.deployment.firehose.records_per_s = records_per_s
+        self.deployment.box.quotas.grant(RECORDS, records_per_s)
 
     @property
     def lines(self) -> list[str]:
@@ -74,7 +75,7 @@ def test_what_firehose_refused_for_longer_than_the_stream_repeats_is_kept_and_ar
 
     assert scene.ask()["left"] > 0, "Firehose still refuses"
     assert scene.kept
-    scene.take(limits.FIREHOSE_STREAM_RECORDS)
+    scene.take(round(QUOTAS[RECORDS].least))
     scene.play(180)
     answer = scene.ask()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from local.rules import limits
+from tests.aws.firehose import RECORDS, REQUESTS
 from tests.aws.small_account import SmallAccount, code_of, scripted
 
 OBJECT = {"Bucket": "bucket", "Key": "a/b"}
@@ -93,9 +94,9 @@ def test_a_batch_of_records_is_taken_in_part() -> None:
     assert [len(record) for record in account.delivery] == [1, 3]
 
 
-def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond(account: SmallAccount) -> None:
-    account.firehose.bytes_per_s = limits.FIREHOSE_STREAM_BYTES
-    size = limits.FIREHOSE_STREAM_BYTES // 4
+def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond() -> None:
+    account = SmallAccount(place=limits.SMALL_REGION)
+    size = limits.MIB // 4
 
     answer = batch(account, *[size] * 6)
 
@@ -108,10 +109,10 @@ def test_a_stream_takes_its_bytes_a_second_and_refuses_the_records_beyond(accoun
 
 
 def test_a_stream_takes_its_records_and_its_requests_a_second(account: SmallAccount) -> None:
-    account.firehose.records_per_s = 3
+    account.box.quotas.grant(RECORDS, 3)
     assert batch(account, 1, 1, 1, 1)["FailedPutCount"] == 1
 
-    account.firehose.requests_per_s = 0
+    account.box.quotas.grant(REQUESTS, 0)
     assert code_of(lambda: batch(account, 1)) == "ServiceUnavailableException"
 
 

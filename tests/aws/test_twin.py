@@ -27,6 +27,7 @@ from tests.benchmarks.twinning.sdk import FixedSdk
 from tests.benchmarks.twinning.wide import HEADING, first_publish, one_message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
+LIMITS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
 SINGLY = Cell(3, Ordering.TOPIC, 30, parameters=(("TopicKnownSeconds", "0"),))
 
 
@@ -35,9 +36,9 @@ def account_of(cell: Cell, shards: int = 1) -> Account:
     return Account(cell, lambda: 0, FixedSdk(), shards)
 
 
-def played(account: Account, load: Load, messages: int) -> Course:
+def played(account: Account, load: Load, messages: int, first: int = 0) -> Course:
     with account.meter.reading_logs():
-        return Publishing(account, load, messages_up_to(messages)).play()
+        return Publishing(account, load, messages_up_to(messages), first).play()
 
 
 def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk() -> None:
@@ -127,17 +128,55 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
     assert bound is not None
     assert (round(bound.per_second), bound.quota) == (1_000, "writes")
     assert first_bound(faster, slower) is None, "what was no faster tells nothing"
+    used_up = (course_of(200, 1.0), {"reads": 5.1 / 1000, "writes": 5.3 / 1000})
+    bound = first_bound(slower, used_up)
+    assert bound is not None
+    assert (round(bound.per_second), bound.quota) == (200, "writes"), "of two it is the one that is more than used up"
 
 
 def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
     account = account_of(Cell(1, Ordering.NONE, 5))
-    course = played(account, Load(publishers=2), 8)
+    warm = played(account, Load(publishers=2), 8)
+    account.forget()
+    account.timeline.play_until(account.timeline.now + 1_000)
+    course = played(account, Load(publishers=2), 8, first=len(warm.sent))
     whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
     looks = course.usage.calls["publish", "GetItem"]
     part = 8 / course.sustained()
     assert looks > 0 < part < 1
     expected_s = whole_s - looks * (1 - part) / limits.KEY_READ_UNITS
     assert taken(account, course)["reads of TOPIC#orders"] == pytest.approx(expected_s / 8)
+
+
+def test_what_waited_and_ended_at_once_is_no_pace_that_lasts() -> None:
+    published_each_ms = {number: Sent(1_000 * number, 0, 1, 900_000 + number) for number in range(1, 101)}
+    course = Course(sent=published_each_ms, began=0, ended=900_100)
+    assert course.sustained() == pytest.approx(1_000)
+
+
+def test_a_small_region_lets_through_what_its_quotas_allow() -> None:
+    account = account_of(Cell(1, Ordering.NONE, 5, place=limits.SMALL_REGION))
+    warm = played(account, Load(publishers=20), 40)
+    account.deployment.box.quotas.grant("apigateway: requests", 200)
+    account.forget()
+    course = played(account, Load(publishers=20), 300, first=len(warm.sent) + warm.refused)
+    took = taken(account, course)
+    assert limit_of(course, took) == "apigateway: requests"
+    assert 150 < course.sustained() < 220
+    assert account.deployment.box.quotas.refused["apigateway: requests", ""] > 0
+
+
+def test_a_source_that_was_idle_gains_connections_slowly_in_the_twin() -> None:
+    cold = Account(SINGLY, lambda: 0, FixedSdk(), 1, cold=True)
+    assert cold.deployment.box.unsaid.growth_a_minute == limits.QUEUE_GROWTH_A_MINUTE[0]
+    assert account_of(SINGLY).deployment.box.unsaid.growth_a_minute == limits.QUEUE_GROWTH_A_MINUTE[1]
+
+
+@pytest.mark.parametrize("place", limits.PLACES)
+def test_each_place_has_its_own_quotas_in_the_twin(place: limits.Place) -> None:
+    cell = Cell(1, Ordering.NONE, 5, place=place)
+    assert account_of(cell).deployment.box.quotas.place is place
+    assert (place.name in str(cell)) == (place is not limits.LARGE_REGION)
 
 
 def test_a_quota_limits_a_play_that_takes_nearly_all_of_it() -> None:
@@ -200,6 +239,20 @@ def test_lambda_tells_of_an_invocation_that_failed_also_where_it_tells_of_no_oth
     assert account.meter.usage.platform_lines == 1
 
 
+def test_the_document_tells_what_a_message_puts_into_the_archives_fullest_stream() -> None:
+    account = account_of(Cell(3, Ordering.NONE, 30, 16, batched=True))
+    warm = played(account, Load(publishers=20), 160)
+    account.forget()
+    course = played(account, Load(publishers=20), 320, first=len(warm.sent))
+    stream = limits.QUOTAS["firehose: bytes of a stream"]
+    each = account.deployment.box.quotas.taken_s()["firehose: bytes of a stream"] * stream.largest / len(course.sent)
+    (told,) = [line for line in LIMITS.splitlines() if line.startswith("| 3 | ")]
+    bytes_told, least, largest = (float(cell.replace(",", "")) for cell in told.strip("| ").split(" | ")[1:])
+    assert 0.7 * bytes_told < each <= 1.2 * bytes_told
+    assert stream.least / bytes_told == pytest.approx(least, rel=0.02)
+    assert stream.largest / bytes_told == pytest.approx(largest, rel=0.02)
+
+
 def test_an_order_is_played_that_deflates_as_the_document_says() -> None:
     average = statistics.fmean(deflated_bytes())
     assert f"{BODY_BYTES:,} bytes, which deflate to {average:.0f} on average" in DOCUMENT
@@ -212,8 +265,21 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+def _told(quota: limits.Quota, *, small: bool) -> str:
+    """A quota as the document tells it."""
+    told = f"{quota.least if small else quota.largest:,}"
+    return told if quota.bursts is None else f"{told}, of a bucket of {quota.bursts[small]:,}"
+
+
 def test_the_document_tells_quotas_times_and_prices_as_they_are_played() -> None:
-    for _, value, constant, _ in rows("Quotas"):
+    told = rows("Quotas")
+    assert [row for row in told if row[0] in limits.QUOTAS] == [
+        [name, quota.whose, _told(quota, small=False), _told(quota, small=True), quota.page]
+        for name, quota in limits.QUOTAS.items()
+    ]
+    bounds = [row for row in told if len(row) == 4 and row[2].startswith("`")]
+    assert len(bounds) > 5
+    for _, value, constant, _ in bounds:
         assert float(value.replace(",", "")) == getattr(limits, constant.strip("`")), constant
     for call, ms in rows("Times"):
         service, operation = call.split()

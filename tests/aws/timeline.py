@@ -37,6 +37,10 @@ class Timeline:
         """Seconds since the box began: small enough for a float to hold every microsecond."""
         return (self.micros - self.epoch * 1000) / 1_000_000
 
+    def measured_by(self, host: Host) -> float:
+        """Return the seconds that *host* has measured, whose clock may have stood still meanwhile."""
+        return (self.micros - self.epoch * 1000 - host.stood_us) / 1_000_000
+
     def at(self, instant: float, effect: Callable[[], None]) -> None:
         """Let *effect* happen at an instant in milliseconds, or at once if that is over."""
         self._add(round(instant * 1000), None, 0, effect)

@@ -1,8 +1,8 @@
 """Speed and cost of the shipped handlers on the simulated AWS: ``python -m tests.benchmarks.twin``.
 
 What is modelled and from where each number is: docs/speed-and-cost.md. Some cells say which goals are met; ``--table``
-plays all of them, ``--seconds`` says for how long, and ``--wide`` sends one message to very many subscribers. First the
-calls are compared with `tests.benchmarks.calls`.
+plays all of them, ``--seconds`` says for how long, and ``--wide`` sends one message to very many subscribers.
+``--place`` plays them where AWS gives less. First the calls are compared with `tests.benchmarks.calls`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
+from local.rules.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, Place
 from tests.benchmarks.calls import BATCH
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin
@@ -30,6 +31,7 @@ WIDEST = min(100_000, SUBSCRIPTIONS_MAX)
 """The widest topic that there may be."""
 SUBSCRIPTIONS, RTTS_MS = (1, 10, 1_000), (5, 30, 200)
 WIDE_RTTS_MS = (30, 200)
+PLACES = {"large": LARGE_REGION, "small": SMALL_REGION, "new": NEW_ACCOUNT}
 
 SINGLY = Cell(3, Ordering.NONE, 30, parameters=(("TopicKnownSeconds", "0"),))
 KNOWN = Cell(3, Ordering.NONE, 30)
@@ -116,15 +118,15 @@ def bills(found: Sequence[Measured]) -> None:
             print(f"| {line} | {' | '.join(f'{column.get(line, 0.0):.2f}' for column in columns)} |")
 
 
-def one_message_each(sizes: Sequence[int]) -> None:
+def one_message_each(sizes: Sequence[int], place: Place) -> None:
     """Send one message to so many subscribers, without and with an order, and print each as a line."""
     print(f"\n{HEADING}\n|---|---|---|---|---|")
     sdk = MeasuredSdk()
     for size, ordering, rtt_ms in product(sizes, (Ordering.NONE, Ordering.TOPIC), WIDE_RTTS_MS):
-        print(one_message(Cell(size, ordering, rtt_ms), time.thread_time_ns, sdk), flush=True)
+        print(one_message(Cell(size, ordering, rtt_ms, place=place), time.thread_time_ns, sdk), flush=True)
     print("\n| subscriptions, nothing kept | answers to the first publisher, 503 but for the last |\n|---|---|")
     for size, conditions in product(sizes, (False, True)):
-        cell = Cell(size, Ordering.NONE, WIDE_RTTS_MS[0], conditions=conditions)
+        cell = Cell(size, Ordering.NONE, WIDE_RTTS_MS[0], conditions=conditions, place=place)
         took_s = first_publish(cell, time.thread_time_ns, sdk, lives_on=conditions)
         filters = "a condition each, the same process" if conditions else "no filter, a new process each time"
         print(f"| {size:,}, {filters} | {', '.join(f'{each:.1f} s' for each in took_s)} |", flush=True)
@@ -153,19 +155,22 @@ def main() -> None:
     )
     parser.add_argument("--wide", type=int, nargs="*", metavar="N", help="send one message to N subscribers")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="processor time of a cell")
+    parser.add_argument("--place", choices=PLACES, default="large", help="whose quotas are played")
     asked = parser.parse_args()
+    place = PLACES[asked.place]
     compare_with_calls()
     if asked.table is not None:
         wanted = asked.table or SUBSCRIPTIONS
-        list(played([cell for cell in table() if cell.subscriptions in wanted], asked.seconds))
+        cells = [replace(cell, place=place) for cell in table() if cell.subscriptions in wanted]
+        list(played(cells, asked.seconds))
     if asked.wide is not None:
-        one_message_each(asked.wide or [WIDEST])
+        one_message_each(asked.wide or [WIDEST], place)
     if asked.table is not None or asked.wide is not None:
         return
-    found = list(played(CELLS, asked.seconds))
+    found = list(played([replace(cell, place=place) for cell in CELLS], asked.seconds))
     bills(found)
     print("\n| goal | bound | found | |\n|---|---|---|---|")
-    by_cell = {each.cell: each for each in found}
+    by_cell = dict(zip(CELLS, found, strict=True))
     for goal in GOALS:
         print(goal.said(goal.found(by_cell[goal.cell])))
 

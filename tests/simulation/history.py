@@ -12,6 +12,7 @@ from tagcast.memory import Memory
 from tagcast.ports import Key, World
 from tagcast_aws import wiring
 
+from local.rules.limits import EXPIRED_LATE_S
 from tests.simulation.checks import Checks
 from tests.simulation.endpoints import Endpoints
 from tests.simulation.fifo_queue import FifoQueue
@@ -26,7 +27,7 @@ from tests.simulation.workflow import Executions
 
 SETTLING_MS = 1_200_000
 SEARCH_MS = 6 * 3_600_000
-HOURS_72_MS = 72 * 3_600_000
+LATE_MS_MAX = 1000 * EXPIRED_LATE_S[1]
 
 
 @dataclass(frozen=True)
@@ -153,10 +154,10 @@ class History(Scheduler):
             raise Broken("7 life", "a message was pushed after its row had gone")
 
     def _plan_garbage(self, key: Key, ttl: int) -> None:
-        """Draw when the time to live takes a row: at once, up to 72 h late, or never."""
+        """Draw when the time to live takes a row: at once, up to three days late, or never."""
         if not self.faulty or "ttl" not in self.plan.faults:
             return
-        late_ms = self.chance.choice((0, self.chance.randrange(HOURS_72_MS), None))
+        late_ms = self.chance.choice((EXPIRED_LATE_S[0], self.chance.randrange(LATE_MS_MAX), None))
         if late_ms is None:
             return
 

@@ -9,6 +9,7 @@ from tagcast.ports import Key, Table
 from tagcast_aws.store.attributes import to_attribute
 
 from functions.relay import app as relay_app
+from tests.aws.unsaid import Unsaid, draw_unsaid
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Row
 
@@ -24,7 +25,8 @@ class Stream:
     """The records that the template's filter lets through to the relay."""
 
     def __init__(self, history: History) -> None:
-        self._shards = [Shard(history) for _ in range(SHARDS)]
+        unsaid = draw_unsaid(history.plan.seed)
+        self._shards = [Shard(history, unsaid) for _ in range(SHARDS)]
 
     @property
     def is_empty(self) -> bool:
@@ -45,8 +47,10 @@ class Stream:
 class Shard:
     """One shard: one batch at a time, repeated from the first record that failed."""
 
-    def __init__(self, history: History) -> None:
-        self._history = history
+    def __init__(self, history: History, unsaid: Unsaid) -> None:
+        self._history, self._unsaid = history, unsaid
+        self._failures = 0
+        """Batches that failed one after the other."""
         self.waiting: list[tuple[dict[str, Any], int]] = []
         self._sent: list[dict[str, Any]] = []
         self._planned = False
@@ -88,7 +92,9 @@ class Shard:
             self.gave_up |= len(again) < len(batch) - len(done)
             self.waiting[: len(batch)] = again
             self._most = 100 if worker.fault is None else max(1, len(batch) // 2)
-            history.at(history.now + history.turns.choice((20, 200)) + (1_000 if again else 0), self._relay)
+            self._failures = self._failures + 1 if again and not done else bool(again)
+            pause_ms = round(self._unsaid.pause_ms(self._failures)) if again else 0
+            history.at(history.now + history.turns.choice((20, 200)) + pause_ms, self._relay)
 
         history.spawn("relay", f"{len(batch)} records", lambda worker: relay_app.handle(event, history.world()), then)
 

@@ -11,7 +11,7 @@ from tests.simulation import digests, progress_file
 from tests.simulation.campaign import Tally, campaign, play
 from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.exported import archive_of
-from tests.simulation.history import HOURS_72_MS, History
+from tests.simulation.history import LATE_MS_MAX, History
 from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import FAULTS, Aim, Plan, draw_plan
 from tests.simulation.planted.mutant import Mutant, planted
@@ -86,7 +86,7 @@ def test_the_time_to_live_takes_rows_after_the_settled_history_and_nothing_happe
     result = history.run()
 
     assert result.broken is None
-    assert history.now - min(row["accepted_at"] for row in history.checks.ledger.accepted.values()) > HOURS_72_MS
+    assert history.now - min(row["accepted_at"] for row in history.checks.ledger.accepted.values()) > LATE_MS_MAX
     assert not [key for key in history.store.rows if key.pk.startswith(("MSG#", "DUE#", "RETAINED#"))]
 
 

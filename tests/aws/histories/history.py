@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.aws.histories.plan import AwsPlan
 from tests.aws.histories.witness import Witness
 from tests.aws.quiet import quiet
 from tests.aws.timeline import Timeline
+from tests.aws.unsaid import draw_unsaid
 from tests.simulation.calls import Calls
 from tests.simulation.history import Result
 from tests.simulation.ledger import Broken
@@ -50,7 +52,10 @@ class History:
         self._told = hashlib.sha256()
         self._faults_left = plan.faults_max
         self._world: World | None = None
-        self.deployment = Deployment(self.timeline, CallAccidents(self), plan.seed, plan.shards)
+        unsaid = draw_unsaid(plan.seed)
+        if plan.faults <= {"endpoint", "ttl"}:  # Then every attempt is as good as its receiver, say the checks.
+            unsaid = replace(unsaid, cuts_silently=False)
+        self.deployment = Deployment(self.timeline, CallAccidents(self), plan.seed, plan.shards, unsaid=unsaid)
         self.checks = BoxChecks(self)
         self.outside = Outside(self)
         self.witness = Witness(self)

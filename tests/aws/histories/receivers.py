@@ -48,6 +48,8 @@ class Receiver:
         self._subscriber = subscriber
         self._timeout_ms = subscriber.settings.timeout_s * 1000
         self._under_way: dict[Connection, UnderWay] = {}
+        self._cut: set[Connection] = set()
+        """Connections that were closed while their process stood still, without its knowing."""
 
     def reached(self) -> str:
         mood = self._mood()
@@ -65,6 +67,9 @@ class Receiver:
             return
         history = self._history
         attempts, reply = history.witness.pushed(request), self._reply()
+        if connection in self._cut:
+            history.note("the connection is no more, and nobody told the process")
+            reply = Reply(None, "no answer", self._timeout_ms)
         owner = history.checks.ledger.owner(attempts[0].ordinal)
         ids = [attempt.message_id for attempt in attempts]
         in_order = owner["strategy"] == Strategy.BACKOFF_RETRY.value
@@ -119,7 +124,10 @@ class Receiver:
 
     def _hang_up(self, connection: Connection, idle_ms: float) -> None:
         if connection not in self._under_way and self._history.timeline.now - connection.idle_since >= idle_ms - 1:
-            connection.hang_up()
+            if connection.host.frozen and self._history.deployment.box.unsaid.cuts_silently:
+                self._cut.add(connection)
+            else:
+                connection.hang_up()
 
     def _reply(self) -> Reply:
         """Return what the receiver does with one push; *took_ms* of None-status replies is when it happens."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.ports import Key, Table
 from tagcast_aws.store.attributes import to_row
 
+from local.rules.limits import EXPIRED_LATE_S
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.histories.accidents import HistoryWeather
@@ -90,7 +91,7 @@ class Witness:
         history = self._history
         for _, _, new in changes:
             if new is not None and "ttl" in new and history.draws("ttl", 0.3):
-                late_ms = history.chance.choice((0, history.chance.randrange(72 * 3_600_000)))
+                late_ms = history.chance.choice((EXPIRED_LATE_S[0], history.chance.randrange(1000 * EXPIRED_LATE_S[1])))
                 history.timeline.at(new["ttl"] * 1000 + late_ms, self._collect)
 
     def _collect(self) -> None:

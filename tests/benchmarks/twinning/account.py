@@ -11,11 +11,13 @@ from typing import Any
 
 from tagcast.model import Ordering
 
+from local.rules.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, Place
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
 from tests.aws.deployment import Deployment
 from tests.aws.network import Connection, Request
 from tests.aws.throughput import Throughput
+from tests.aws.unsaid import Unsaid
 from tests.benchmarks.twinning.computing import ComputingTimeline, Reading
 from tests.benchmarks.twinning.meter import Meter, own_metrics
 from tests.benchmarks.twinning.pollers import Pollers
@@ -27,6 +29,8 @@ SHARDS = 4
 """Of the table's stream: a new table on demand has partitions for four thousand units a second."""
 BURST_S = 0.05
 """So much of its rate a key or table may take at once: what is sustained has no use of bursts."""
+QUOTA_BURST_S = 0.01
+"""The same of the other quotas: a play is short, and what it was given at once would count as its pace."""
 _SERIAL = re.compile(rb"#(\d{9})#")
 
 
@@ -44,12 +48,15 @@ class Cell:
     """Of the template, as its owner chose them."""
     conditions: bool = False
     """Whether each subscription has a condition of its own over properties; else all of them want everything."""
+    place: Place = LARGE_REGION
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"
         chosen = "".join(f", `{name}={value}`" for name, value in self.parameters)
+        where = "" if self.place is LARGE_REGION else f", {self.place.name}"
         return (
             f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}{chosen}"
+            f"{where}"
         )
 
 
@@ -80,11 +87,18 @@ class Receivers:
 class Account:
     """A deployment with one topic and a cell's subscriptions, in which computing takes time."""
 
-    def __init__(self, cell: Cell, reading: Reading, sdk: Sdk, shards: int = SHARDS, seed: int = 1) -> None:
+    def __init__(
+        self, cell: Cell, reading: Reading, sdk: Sdk, shards: int = SHARDS, seed: int = 1, *, cold: bool = False
+    ) -> None:
+        """Make it; the queue's source has been busy before, or is *cold* and gains connections as slowly as it may."""
         self.cell = cell
         self.timeline = ComputingTimeline(reading)
         self.timeline.entering = own_metrics
-        self.deployment = deployment = Deployment(self.timeline, None, seed, shards, cell.parameters)
+        unsaid = Unsaid(growth_a_minute=QUEUE_GROWTH_A_MINUTE[not cold])
+        self.deployment = deployment = Deployment(
+            self.timeline, None, seed, shards, cell.parameters, cell.place, unsaid
+        )
+        deployment.box.quotas.burst_s_max = QUOTA_BURST_S
         deployment.box.client_type = _Metered
         _Metered.sdk, _Metered.meter = sdk, (meter := Meter(self.timeline))
         self.meter = deployment.functions.weather = meter
@@ -120,8 +134,7 @@ class Account:
         """Count anew what is taken of quotas, and what is refused."""
         for table in self.deployment.tables.values():
             table.throughput.forget()
-        self.deployment.sqs.forget()
-        self.deployment.firehose.forget()
+        self.deployment.box.quotas.forget()
 
     def _subscribe(self) -> None:
         world, cell = administrator(self.deployment), self.cell

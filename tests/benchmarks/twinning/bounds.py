@@ -39,12 +39,8 @@ def taken(account: Account, course: Course) -> Taken:
     """Return what *course*, the last play of *account*, took of each quota that other messages want, too."""
     memory_mb = {function.kind: function.memory_mb for function in account.deployment.functions.by_id.values()}
     running_s = sum(mb_ms / memory_mb[kind] for kind, mb_ms in course.usage.billed_mb_ms.items()) / 1000
-    found = {
-        "requests to the API": course.usage.api_requests / limits.API_REQUESTS,
-        "functions at once": running_s / limits.LAMBDA_CONCURRENCY,
-        "calls to a group": account.deployment.sqs.taken_s(),
-        "bytes of a stream of the archive": account.deployment.firehose.taken_s(),
-    }
+    found = account.deployment.box.quotas.taken_s()
+    found["functions at once"] = running_s / account.cell.place.executions
     if account.cell.ordering is not Ordering.NONE:
         found["one batch of a group at a time"] = course.group_busy * course.lasted_s
     for table in account.deployment.tables.values():
@@ -71,13 +67,17 @@ def limit_of(course: Course, took: Taken) -> str | None:
 
 
 def first_bound(slower: tuple[Course, Taken], faster: tuple[Course, Taken]) -> Bound | None:
-    """Return which quota is used up first, and when; None if *faster* was not published to faster."""
-    (slow, fast), bounds = (slower[0].sustained(), faster[0].sustained()), []
+    """Return which quota is used up first, and when; None if *faster* was not published to faster.
+
+    Of several that *faster* has used up already, it is the one that it took most of.
+    """
+    slow, fast = slower[0].sustained(), faster[0].sustained()
+    bounds: list[tuple[float, float, str]] = []
     if fast <= slow:
         return None
     for quota in slower[1].keys() & faster[1].keys():
         share = fast * faster[1][quota]
         each_s = (share - slow * slower[1][quota]) / (fast - slow)
         if each_s > 0:
-            bounds.append(Bound(fast + max(0.0, 1 - share) / each_s, quota))
-    return min(bounds, key=lambda bound: bound.per_second, default=None)
+            bounds.append((fast + max(0.0, 1 - share) / each_s, -share, quota))
+    return Bound(*min(bounds)[::2]) if bounds else None

@@ -78,9 +78,9 @@ class Effort:
         began = time.process_time()
         until = began + WARM * self._seconds
         most = Publishing(account, load, lambda count: count < MESSAGES_MIN or time.process_time() < until)
-        messages = _count(most.play())
-        self._each_s = (time.process_time() - began) / messages
-        return messages
+        course = most.play()
+        self._each_s = (time.process_time() - began) / len(course.sent)
+        return _count(course)
 
     def messages(self, share: float) -> int:
         """Return how many messages a part plays."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.aws import limits
 from tests.aws.lambdas import Ended
-from tests.aws.queue_source import QueueSource
+from tests.aws.queue_source import TRIES_AGAIN_MS, QueueSource
 from tests.aws.queues import QueuedMessage
 
 
@@ -21,7 +21,7 @@ class Pollers(QueueSource):
         """Whether the mapping takes nothing for now."""
         self.served_ms: Counter[str] = Counter()
         """How long each group had a batch in flight, from its receipt to its deletion."""
-        self._connections = self._idle = limits.QUEUE_POLLERS
+        self._idle = self._connections.count
 
     def told(self, after_ms: float = 0) -> None:
         if after_ms:
@@ -37,13 +37,15 @@ class Pollers(QueueSource):
         return self._chance.uniform(*limits.latency("sqs", operation))
 
     def _received(self) -> None:
+        if not self._asks("ReceiveMessage"):
+            self._timeline.after(TRIES_AGAIN_MS[0], self._ask)
+            return
         messages = [] if self.holding else self.queue.receive(self._size)
         if not messages:
             self._idle += 1
             return
         self.requests["ReceiveMessage"] += 1
-        if len(messages) == self._size and self._connections < limits.LAMBDA_CONCURRENCY:
-            self._connections += 1
+        if len(messages) == self._size and self._connections.grow():
             self._idle += 1
             self.told()
         self._deliver(messages, 0)
@@ -57,6 +59,9 @@ class Pollers(QueueSource):
         began = messages[0].visible_at - 1000 * self.queue.visibility_s
 
         def deleted() -> None:
+            if not self._asks("DeleteMessage"):
+                self._timeline.after(TRIES_AGAIN_MS[0], deleted)
+                return
             for group in {message.group or "" for message in messages}:
                 self.served_ms[group] += self._timeline.now - began
             super(Pollers, self)._ended(messages, refusals, ended)

@@ -45,7 +45,7 @@ class Wide:
 def one_message(cell: Cell, reading: Reading, sdk: Sdk) -> Wide:
     """Publish one message to all of *cell*; no function is warm, but the topic is kept beside its table."""
     with of_the_young():
-        account = Account(cell, reading, sdk)
+        account = Account(cell, reading, sdk, cold=True)
         with account.meter.reading_logs():
             course = Publishing(account, Load(publishers=1), messages_up_to(1)).play()
         for environment in account.deployment.functions.alive:
