@@ -12,9 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from local import OTHERS
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
+from local.engine.last_words import why_not_written
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import TEMPLATE, Stack, StackOptions
@@ -23,7 +26,7 @@ from local.stack.user_functions import FunctionsFileError
 if TYPE_CHECKING:
     from local.console.server import ConsoleServer
 
-WATCH_S = 1.0
+WATCH_S = 0.5
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
@@ -120,15 +123,24 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
             except TimeoutError:
                 continue
         if stack.broken:
-            print("the engine has ended by itself; its log says why", file=sys.stderr)
-            code = 1
+            code = fail(stack.broken)
     except (PortInUseError, FolderInUseError, EngineError, FunctionsFileError) as fault:
-        print(f"tagcast: {fault}", file=sys.stderr)
-        code = 1
+        code = fail(str(fault))
+    except (BotoCoreError, ClientError, OSError) as fault:
+        of_disk = why_not_written(fault, options.folder) if isinstance(fault, OSError) else None
+        if not (sentence := stack.broken or of_disk):
+            raise
+        code = fail(sentence)
     finally:
         await ends.aclose()
         await stack.stop()
     return code
+
+
+def fail(sentence: str) -> int:
+    """Say why it ends; answers the exit code."""
+    print(f"tagcast: {sentence}", file=sys.stderr, flush=True)
+    return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from botocore.config import Config
 
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
+from local.engine.last_words import PIPE, heard
 from local.engine.permission_guard import ROLES_PATH, SHOW_PATH, role_as_json
 from local.functions.frames import call_head
 from local.rules.permissions import Role
@@ -29,7 +31,7 @@ STOP_S = 20.0
 
 
 class EngineError(RuntimeError):
-    """The engine did not start; the message names its log."""
+    """The engine did not start; the message says why, or names its log."""
 
 
 def free_port(wanted: int = 0) -> int:
@@ -38,6 +40,13 @@ def free_port(wanted: int = 0) -> int:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", wanted))
         return int(probe.getsockname()[1])
+
+
+def _is_readable(pipe: int) -> bool:
+    """Whether something was written to a pipe, or its other end was closed."""
+    looking = select.poll()
+    looking.register(pipe, select.POLLIN)
+    return bool(looking.poll(0))
 
 
 @dataclass
@@ -56,6 +65,8 @@ class Engine:
     _frames_port: int = field(default_factory=free_port)
     owner: Credentials = field(default_factory=mint, repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
+    _words: int = -1
+    _sentence: str = ""
 
     @property
     def url(self) -> str:
@@ -85,22 +96,24 @@ class Engine:
     def start(self) -> None:
         """Start the process and wait until it answers."""
         self.positions.mkdir(parents=True, exist_ok=True)
-        log = (self.folder / "engine.log").open("wb")
-        with log:
+        self._words, theirs = os.pipe()
+        with (self.folder / "engine.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.engine.engine_process"],
-                env=self._environment(),
+                env=self._environment() | {PIPE: str(theirs)},
                 cwd=Path(__file__).parents[2],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=(theirs,),
             )
+        os.close(theirs)
         deadline = time.monotonic() + START_S
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise EngineError(f"the engine did not start, see {self.folder / 'engine.log'}")
+                raise EngineError(self._sentence or f"the engine did not start, see {self.folder / 'engine.log'}")
             time.sleep(0.05)
 
     @property
@@ -129,6 +142,8 @@ class Engine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._sentence = heard(self._words)
+        os.close(self._words)
         self._process = None
 
     @property
@@ -138,8 +153,16 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
-        return self._process is not None and self._process.poll() is None
+        """Whether the process still runs; what it is told after its last words, it does not answer."""
+        return self._process is not None and not _is_readable(self._words) and self._process.poll() is None
+
+    @property
+    def why_ended(self) -> str:
+        """Why it ended by itself; empty while it runs, and if it was stopped."""
+        if self._process is None or self.alive:
+            return ""
+        self._sentence = self._sentence or heard(self._words)
+        return self._sentence or f"the engine has ended by itself; its log says why: {self.folder / 'engine.log'}"
 
     def _ready(self) -> bool:
         try:

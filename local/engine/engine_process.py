@@ -22,9 +22,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import in_flight, long_poll, quicker_json, quicker_queues, quicker_tables, statements
+from local.engine import (
+    in_flight,
+    kept_objects,
+    last_words,
+    long_poll,
+    quicker_json,
+    quicker_queues,
+    quicker_tables,
+    statements,
+)
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
+from local.engine.checksums import DamageError
 from local.engine.http_server import serve
 from local.engine.kept import Kept
 from local.engine.kept_services import keeping
@@ -182,15 +192,35 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
-    from ministack.core import responses
-    from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
+    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`).
 
+    What it finds damaged, or cannot write, it says in its last words. Then nothing is kept: what it has is not all.
+    """
+    last_words.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        run(folder)
+    except DamageError as damage:
+        last_words.end(str(damage))
+    except OSError as fault:
+        sentence = last_words.why_not_written(fault, folder)
+        if sentence is None:
+            raise
+        last_words.end(sentence)
+
+
+def run(folder: Path) -> None:
+    """Run the engine with the state of a folder."""
+    from ministack import app
+    from ministack.core import responses
+    from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
+
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
     kept = Kept(folder, Path(os.environ["TAGCAST_POSITIONS"]))
+    app._load_persisted_state = kept.load_services  # type: ignore[attr-defined]
+    kept_objects.install(s3)
     in_flight.install(sqs)
     long_poll.install(sqs._HANDLERS)
     quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
@@ -205,18 +235,16 @@ def main() -> None:
     stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._deliver_records_to_s3 = forgetting_delivery(firehose._deliver_records_to_s3)
-    firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
+    firehose._put_s3_object = guarded_delivery(permissions, kept_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
     own_paths: dict[str, Callable[[Any], None]] = {ROLES_PATH: permissions.put, SHOW_PATH: kept.queues.show}
     application = keeping(_application(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    try:
-        ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
-        asyncio.run(serve(application, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
-    finally:
-        kept.end()
+    ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
+    asyncio.run(serve(application, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
+    kept.end()
 
 
 if __name__ == "__main__":

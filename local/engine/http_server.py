@@ -124,5 +124,6 @@ async def _started(application: Application) -> asyncio.Future[None]:
     life = asyncio.ensure_future(application({"type": "lifespan"}, messages.get, send))
     await asyncio.wait((begun, life), return_when=asyncio.FIRST_COMPLETED)
     if life.done():
-        raise RuntimeError("the engine did not start") from life.exception()
+        life.result()
+        raise RuntimeError("the engine did not start")
     return life

@@ -1,16 +1,19 @@
 """Keeps what changes in the engine before it is answered for: it outlives a kill of every process, not a loss of power.
 
 What changed is appended to a file, in the form of its effect, and handed to the system before the answer goes. When the
-file has grown as long as the state is, the state is written whole, at one instant, and the file begins anew.
+file has grown as long as the state is, the state is written whole, at one instant, and the file begins anew. Each line
+has a checksum of itself and of all lines before it, so that what was changed, or is missing, is noticed.
 """
 
 import asyncio
-import os
+import contextlib
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from local.engine.checksums import ANEW, CHANGED, DamageError, framed, is_torn, unframed
+from local.engine.last_words import end, why_not_written
 from local.functions.quick_json import decoded, encoded
 
 GROWN_BYTES = 32 * 1024 * 1024
@@ -23,7 +26,7 @@ Change = list[Any]
 
 
 class Journal:
-    """The changes since the state of a folder was last written; `read` once, before the first is added."""
+    """The changes since the state of a folder was last written; `read` once, to the end, before the first is added."""
 
     def __init__(self, folder: Path, grown_bytes: int = GROWN_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,26 +34,21 @@ class Journal:
         self._grown_bytes = grown_bytes
         self._unwritten: list[Change] = []
         self._number = 0
+        self._checksum = 0
         self._bytes = 0
         self._state_bytes = 0
         self._file: FileIO | None = None
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """The state as it was last written, if ever, and the changes since, in their order.
+        """The state as it was last written, if ever, and the changes since, in their order; DamageError if they are not
+        as they were written.
 
         A line without an end was being written when the process was killed: nobody was answered for it.
         """
-        state, first = None, 0
-        if (self._folder / STATE).exists():
-            text = (self._folder / STATE).read_bytes()
-            found = decoded(text)
-            state, first, self._state_bytes = found["state"], found["journal"], len(text)
+        state, first = self._read_state()
         numbers = sorted(int(path.stem) for path in self._folder.glob("*.log"))
-        self._forget_before(first)
-        self._begin(max((first, *numbers)) + 1)
-        kept = [self._folder / _name(number) for number in numbers if number >= first]
-        self._bytes = sum(path.stat().st_size for path in kept)
-        return state, (change for path in kept for change in _changes(path))
+        kept = [number for number in numbers if number >= first]
+        return state, self._read_changes(first, kept, max((first, *numbers)) + 1)
 
     def add(self, *change: Any) -> None:
         """Remember a change until it is written."""
@@ -64,7 +62,7 @@ class Journal:
         if not self._unwritten:
             return
         changes, self._unwritten = self._unwritten, []
-        line = encoded(changes) + b"\n"
+        line, self._checksum = framed(encoded(changes), self._checksum)
         self._bytes += len(line)
         try:
             left = memoryview(line)
@@ -72,15 +70,15 @@ class Journal:
                 assert self._file is not None
                 left = left[self._file.write(left) :]
         except OSError as fault:
-            print(f"the journal cannot be written: {fault}", flush=True)
-            os._exit(1)
+            self._end(fault)
 
     async def renew(self, state: Callable[[], Any]) -> None:
         """Write the state whole, and begin a new journal; nothing may change between the two, so both are one step."""
         self.write()
         self._begin(self._number + 1)
-        number, text, bytes_before = self._number, encoded({"journal": self._number, "state": state()}), self._bytes
-        await asyncio.to_thread(self._replace_state, text)
+        number, bytes_before = self._number, self._bytes
+        text = encoded({"journal": number, "after": self._checksum, "state": state()})
+        await asyncio.to_thread(self._replace_state, framed(text)[0])
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
@@ -92,7 +90,43 @@ class Journal:
                 try:
                     await self.renew(state)
                 except OSError as fault:
-                    print(f"the state cannot be written, the journal grows: {fault}", flush=True)
+                    self._end(fault)
+
+    def _read_state(self) -> tuple[Any, int]:
+        """The state and the number of the file with the first change since; checksums go on where it was written."""
+        path = self._folder / STATE
+        if not path.exists():
+            return None, 0
+        line = path.read_bytes()
+        found = unframed(line)
+        if found is None:
+            raise DamageError(path, CHANGED.format(len(line)))
+        state = decoded(found[0])
+        self._checksum, self._state_bytes = state["after"], len(found[0])
+        return state["state"], state["journal"]
+
+    def _read_changes(self, first: int, numbers: list[int], next_number: int) -> Iterator[Change]:
+        for number in numbers:
+            path = self._folder / _name(number)
+            self._bytes += path.stat().st_size
+            later = [self._folder / _name(each) for each in numbers if each > number]
+            yield from self._changes(path, later)
+        self._forget_before(first)
+        self._begin(next_number)
+
+    def _changes(self, path: Path, later: list[Path]) -> Iterator[Change]:
+        at = 0
+        with path.open("rb") as lines:
+            for place, line in enumerate(lines, 1):
+                found = unframed(line, self._checksum)
+                if found is None and not line.endswith(b"\n") and is_torn(line):
+                    return
+                if found is None:
+                    what = f"line {place} (from byte {at} on) is not what was written after the line before it"
+                    raise DamageError(path, what, _remedy(path, at, later))
+                text, self._checksum = found
+                yield from decoded(text)
+                at += len(line)
 
     def _begin(self, number: int) -> None:
         if self._file is not None:
@@ -109,13 +143,18 @@ class Journal:
             if int(path.stem) < number:
                 path.unlink()
 
+    def _end(self, fault: OSError) -> None:
+        """End the process; what it could not write whole is removed, so that the next has its place."""
+        with contextlib.suppress(OSError):
+            (self._folder / f"{STATE}.draft").unlink(missing_ok=True)
+        end(why_not_written(fault, self._folder) or f"the journal in {self._folder} cannot be written: {fault}")
+
 
 def _name(number: int) -> str:
     return f"{number:08d}.log"
 
 
-def _changes(path: Path) -> Iterator[Change]:
-    with path.open("rb") as lines:
-        for line in lines:
-            if line.endswith(b"\n"):
-                yield from decoded(line)
+def _remedy(path: Path, at: int, later: list[Path]) -> str:
+    """What to do about a file whose bytes are good up to *at*."""
+    removal = f" && rm {' '.join(map(str, later))}" if later else ""
+    return f"{ANEW}. Or keep what was written before that place: truncate -s {at} {path}{removal}"

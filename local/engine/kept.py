@@ -1,10 +1,12 @@
 """All that the engine keeps: what it answered for, even if all processes are killed, but not if the power fails."""
 
 import gc
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from local.engine.checksums import DamageError
 from local.engine.garbage import look_seldom
 from local.engine.journal import Journal
 from local.engine.kept_queues import OF_QUEUES, KeptQueues
@@ -18,12 +20,23 @@ class Kept:
     def __init__(self, folder: Path, positions: Path) -> None:
         from ministack.services import dynamodb, sqs
 
-        self._folder = folder
         self.journal = Journal(folder.parent / "journal")
         self.tables, self.queues = KeptTables(dynamodb, self.journal, positions), KeptQueues(sqs, self.journal)
         self.services = KeptServices(self._states, folder, self._written)
         self.tables.install()
         self.queues.install()
+
+    def load_services(self) -> None:
+        """Give the other services what was kept of them: all of it, or the engine does not start."""
+        from ministack import app
+        from ministack.core import persistence
+
+        for name, path, text in self.services.read():
+            found = json.loads(text, object_hook=persistence._json_object_hook)
+            if found["__ministack_format__"] > persistence._state_format_version(name):
+                raise DamageError(path, "a later version of the engine wrote it")
+            if found["payload"]:
+                app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
 
     def restore(self) -> None:
         """Take over what an earlier process kept, after the engine has read its files."""

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, saying, whole
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
+from local.engine.last_words import end, why_not_written
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role
@@ -78,8 +79,11 @@ class Permissions:
         if _mark(line) in self._kept:
             return
         self._kept.add(_mark(line))
-        with self.uses.open("a") as written:
-            written.write(json.dumps(line) + "\n")
+        try:
+            with self.uses.open("a") as written:
+                written.write(json.dumps(line) + "\n")
+        except OSError as fault:
+            end(why_not_written(fault, self.uses.parent) or f"{self.uses} cannot be written: {fault}")
 
 
 def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:

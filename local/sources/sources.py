@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment
 from local.engine.engine import REGION, Engine
+from local.engine.last_words import why_not_written
 from local.functions.lambda_api import Invocation
 from local.functions.lambda_host import LambdaHost
 from local.sources.expiry import Expiry
@@ -46,6 +47,9 @@ class Sources:
     folder: Path
     callers: Callers
     rights: InvocationRights
+    is_engine_alive: Callable[[], bool] = lambda: True
+    broken: str = ""
+    """Why the sources cannot go on; empty while they can."""
     _overload: Overload = field(init=False)
     _ending: threading.Event = field(default_factory=threading.Event)
     _draining: threading.Event = field(default_factory=threading.Event)
@@ -86,6 +90,11 @@ class Sources:
         self._draining.set()
         _join(self._streams, GRACE_S)
         self._stopped.set()
+
+    def abandon(self) -> None:
+        """End them where they are: the engine that they live on has ended."""
+        for each in (self._ending, self._draining, self._stopped):
+            each.set()
 
     def join(self) -> None:
         """Wait for threads that were held up by a function."""
@@ -141,6 +150,12 @@ class Sources:
         """Invoke from a thread of an event source."""
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
+    def _goes_on(self, fault: Exception) -> bool:
+        """Whether a source tries again after a fault: not without an engine, nor where it cannot write its place."""
+        if isinstance(fault, OSError):
+            self.broken = self.broken or why_not_written(fault, self.folder) or ""
+        return not self.broken and self.is_engine_alive()
+
     def _tick(self, function: str) -> None:
         if not self._overload.puts_off(time.monotonic()):
             self._invoke(function, json.dumps(scheduled_event()).encode())
@@ -161,7 +176,7 @@ class Sources:
                 try:
                     done = step()
                 except (BotoCoreError, ClientError, OSError, CancelledError) as fault:
-                    if is_last or self._stopped.wait(FAULT_S):
+                    if is_last or self._stopped.wait(FAULT_S) or not self._goes_on(fault):
                         return
                     warn(f"{what}: {fault}")
                 else:

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
@@ -94,7 +94,10 @@ class Stack:
         await asyncio.to_thread(self._engine.permit, callers.roles)
         await self._start_functions(self._engine, deployment, callers, user_functions)
         rights = InvocationRights(template, resolver)
-        self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights)
+        alive = partial(getattr, self._engine, "alive")
+        self._sources = Sources(
+            self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights, alive
+        )
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
         grounds = grounds_of(resolver)
@@ -114,8 +117,9 @@ class Stack:
         await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
-        """Show a line that a function logged, and count what it tells."""
-        self._print(function, line)
+        """Show a line that a function logged, unless it misses an engine that has ended, and count what it tells."""
+        if self._engine is None or self._engine.alive:
+            self._print(function, line)
         self._exposition.hear(line)
 
     async def _start_functions(
@@ -155,7 +159,7 @@ class Stack:
         if self._front is not None:
             await self._front.stop()
         if self._sources is not None:
-            await asyncio.to_thread(self._sources.stop)
+            await asyncio.to_thread(self._sources.abandon if self.broken else self._sources.stop)
         await self._host.stop()
         if self._sources is not None:
             await asyncio.to_thread(self._sources.join)
@@ -169,9 +173,10 @@ class Stack:
         return self._engine.url if self._engine else ""
 
     @property
-    def broken(self) -> bool:
-        """Whether the engine has died."""
-        return self._engine is not None and not self._engine.alive
+    def broken(self) -> str:
+        """Why the stack cannot go on, in a sentence; empty while it can."""
+        of_engine = "" if self._engine is None else self._engine.why_ended
+        return of_engine or ("" if self._sources is None else self._sources.broken)
 
     def _check_port(self) -> None:
         try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import signal
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
-from local.engine.engine import Engine
+from local.engine.engine import Engine, EngineError
+from local.engine.journal import Journal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 ROWS = 100_000
@@ -164,15 +167,81 @@ def test_a_torn_write_at_the_end_of_the_journal_is_one_that_was_never_answered_f
     assert sorted(row["pk"]["S"] for row in rows) == ["after", "kept"]
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "halved": lambda text: text[: len(text) // 2],
+    "empty": lambda text: b"",
+    "a bit flipped": lambda text: text[:-9] + bytes([text[-9] ^ 1]) + text[-8:],
+    "zeros": lambda text: text[: len(text) // 3] + bytes(len(text) // 3) + text[2 * len(text) // 3 :],
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("secretsmanager.json", "halved"),
+        ("kms.json", "a bit flipped"),
+        ("dynamodb.json", "zeros"),
+        ("sqs.json", "empty"),
+    ],
+)
+def test_a_damaged_file_of_a_service_is_named_and_not_started_from(killed: Killed, file: str, damage: str) -> None:
+    killed.client("secretsmanager").create_secret(Name="s", SecretString="first")
+    killed.client("kms").create_key()
+    make_table(killed)
+    killed.engine.stop()
+    path = killed.folder / "state" / file
+    whole = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](whole))
+    with pytest.raises(EngineError, match=rf"{file} is damaged: .* Put back a copy .*FRESH=1"):
+        killed.start()
+    path.write_bytes(whole)  # What refused to start has changed nothing else.
+    killed.start()
+    assert killed.client("secretsmanager").get_secret_value(SecretId="s")["SecretString"] == "first"
+    assert killed.client("dynamodb").list_tables()["TableNames"] == ["Things"]
+
+
+def test_a_journal_without_one_of_its_lines_is_refused_by_file_and_line(killed: Killed) -> None:
+    make_table(killed)
+    for number in range(5):
+        killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": f"{number}"}})
+    killed.kill()
+    [log] = (killed.folder / "journal").glob("*.log")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2] + lines[3:]))
+    at = len(b"".join(lines[:2]))
+    where = rf"{log.name} is damaged: line 3 \(from byte {at} on\).*truncate -s {at} "
+    with pytest.raises(EngineError, match=where) as told:
+        killed.start()
+    subprocess.run(["/bin/sh", "-c", str(told.value).rpartition("place: ")[2]], check=True)
+    killed.start()
+    assert killed.client("dynamodb").scan(TableName="Things")["Count"] == 2
+
+
+def test_an_object_that_cannot_be_written_is_not_answered_for_and_the_engine_says_why_it_ends(killed: Killed) -> None:
+    objects = killed.client("s3")
+    objects.create_bucket(Bucket="bucket")
+    objects.put_object(Bucket="bucket", Key="before", Body=b"x")
+    assert killed.engine.pid is not None
+    resource.prlimit(killed.engine.pid, resource.RLIMIT_FSIZE, (1_000, 1_000))
+    with pytest.raises((BotoCoreError, ClientError)):
+        objects.put_object(Bucket="bucket", Key="after", Body=b"x" * 2_000)
+    assert "may not become larger (ulimit -f)" in killed.engine.why_ended
+    killed.engine.stop()
+    killed.start()
+    found = killed.client("s3").list_objects_v2(Bucket="bucket")["Contents"]
+    assert [each["Key"] for each in found] == ["before"]
+
+
 def test_an_engine_with_a_large_journal_starts_in_seconds(killed: Killed) -> None:
     table = make_table(killed)
     killed.kill()
     item = {"body": {"S": "x" * 200}, "map": {"M": {"0": {"S": "waiting"}, "1": {"S": "done"}}}, "n": {"N": "1"}}
-    with (killed.folder / "journal" / "00000009.log").open("w") as log:
-        for number in range(ROWS):
-            put = ["put", table, f"{number}", "__no_sort__", {"pk": {"S": f"{number}"}, **item}]
-            told = ["told", table, "INSERT", f"{number}", f"{number:030d}", time.time()]
-            log.write(f"{json.dumps([put, told])}\n")
+    journal = Journal(killed.folder / "journal")
+    list(journal.read()[1])
+    for number in range(ROWS):
+        journal.add("put", table, f"{number}", "__no_sort__", {"pk": {"S": f"{number}"}, **item})
+        journal.add("told", table, "INSERT", f"{number}", f"{number:030d}", time.time())
+        journal.write()
     killed.start()
     assert killed.cpu_s() < START_CPU_S
     described = killed.client("dynamodb").describe_table(TableName="Things")["Table"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from local.engine.checksums import DamageError
 from local.engine.journal import STATE, Journal
 
 
@@ -117,3 +119,89 @@ def test_a_journal_is_renewed_when_it_is_longer_than_the_state_and_not_before(
         renewing.cancel()
 
     asyncio.run(play())
+
+
+def logs(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def test_every_bit_of_what_was_written_is_looked_at(tmp_path: Path) -> None:
+    written(tmp_path, [1], [2, 3], ["body"])
+    [log] = logs(tmp_path)
+    whole = log.read_bytes()
+    for place in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        log.write_bytes(changed)
+        with pytest.raises(DamageError, match=rf"{log.name} is damaged: line [123] \(from byte \d+ on\)"):
+            read(tmp_path)
+        assert logs(tmp_path) == [log]
+        assert log.read_bytes() == changed
+
+
+def test_a_line_that_is_missing_is_noticed_wherever_it_was_but_for_the_last(tmp_path: Path) -> None:
+    written(tmp_path, [1], [2])
+    written(tmp_path, [3], [4])
+    asyncio.run(renewed_before(written(tmp_path, [5]), "state"))
+    written(tmp_path, [6], [7])
+    for log in logs(tmp_path):
+        whole = log.read_bytes()
+        lines = whole.splitlines(keepends=True)
+        for place in range(len(lines)):
+            log.write_bytes(b"".join(lines[:place] + lines[place + 1 :]))
+            if (log, place) == (logs(tmp_path)[-1], len(lines) - 1):
+                assert read(tmp_path) == ("state", [3, 6])
+                logs(tmp_path)[-1].unlink()
+            else:
+                with pytest.raises(DamageError):
+                    read(tmp_path)
+        log.write_bytes(whole)
+    assert read(tmp_path) == ("state", [3, 6, 7])
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_file_that_is_cut_or_missing_before_others_is_damage_and_no_torn_write(tmp_path: Path, place: int) -> None:
+    for number in range(4):
+        written(tmp_path, [f"{number} and more"])
+    log = logs(tmp_path)[place]
+    text = log.read_bytes()
+    log.write_bytes(text[:-9])
+    with pytest.raises(DamageError):
+        read(tmp_path)
+    log.unlink()
+    with pytest.raises(DamageError):
+        read(tmp_path)
+
+
+def test_a_page_of_zeros_is_damage_at_the_end_too(tmp_path: Path) -> None:
+    written(tmp_path, ["x" * 5_000], ["y" * 5_000])
+    [log] = logs(tmp_path)
+    whole = log.read_bytes()
+    for changed in (whole[:1_000] + bytes(4_096) + whole[5_096:], whole[:-4_096] + bytes(4_096), whole + bytes(4_096)):
+        log.write_bytes(changed)
+        with pytest.raises(DamageError):
+            read(tmp_path)
+
+
+def test_a_state_that_is_cut_changed_or_missing_is_named(tmp_path: Path) -> None:
+    asyncio.run(renewed_before(written(tmp_path, [1]), {"body": "secret"}))
+    path = tmp_path / STATE
+    whole = path.read_bytes()
+    for changed in (b"", whole[: len(whole) // 2], whole[:-1], whole.replace(b"secret", b"sdcret")):
+        path.write_bytes(changed)
+        with pytest.raises(DamageError, match=rf"{STATE} is damaged: its {len(changed)} bytes .* FRESH=1"):
+            read(tmp_path)
+    path.unlink()
+    with pytest.raises(DamageError, match=r"log is damaged: line 1"):
+        read(tmp_path)
+
+
+def test_what_the_remedy_keeps_is_what_was_written_before_the_damage(tmp_path: Path) -> None:
+    written(tmp_path, [1], [2], [3])
+    written(tmp_path, [4])
+    log = logs(tmp_path)[0]
+    log.write_bytes(log.read_bytes().replace(b'"is",2', b'"is",9'))
+    with pytest.raises(DamageError) as told:
+        read(tmp_path)
+    subprocess.run(["/bin/sh", "-c", str(told.value).rpartition("place: ")[2]], check=True)
+    assert read(tmp_path) == (None, [1])

@@ -16,9 +16,10 @@ import pytest
 from ministack.services import dynamodb, sqs
 
 from local.engine.asgi import Receive, Scope, Send, answer
+from local.engine.checksums import DamageError
 from local.engine.journal import Journal
 from local.engine.kept import Kept
-from local.engine.kept_services import KeptServices, keeping
+from local.engine.kept_services import KeptServices, as_persisted, keeping
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")
@@ -271,4 +272,34 @@ def test_one_service_that_cannot_be_kept_does_not_cost_the_others_theirs(tmp_pat
 
     services = KeptServices(lambda: {"a": broken, "b": lambda: None, "c": lambda: 1}, tmp_path, lambda name, state: "1")
     services.keep()
-    assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.json", "services"]
+
+
+@pytest.mark.parametrize("missing", ["a.json", "b.json", "services"])
+def test_a_file_of_a_service_that_is_missing_is_named(tmp_path: Path, missing: str) -> None:
+    services = KeptServices(lambda: {"a": lambda: 1, "b": lambda: 2}, tmp_path, written_plainly)
+    services.keep()
+    assert [(name, text[-2:]) for name, _, text in kept_in(tmp_path)] == [("a", "1}"), ("b", "2}")]
+    (tmp_path / missing).unlink()
+    with pytest.raises(DamageError, match=f"{missing} is damaged: it is missing"):
+        kept_in(tmp_path)
+
+
+def test_every_bit_of_a_file_of_a_service_is_looked_at(tmp_path: Path) -> None:
+    KeptServices(lambda: {"a": lambda: "secret"}, tmp_path, written_plainly).keep()
+    path = tmp_path / "a.json"
+    whole = path.read_bytes()
+    for place in range(8 * len(whole)):
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(DamageError, match=r"a.json is damaged: its \d+ bytes"):
+            kept_in(tmp_path)
+
+
+def written_plainly(name: str, state: Any) -> str:
+    return as_persisted(2, state, str)
+
+
+def kept_in(folder: Path) -> list[tuple[str, Path, str]]:
+    return list(KeptServices(dict, folder, written_plainly).read())

@@ -1,0 +1,54 @@
+"""Tells what is damaged in a folder from what was being written when a process was killed."""
+
+import re
+from pathlib import Path
+from zlib import crc32
+
+TORN = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [0-9]*|[0-9a-f]{8} ([0-9]+) ([^\0]*)", re.DOTALL)
+CHANGED = "its {} bytes are not those that its checksum is of"
+ANEW = "Put back a copy of the whole folder, or start anew with FRESH=1 (--fresh), which forgets everything"
+
+
+class DamageError(Exception):
+    """A file is not as it was written; the message says which, where, and what to do."""
+
+    def __init__(self, path: Path, what: str, remedy: str = ANEW) -> None:
+        super().__init__(f"{path} is damaged: {what}. {remedy}")
+
+
+def framed(text: bytes, before: int = 0) -> tuple[bytes, int]:
+    """A text as a line that can be told from any other, and its checksum, which the next line takes as *before*.
+
+    >>> framed(b"{}")
+    (b'a3a6bf43 2 {}\\n', 2745614147)
+    """
+    checksum = crc32(text, before)
+    return b"%08x %d %b\n" % (checksum, len(text), text), checksum
+
+
+def unframed(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
+    """The text of a line and its checksum; None if it was changed, or does not follow the line of *before*.
+
+    >>> unframed(framed(b"{}")[0]), unframed(framed(b"{}")[0], 1), unframed(b"a3a6bf43 2 []\\n")
+    ((b'{}', 2745614147), None, None)
+    """
+    checksum, _, rest = line.partition(b" ")
+    length, _, ended = rest.partition(b" ")
+    text = ended[:-1]
+    found = crc32(text, before)
+    if not ended.endswith(b"\n") or checksum != b"%08x" % found or length != b"%d" % len(text):
+        return None
+    return text, found
+
+
+def is_torn(line: bytes) -> bool:
+    """Whether this is the beginning of a line, as a process that is killed leaves it behind.
+
+    >>> line = framed(b'{"a": 1}')[0]
+    >>> all(is_torn(line[:length]) for length in range(len(line))), is_torn(line), is_torn(bytes(8)), is_torn(b"{}")
+    (True, False, False, False)
+    >>> is_torn(line[:-1] + b"x")
+    False
+    """
+    found = TORN.fullmatch(line)
+    return found is not None and (found[1] is None or (len(found[2]) <= int(found[1]) and b"\n" not in found[2]))

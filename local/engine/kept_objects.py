@@ -1,0 +1,51 @@
+"""Has the engine end where it cannot write an object of S3, and Firehose answer when its objects are written.
+
+Left alone, the engine logs what it could not write, and answers as if it had; Firehose writes after its answer.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from local.engine.last_words import end, why_not_written
+
+OK = 200
+HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
+
+
+def install(objects: ModuleType) -> None:
+    """Stand before what the engine's service of *objects* does to its files."""
+    objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
+    objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
+
+
+def or_end(write: Callable[..., None]) -> Callable[..., None]:
+    """What writes a file or folder, which is its first argument, and ends the process if it cannot."""
+
+    def written(path: str, *content: Any, **how: Any) -> None:
+        try:
+            write(path, *content, **how)
+        except OSError as fault:
+            end(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
+
+    return written
+
+
+def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
+    """Firehose's way to S3: when it returns, the object is written."""
+
+    def put(bucket: str, key: str, body: bytes) -> None:
+        headers = {**HEADERS, "content-length": str(len(body))}
+        putting = objects.handle_request("PUT", f"/{bucket}/{key}", headers, body, {}, internal=True)
+        try:
+            putting.send(None)
+        except StopIteration as ended:
+            status, _, answer = ended.value
+            if status != OK:
+                print(f"Firehose could not deliver: {answer!r}", flush=True)
+        else:
+            raise RuntimeError("the engine's S3 waits for something while it puts an object")
+
+    return put

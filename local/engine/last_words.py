@@ -1,0 +1,80 @@
+"""The sentence with which the engine ends when it cannot go on, on its way to the process that started it.
+
+It goes through a pipe, since the log may lie on the very disk that is full.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+PIPE = "TAGCAST_LAST_WORDS"
+"""The variable of the environment that names the end of the pipe to write to."""
+WORDS_BYTES_MAX = 4096
+MIB = 1024 * 1024
+
+
+def end(sentence: str) -> NoReturn:
+    """End this process at once, and say why."""
+    told = f"{sentence}\n".encode()[:WORDS_BYTES_MAX]
+    for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
+        with contextlib.suppress(OSError):
+            os.write(end_of_pipe, told)
+    os._exit(1)
+
+
+def keep_from_children() -> None:
+    """Leave the pipe to this process alone, so that it is closed with it."""
+    if PIPE in os.environ:
+        os.set_inheritable(int(os.environ[PIPE]), False)
+
+
+def heard(pipe: int) -> str:
+    """What a process said that has ended; nothing if it said nothing."""
+    with contextlib.suppress(OSError):
+        return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()
+    return ""
+
+
+def why_not_written(fault: OSError, folder: Path) -> str | None:
+    """What a disk refused of what was to be written into a folder, and what to do; None if it was no fault of a disk.
+
+    >>> why_not_written(OSError(errno.EROFS, ""), Path("/"))
+    'the disk at / is read-only, and / lies on it: choose another folder with --data'
+    >>> why_not_written(ConnectionRefusedError(errno.ECONNREFUSED, ""), Path("/")) is None
+    True
+    """
+    disk = f"the disk at {disk_of(folder)}"
+    match fault.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            where = f"{disk} is full ({free_mib(folder)} MiB free), and {folder} lies on it"
+            return f"{where}: free some space, or choose another folder with --data"
+        case errno.EROFS:
+            return f"{disk} is read-only, and {folder} lies on it: choose another folder with --data"
+        case errno.EACCES | errno.EPERM:
+            where = str(fault.filename or folder)
+            return f"this user may not write {where}: change its owner or mode, or choose another folder with --data"
+        case errno.ENOTDIR | errno.EEXIST:
+            return f"{fault.filename or folder} is no folder, or lies in none: choose another with --data"
+        case errno.EFBIG:
+            return f"a file in {folder} may not become larger (ulimit -f): raise the limit"
+        case errno.EIO:
+            return f"{disk} cannot be written (input/output error), and {folder} lies on it: look at the system's log"
+    return None
+
+
+def disk_of(folder: Path) -> Path:
+    """Where the disk of a folder is mounted, whether the folder is there yet or not.
+
+    >>> disk_of(Path("/nowhere/at/all"))
+    PosixPath('/')
+    """
+    place = folder.absolute()
+    return next(each for each in (place, *place.parents) if each.is_mount())
+
+
+def free_mib(folder: Path) -> int:
+    """How much of its disk is left."""
+    return shutil.disk_usage(disk_of(folder)).free // MIB

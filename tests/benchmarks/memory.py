@@ -1,0 +1,191 @@
+"""Whether memory stays flat under load: ``python -m tests.benchmarks.memory --minutes 20``.
+
+Messages are published at a steady rate, with a pause in every minute, to topics with subscribers that take everything,
+a group that pulls, and a subscriber that fails. Every half minute the memory of the stack is read: of each kind of
+process what it has in memory (RSS), and of all what they have together, pages that several share counted once (PSS).
+Rows of delivered messages stay for days, so the engine may grow by a packed row for each message, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.benchmarks.receivers import Receiver, receivers
+from tests.running_stack import start_stack
+
+TOPICS, PUBLISHERS, RATE = 4, 4, 40
+WARM_UP_MINUTES, LOOK_S, PAUSE_S = 2.0, 30.0, 10.0
+MIB = 1024 * 1024
+FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
+ENGINE = "-m local.engine.engine_process"
+BODY = {"body": "x" * 1_000, "tags": ["fruit"]}
+OK, FAILED = b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+
+class Endpoint(Receiver):
+    """Takes what comes, but for what comes to a path that fails."""
+
+    def answer(self, head: bytes) -> tuple[bytes, float]:
+        return (FAILED if b"/fails" in head.split(b"\r\n", 1)[0] else OK), 0.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """The memory of a process tree: RSS by what its processes are, and the PSS of all, in bytes."""
+
+    resident: Mapping[str, int]
+    shared_once: int
+    processes: int
+
+    @classmethod
+    def by(cls, root: int) -> Held:
+        """Look at *root* and at all its descendants."""
+        resident: dict[str, int] = defaultdict(int)
+        pids = family(root)
+        shared_once = 0
+        for pid in pids:
+            try:
+                told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                resident[name_of(pid)] += kib(told, "Rss") * 1024
+            except OSError:  # It ended meanwhile.
+                continue
+            shared_once += kib(told, "Pss") * 1024
+        return cls(resident, shared_once, len(pids))
+
+    @property
+    def engine(self) -> int:
+        """The RSS of the engine."""
+        return self.resident[ENGINE]
+
+
+def family(root: int) -> set[int]:
+    """A process and all its descendants."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    mine = {root}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return mine
+
+
+def name_of(pid: int) -> str:
+    """What a process of the stack is: a function, or a module."""
+    entry = Path(f"/proc/{pid}")
+    function = FUNCTION.search((entry / "environ").read_bytes().decode(errors="replace"))
+    return function[1] if function else " ".join((entry / "cmdline").read_bytes().decode().split("\0")[1:3])
+
+
+def kib(told: str, name: str) -> int:
+    """A figure of smaps_rollup."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", told, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+class Load:
+    """Publishes, and pulls, until it is ended."""
+
+    def __init__(self, url: str, endpoint: str) -> None:
+        self.published = 0
+        self._url, self._endpoint = url, endpoint
+        self._ended = threading.Event()
+
+    def begin(self, pool: ThreadPoolExecutor) -> None:
+        """Make the topics and set everything going."""
+        with httpx.Client(base_url=self._url, timeout=60) as api:
+            for number in range(TOPICS):
+                api.put(f"/topics/t{number}", json={}).raise_for_status()
+                for name in ("a", "b", "fails") if number == 0 else ("a", "b"):
+                    subscription = {"endpoint": {"protocol": "http", "url": f"{self._endpoint}/{name}"}}
+                    api.put(f"/topics/t{number}/subscriptions/{name}", json=subscription).raise_for_status()
+            api.put("/topics/t1/subscriptions/group", json={"endpoint": {"protocol": "pull"}}).raise_for_status()
+            member = {"client_id": "member"}
+        for number in range(PUBLISHERS):
+            pool.submit(self._publish, number)
+        pool.submit(self._pull, member)
+
+    def end(self) -> None:
+        """Publish no more."""
+        self._ended.set()
+
+    def _publish(self, number: int) -> None:
+        with httpx.Client(base_url=self._url, timeout=60) as api:
+            while not self._ended.is_set():
+                began = time.monotonic()
+                if began % 60 < PAUSE_S:
+                    self._ended.wait(0.5)
+                    continue
+                for topic in range(TOPICS):
+                    api.post(f"/topics/t{topic}/messages", json=BODY).raise_for_status()
+                    self.published += 1
+                self._ended.wait(max(0.0, began + TOPICS * PUBLISHERS / RATE - time.monotonic()))
+
+    def _pull(self, member: dict[str, str]) -> None:
+        group = "/topics/t1/subscriptions/group"
+        with httpx.Client(base_url=self._url, timeout=60) as api:
+            while not self._ended.is_set():
+                answer = api.post(f"{group}/pull", json={**member, "max_messages": 10, "wait_seconds": 1})
+                receipts = [each["receipt_handle"] for each in answer.json().get("messages", ())]
+                if receipts:
+                    api.post(f"{group}/ack", json={"receipt_handles": receipts})
+
+
+def told(at_s: float, published: int, held: Held) -> str:
+    """A line of figures."""
+    kinds = ", ".join(f"{name} {each // MIB}" for name, each in sorted(held.resident.items()))
+    figures = f"engine {held.engine // MIB} MiB, all {held.shared_once // MIB} MiB (PSS) in {held.processes} processes"
+    return f"{at_s:5.0f} s, {published:6} messages: {figures}\n        RSS: {kinds}"
+
+
+def measure(minutes: float, warm_up_minutes: float) -> tuple[Held, Held, int]:
+    """Play the load; what was held after the warm-up and at the end, and the messages published between."""
+    with (
+        receivers(Endpoint) as port,
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(PUBLISHERS + 1) as pool,
+    ):
+        stack = start_stack(Path(folder) / "data")
+        load = Load(stack.url, f"http://127.0.0.1:{port}")
+        try:
+            load.begin(pool)
+            began = time.monotonic()
+            looks: list[tuple[float, int, Held]] = []
+            while (at_s := time.monotonic() - began) < 60 * minutes:
+                time.sleep(min(LOOK_S, 60 * minutes - at_s))
+                looks.append((time.monotonic() - began, load.published, Held.by(stack.process.pid)))
+                print(told(*looks[-1]), flush=True)
+        finally:
+            load.end()
+            stack.stop()
+    warm = next(look for look in looks if look[0] >= 60 * warm_up_minutes)
+    return warm[2], looks[-1][2], looks[-1][1] - warm[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, and judge."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--warm-up", type=float, default=WARM_UP_MINUTES, metavar="MINUTES")
+    asked = parser.parse_args(arguments)
+    warm, last, published = measure(asked.minutes, asked.warm_up)
+    print(f"engine {(last.engine - warm.engine) / max(1, published):.0f} bytes a message")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
