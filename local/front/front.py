@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import Request, Response, event_of, problem, response_of
 from local.front.routes import Found, Routes
@@ -18,6 +19,8 @@ from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, L
 
 METRICS = "/metrics"
 """Prometheus is answered here, which no deployment does: there is no such route in the template."""
+ALL_TOPICS = "GET", "/topics"
+"""The route whose callers may see all topics, and so the metrics of all."""
 FOLDER = "/stack"
 """Commands are answered here where the stack keeps its state, so that an address is enough for them."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -107,6 +110,19 @@ class Front:
             return problem(500, "Internal Server Error", "the function failed; its log says why")
         return response_of(invocation.payload)
 
+    async def _refuse_metrics(self, authorization: str | None) -> Response | None:
+        """The answer to who may not list all topics, where the API asks for tokens; None to others."""
+        caller = await self._authorize(*ALL_TOPICS, authorization)
+        if isinstance(caller, Response):
+            return caller
+        rights = rights_of({"headers": {"authorization": authorization}, "requestContext": {"authorizer": caller}})
+        try:
+            if rights is not None:
+                rights.check_topic(None)
+        except ForbiddenError as fault:
+            return problem(403, "Forbidden", str(fault))
+        return None
+
     def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
         event = event_of(request, found.key, found.parameters, query, self._api_id)
@@ -120,7 +136,8 @@ class Front:
             return as_aiohttp(problem(403, "Forbidden", refused))
         raw_path, _, query = incoming.raw_path.partition("?")
         if (incoming.method, raw_path) == ("GET", METRICS):
-            return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
+            refusal = await self._refuse_metrics(incoming.headers.get("authorization"))
+            return as_aiohttp(refusal or Response(200, (("content-type", EXPOSITION_TYPE),), self._metrics()))
         if (incoming.method, raw_path) == ("GET", FOLDER) and self._folder:
             return web.json_response({"folder": self._folder})
         try:

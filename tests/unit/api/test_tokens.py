@@ -198,6 +198,13 @@ def test_what_is_no_token_of_the_issuer_now_is_refused_and_the_open_routes_ask_f
         "another audience": issuer.token(**good, aud=["a", "b"]),
         "over": issuer.token(**good, exp=now - 1),
         "without an end": issuer.token(**good, exp=0),
+        "an end of no value": issuer.token(**good, exp=None),
+        "an end that is a text": issuer.token(**good, exp=str(now + 600)),
+        "an end that is a list": issuer.token(**good, exp=[now + 600]),
+        "an end beyond all numbers": issuer.token(**good, exp=float("nan")),
+        "a beginning that is a text": issuer.token(**good, nbf="0"),
+        "made at no instant": issuer.token(**good, iat={}),
+        "an audience that is none": issuer.token(**good, aud=[{}, AUDIENCE + "s"]),
         "not yet": issuer.token(**good, nbf=now + 600),
         "from the future": issuer.token(**good, iat=now + 600),
     }
@@ -206,9 +213,27 @@ def test_what_is_no_token_of_the_issuer_now_is_refused_and_the_open_routes_ask_f
         assert {why: status(api, "GET", "/topics", token) for why, token in refused.items()} == dict.fromkeys(
             refused, 401
         )
-        assert status(api, "GET", "/topics", issuer.token(**good, aud=["x", AUDIENCE])) == 200
+        for claims in ({"aud": ["x", AUDIENCE]}, {"sub": 7}, {"jti": 7}, {"exp": now + 600.5}):
+            assert status(api, "GET", "/topics", issuer.token(**good, **claims)) == 200
         for path in ("/health", "/openapi.json"):
             assert status(api, "GET", path, None) == 200
+
+    with_api(issuer, play)
+
+
+def test_metrics_are_for_tokens_of_all_topics(issuer: Issuer) -> None:
+    answers = {
+        None: 401,
+        issuer.token(scope="read", tagcast_topics="orders"): 403,
+        issuer.token(scope="read", tagcast_topics="** o*"): 403,
+        issuer.token(scope="publish", tagcast_topics="*"): 403,
+        issuer.token(scope="read", tagcast_topics="*", exp=1): 401,
+        issuer.token(scope="read", tagcast_topics="*"): 200,
+        issuer.token(scope="manage", tagcast_topics=["orders", "*"]): 200,
+    }
+
+    def play(api: httpx.Client) -> None:
+        assert {token: status(api, "GET", "/metrics", token) for token in answers} == answers
 
     with_api(issuer, play)
 
@@ -281,7 +306,9 @@ def test_scopes_may_have_a_prefix_and_without_it_they_are_none() -> None:
         (["*\n"], ()),
         ("", ()),
         ([""], ()),
-        ("**", ("**",)),
+        ("*", ("*",)),
+        ("** ? ???????? ?*", ()),
+        ("?a* *-? **b", ("?a*", "*-?", "**b")),
     ],
 )
 def test_an_odd_claim_grants_nothing_and_an_element_is_one_pattern(claim: object, granted: tuple[str, ...]) -> None:

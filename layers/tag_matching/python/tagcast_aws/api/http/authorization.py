@@ -21,7 +21,8 @@ from tagcast.ports import World
 TOPICS_CLAIM = "tagcast_topics"
 """The claim that names the topics of a token, as patterns: ``*`` is any text, ``?`` any character."""
 
-_PATTERN = re.compile(r"[A-Za-z0-9_*?-]+")
+_PATTERN = re.compile(r"\*|[*?]*[A-Za-z0-9_-][A-Za-z0-9_*?-]*")
+"""A pattern has a character of its own, but for the one of all topics: ``**`` and ``????????`` look like less."""
 _TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
 EVERY_TOPIC = "*"
 """The pattern of what is about all topics."""
@@ -73,8 +74,8 @@ def covers(patterns: Iterable[str], topic: str) -> bool:
 def is_pattern(text: str) -> bool:
     """Say whether this is a pattern of names of topics.
 
-    >>> is_pattern("bills-?*"), is_pattern("a b"), is_pattern("")
-    (True, False, False)
+    >>> is_pattern("bills-?*"), is_pattern("*"), is_pattern("**"), is_pattern("a b"), is_pattern("")
+    (True, True, False, False, False)
     """
     return _PATTERN.fullmatch(text) is not None
 
