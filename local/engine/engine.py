@@ -20,7 +20,7 @@ from botocore.config import Config
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
 from local.engine.last_words import PIPE, heard
-from local.engine.permission_guard import ROLES_PATH, SHOW_PATH, role_as_json
+from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, role_as_json
 from local.functions.frames import call_head
 from local.rules.permissions import Role
 
@@ -124,6 +124,15 @@ class Engine:
     def show(self, queue_arn: str) -> None:
         """Give back what was received of a queue by a process that is no more, and not ended."""
         with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
+            pass
+
+    def expire(self, table: str, attribute: str) -> None:
+        """Delete the rows of a table whose time to live, by this attribute, is over.
+
+        The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on how soon
+        this is.
+        """
+        with self._asked(EXPIRE_PATH, START_S, json.dumps({"table": table, "attribute": attribute}).encode()):
             pass
 
     def permit(self, roles: Mapping[str, Role]) -> None:

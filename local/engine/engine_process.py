@@ -4,8 +4,9 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of tables and
-queues that `quicker_tables`, `statements`, `kept`, `kept_tables` and `kept_queues` use.
+`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`, the names
+`json` of the services and `os` of S3, and those of tables and queues that `quicker_tables`, `statements`, `kept`,
+`kept_tables` and `kept_queues` use.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from local.engine.checksums import DamageError
 from local.engine.http_server import serve
 from local.engine.kept import Kept
 from local.engine.kept_services import keeping
-from local.engine.permission_guard import ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
+from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.request_scope import enter
 from local.engine.short_way import ShortWay
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
@@ -219,7 +220,7 @@ def run(folder: Path) -> None:
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
     kept = Kept(folder, Path(os.environ["TAGCAST_POSITIONS"]))
-    app._load_persisted_state = kept.load_services  # type: ignore[attr-defined]
+    app._load_persisted_state = kept.load_services
     kept_objects.install(s3)
     in_flight.install(sqs)
     long_poll.install(sqs._HANDLERS)
@@ -238,7 +239,11 @@ def run(folder: Path) -> None:
     firehose._put_s3_object = guarded_delivery(permissions, kept_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
-    own_paths: dict[str, Callable[[Any], None]] = {ROLES_PATH: permissions.put, SHOW_PATH: kept.queues.show}
+    own_paths: dict[str, Callable[[Any], None]] = {
+        ROLES_PATH: permissions.put,
+        SHOW_PATH: kept.queues.show,
+        EXPIRE_PATH: lambda what: kept.tables.expire(what["table"], what["attribute"], time.time()),
+    }
     application = keeping(_application(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -60,7 +60,9 @@ async def serve(
     frames = await frame_server.listen(application, host, frames_port)
     try:
         await web.TCPSite(runner, host, port).start()
-        await ended.wait()
+        await asyncio.wait((asyncio.ensure_future(ended.wait()), keeping), return_when=asyncio.FIRST_COMPLETED)
+        if keeping.done():
+            keeping.result()
     finally:
         frames.close()
         await runner.cleanup()

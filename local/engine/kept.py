@@ -1,5 +1,6 @@
 """All that the engine keeps: what it answered for, even if all processes are killed, but not if the power fails."""
 
+import asyncio
 import gc
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 from local.engine.checksums import DamageError
 from local.engine.garbage import look_seldom
-from local.engine.journal import Journal
+from local.engine.journal import LOOK_S, Journal
 from local.engine.kept_queues import OF_QUEUES, KeptQueues
 from local.engine.kept_services import KeptServices, as_persisted
 from local.engine.kept_tables import KeptTables
@@ -48,12 +49,18 @@ class Kept:
         for kind, *change in changes:
             (self.queues if kind in OF_QUEUES else self.tables).make_again(kind, *change)
         self.queues.end()
+        self.tables.end()
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Renew the journal whenever it has grown, for ever; leave what was restored alone."""
+        """Keep memory small, and renew the journal whenever it has grown, for ever; leave what was restored alone."""
         look_seldom()
-        await self.journal.renew_when_grown(self.state)
+        await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
+
+    async def _keep_small(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.tables.keep_small()
 
     def state(self) -> dict[str, Any]:
         """What the journal is about."""

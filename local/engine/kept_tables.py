@@ -3,12 +3,15 @@
 A stream is kept as long as somebody has not read it: its readers write down how far they are, in files of a folder.
 """
 
+import time
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from local.engine.journal import Journal
+from local.engine.packed_rows import Packing, as_json, rows_with
+from local.engine.positions import reached
 
 BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
@@ -27,6 +30,7 @@ class KeptTables:
         self._set, self._remove = tables._set_item, tables._remove_item
         self._was: tuple[Any, Any] = (None, None)
         self._known: dict[str, dict[str, Any]] | None = None
+        self._packing = Packing()
 
     def install(self) -> None:
         """Stand before what writes items and streams."""
@@ -35,6 +39,7 @@ class KeptTables:
 
         def set_item(table: dict[str, Any], pk: Any, sk: Any, item: Any) -> Any:
             journal.add("put", table["TableId"], pk, sk, item)
+            self._packing.add(time.monotonic(), table, pk, sk, item)
             return self._set(table, pk, sk, item)
 
         def remove_item(table: dict[str, Any], pk: Any, sk: Any) -> Any:
@@ -52,7 +57,7 @@ class KeptTables:
 
         def items_replaced(table: dict[str, Any]) -> None:
             replaced(table)
-            journal.add("items", table["TableId"], table["items"])
+            journal.add("items", table["TableId"], as_json(table["items"]))
 
         for function in (set_item, remove_item, items_replaced):
             setattr(tables, f"_{function.__name__}", function)
@@ -69,10 +74,10 @@ class KeptTables:
 
     def state(self) -> dict[str, Any]:
         """The items of all tables, and what their streams have for somebody."""
-        self._trim()
+        self.trim()
         return {
             table["TableId"]: {
-                "items": table["items"],
+                "items": as_json(table["items"]),
                 "records": self._tables._stream_records.get_scoped(*place) or [],
                 "trimmed": self._tables._stream_trimmed.get_scoped(*place) or 0,
             }
@@ -107,6 +112,13 @@ class KeptTables:
                 table["items"] = defaultdict(dict, change[0])
                 self._tables._update_counts(table)
 
+    def end(self) -> None:
+        """Have what was taken over and made again packed with the rest; DamageError if a reader's file was changed."""
+        self._known = None
+        self.trim()
+        for table in self._tables._tables.all_values():
+            self._packing.add_all(time.monotonic(), table)
+
     def _tell_again(self, table: dict[str, Any], event: str, event_id: str, number: str, told_at: float) -> None:
         view = table["StreamSpecification"].get("StreamViewType", "NEW_AND_OLD_IMAGES")
         record = self._tables._build_change_record(table, event, *self._was, view)
@@ -114,11 +126,24 @@ class KeptTables:
         record["dynamodb"] |= {"SequenceNumber": number, "ApproximateCreationDateTime": told_at}
         self._tables._stream_records.setdefault(table["TableName"], []).append(record)
 
-    def _trim(self) -> None:
+    def keep_small(self) -> None:
+        """Let go of what takes memory for nothing: records that all have read, and objects of rows at rest."""
+        self.trim()
+        self._packing.pack(time.monotonic())
+
+    def expire(self, table: str, attribute: str, now_s: float) -> None:
+        """Delete the rows of a table whose time to live is over, as plain deletions."""
+        found = self._tables._tables[table]
+        over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
+        for row in over:
+            key = {name: row[name] for name in (found["pk_name"], found["sk_name"]) if name}
+            self._tables._delete_item({"TableName": table, "Key": key})
+
+    def trim(self) -> None:
         """Forget of each stream what all have read who ever wrote down how far they are."""
         streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
         for place, records in streams.all_items():
-            read = min((path.read_text() for path in self._positions.glob(f"*.{place[2]}")), default="")
+            read = min((reached(path) for path in self._positions.glob(f"*.{place[2]}")), default="")
             number = sum(each["dynamodb"]["SequenceNumber"] <= read for each in records)
             del records[:number]
             trimmed.set_scoped(*place, (trimmed.get_scoped(*place) or 0) + number)

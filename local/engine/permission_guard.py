@@ -22,6 +22,7 @@ from local.rules.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
 SHOW_PATH = "/_tagcast/show"
+EXPIRE_PATH = "/_tagcast/expire"
 """Where the stack has a queue, named by its ARN, show again what was received of it and not ended."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")

@@ -11,7 +11,8 @@ from functools import lru_cache, wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-REMEMBERED = 20_000
+REMEMBERED = 5_000
+"""Of each kind of text: those of the last hundreds of messages, which are asked for several times each."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
 """Functions of the engine of one text and of nothing else; what is no text they judge themselves."""
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))

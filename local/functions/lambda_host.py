@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,10 @@ from local.functions.lambda_api import (
 from local.functions.places import Places, topic_of
 from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+
+IDLE_S = 60.0
+"""A worker that has had nothing to do for a minute ends, but for one of each function; each takes some 60 MB."""
+REST_LOOK_S = 10.0
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
@@ -51,7 +56,8 @@ class Pool:
     size: int
     fed: bool = False
     _closed: bool = False
-    _idle: list[Worker] = field(default_factory=list)
+    _idle: list[tuple[float, Worker]] = field(default_factory=list)
+    """Workers, and since when they wait; the last is the next to serve."""
     _all: set[Worker] = field(default_factory=set)
     _places: Places = field(init=False)
 
@@ -66,7 +72,12 @@ class Pool:
 
     async def warm(self) -> None:
         """Start one worker before the first event comes."""
-        self._idle.append(await self._start())
+        self._idle.append((time.monotonic(), await self._start()))
+
+    async def rest(self, idle_s: float) -> None:
+        """End all workers but one that have waited for so long: what bursts needed is not needed for ever."""
+        while len(self._all) > 1 and self._idle and self._idle[0][0] <= time.monotonic() - idle_s:
+            await self._discard(self._idle.pop(0)[1])
 
     async def invoke(self, payload: bytes) -> Invocation:
         """Run one event; a worker that died or timed out is replaced at the next."""
@@ -82,14 +93,14 @@ class Pool:
     async def _run(self, payload: bytes) -> Invocation:
         if self._closed:
             return failure("Lambda.ServiceException", "the Lambda host stops")
-        while self._idle and not self._idle[-1].alive:
-            await self._discard(self._idle.pop())
-        worker = self._idle.pop() if self._idle else await self._start()
+        while self._idle and not self._idle[-1][1].alive:
+            await self._discard(self._idle.pop()[1])
+        worker = self._idle.pop()[1] if self._idle else await self._start()
         try:
             return await worker.invoke(payload)
         finally:
             if worker.alive:
-                self._idle.append(worker)
+                self._idle.append((time.monotonic(), worker))
             else:
                 await self._discard(worker)
 
@@ -118,6 +129,7 @@ class LambdaHost:
         self._log = log
         self._pools: dict[str, Pool] = {}
         self._runner: web.AppRunner | None = None
+        self._resting: asyncio.Task[None] | None = None
         self.address = ""
 
     async def listen(self) -> None:
@@ -137,6 +149,13 @@ class LambdaHost:
     async def warm(self, later: Collection[str] = ()) -> None:
         """Start one worker of each function, but for those in *later*, whose first event waits for it."""
         await asyncio.gather(*(pool.warm() for name, pool in self._pools.items() if name not in later))
+        self._resting = asyncio.create_task(self._rest())
+
+    async def _rest(self) -> None:
+        while True:
+            await asyncio.sleep(REST_LOOK_S)
+            for pool in self._pools.values():
+                await pool.rest(IDLE_S)
 
     async def invoke(self, function: str, payload: bytes) -> Invocation:
         """Invoke a function by name and wait for its answer."""
@@ -152,6 +171,8 @@ class LambdaHost:
 
     async def stop(self) -> None:
         """End all workers and stop listening."""
+        if self._resting is not None:
+            self._resting.cancel()
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
         if self._runner is not None:
             await self._runner.cleanup()

@@ -21,7 +21,6 @@ from local.engine.engine import REGION, Engine
 from local.engine.last_words import why_not_written
 from local.functions.lambda_api import Invocation
 from local.functions.lambda_host import LambdaHost
-from local.sources.expiry import Expiry
 from local.sources.overload import Overload
 from local.sources.queue_source import QueueSource
 from local.sources.stream_source import StreamRules, StreamSource
@@ -80,8 +79,8 @@ class Sources:
             pause_s = max(1.0, SWEEP_S / self.time_scale)
             self._repeat(pause_s, partial(self._tick, name), name, self._ending, self._feeds)
         for logical_id, attribute in template.expiring_tables():
-            expiry = Expiry(engine.client("dynamodb"), deployment.physical(logical_id), attribute)
-            self._repeat(EXPIRY_S, partial(_collect, expiry), "expiry", self._ending, self._feeds)
+            expire = partial(engine.expire, deployment.physical(logical_id), attribute)
+            self._repeat(EXPIRY_S, expire, "expiry", self._ending, self._feeds)
 
     def stop(self) -> None:
         """End the feeds, let the streams catch up with what they did, end the streams."""
@@ -215,10 +214,6 @@ def scheduled_event() -> Mapping[str, Any]:
         "resources": [],
         "detail": {},
     }
-
-
-def _collect(expiry: Expiry) -> None:
-    expiry.collect(int(time.time()))
 
 
 def _join(threads: list[threading.Thread], within_s: float) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from local.engine.engine_calls import EngineCallError
+from local.engine.positions import reach, reached
 from local.functions.quick_json import encoded
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
@@ -84,9 +85,8 @@ class StreamSource:
     def __post_init__(self) -> None:
         """Know how far an earlier process was; who has not read anything says that, too, so that all is kept for it."""
         if self.position is not None:
-            with self.position.open("a+") as written:
-                written.seek(0)
-                self._last = written.read()
+            self.position.touch()
+            self._last = reached(self.position)
 
     def step(self) -> bool:
         """Handle what the stream has; answers whether there may be more to handle at once.
@@ -114,9 +114,7 @@ class StreamSource:
     def _reached(self, number: str) -> None:
         self._last = number
         if self.position is not None:
-            draft = self.position.with_name(f"{self.position.name}.draft")
-            draft.write_text(number)
-            draft.replace(self.position)
+            reach(self.position, number)
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {

@@ -26,8 +26,11 @@ from tests.benchmarks.receivers import Receiver, receivers
 from tests.running_stack import start_stack
 
 TOPICS, PUBLISHERS, RATE = 4, 4, 40
-WARM_UP_MINUTES, LOOK_S, PAUSE_S = 2.0, 30.0, 10.0
-MIB = 1024 * 1024
+WARM_UP_MINUTES, LOOK_S, PAUSE_S = 6.0, 30.0, 10.0
+"""What a queue was sent in the last five minutes is remembered, so that memory grows for as long."""
+KIB, MIB = 1024, 1024 * 1024
+MESSAGE_BYTES_MAX, ROOM_BYTES, MORE_PROCESSES_MAX = 2 * KIB, 16 * MIB, 2
+"""What the engine may grow by: for each message, and besides; and how many more processes there may be."""
 FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
 ENGINE = "-m local.engine.engine_process"
 BODY = {"body": "x" * 1_000, "tags": ["fruit"]}
@@ -58,10 +61,10 @@ class Held:
         for pid in pids:
             try:
                 told = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                resident[name_of(pid)] += kib(told, "Rss") * 1024
+                resident[name_of(pid)] += kib(told, "Rss") * KIB
             except OSError:  # It ended meanwhile.
                 continue
-            shared_once += kib(told, "Pss") * 1024
+            shared_once += kib(told, "Pss") * KIB
         return cls(resident, shared_once, len(pids))
 
     @property
@@ -152,8 +155,37 @@ def told(at_s: float, published: int, held: Held) -> str:
     return f"{at_s:5.0f} s, {published:6} messages: {figures}\n        RSS: {kinds}"
 
 
-def measure(minutes: float, warm_up_minutes: float) -> tuple[Held, Held, int]:
-    """Play the load; what was held after the warm-up and at the end, and the messages published between."""
+@dataclass(frozen=True)
+class Grown:
+    """What became more from the end of the warm-up to the end."""
+
+    warm: Held
+    last: Held
+    messages: int
+
+    @property
+    def engine(self) -> int:
+        """The bytes by which the engine grew."""
+        return self.last.engine - self.warm.engine
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing grew but by the rows of the messages."""
+        more = self.last.processes - self.warm.processes
+        return self.engine <= ROOM_BYTES + MESSAGE_BYTES_MAX * self.messages and more <= MORE_PROCESSES_MAX
+
+    def __str__(self) -> str:
+        allowed = (ROOM_BYTES + MESSAGE_BYTES_MAX * self.messages) // MIB
+        return (
+            f"{self.messages} messages after the warm-up: "
+            f"the engine grew by {self.engine / MIB:.0f} MiB (at most {allowed}), "
+            f"all from {self.warm.shared_once // MIB} to {self.last.shared_once // MIB} MiB (PSS), "
+            f"in {self.warm.processes} and then {self.last.processes} processes"
+        )
+
+
+def measure(minutes: float, warm_up_minutes: float) -> Grown:
+    """Play the load, and compare the end of the warm-up with the end."""
     with (
         receivers(Endpoint) as port,
         tempfile.TemporaryDirectory() as folder,
@@ -173,18 +205,18 @@ def measure(minutes: float, warm_up_minutes: float) -> tuple[Held, Held, int]:
             load.end()
             stack.stop()
     warm = next(look for look in looks if look[0] >= 60 * warm_up_minutes)
-    return warm[2], looks[-1][2], looks[-1][1] - warm[1]
+    return Grown(warm[2], looks[-1][2], looks[-1][1] - warm[1])
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and judge."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.memory", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long to publish (20)")
     parser.add_argument("--warm-up", type=float, default=WARM_UP_MINUTES, metavar="MINUTES")
     asked = parser.parse_args(arguments)
-    warm, last, published = measure(asked.minutes, asked.warm_up)
-    print(f"engine {(last.engine - warm.engine) / max(1, published):.0f} bytes a message")
-    return 0
+    grown = measure(asked.minutes, asked.warm_up)
+    print(grown)
+    return 0 if grown.is_flat else 1
 
 
 if __name__ == "__main__":

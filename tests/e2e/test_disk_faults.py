@@ -59,12 +59,15 @@ def started(folder: Path, *flags: str) -> tuple[int, str]:
 
 def test_a_record_that_cannot_be_written_ends_the_stack_and_is_archived_by_the_next(tmp_path: Path) -> None:
     stack = start_stack(tmp_path / "data")
-    journal = max((tmp_path / "data" / "engine" / "journal").glob("*.log"))
-    most = journal.stat().st_size + 10 * len(BODY)
-    resource.prlimit(stack.where["engine_pid"], resource.RLIMIT_FSIZE, (most, most))
-    acknowledged = publish(stack, "full")
+    try:
+        journal = max((tmp_path / "data" / "engine" / "journal").glob("*.log"))
+        most = journal.stat().st_size + 10 * len(BODY)
+        resource.prlimit(stack.where["engine_pid"], resource.RLIMIT_FSIZE, (most, most))
+        acknowledged = publish(stack, "full")
+        [sentence] = ended(stack)
+    finally:
+        stack.process.kill()
     assert acknowledged
-    [sentence] = ended(stack)
     assert sentence.startswith("tagcast: a file in ")
     assert str(tmp_path / "data") in sentence
     stack = start_stack(tmp_path / "data")

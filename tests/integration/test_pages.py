@@ -20,7 +20,6 @@ from tagcast_aws.store.dynamodb import DynamoStore
 
 from glue_jobs.io.objects import BucketObjects
 from local.cli.job_run import bucket_of
-from local.sources.expiry import Expiry
 from local.sources.sources import _lanes
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +28,6 @@ LISTING = {
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     "local/cli/job_run.py",
-    "local/sources/expiry.py",
     "local/sources/sources.py",
     # tests/unit/console/test_archive_jobs.py has a page for each object.
     "local/console/archive_jobs.py",
@@ -114,24 +112,6 @@ def test_a_partition_of_more_than_a_page_is_read_to_its_end(limit: int | None, l
 
 def store(dynamodb: Any) -> DynamoStore:
     return DynamoStore(dynamodb, {Table.MESSAGES: "messages", Table.REGISTRY: "registry"})
-
-
-def test_what_expired_on_more_than_a_page_is_deleted() -> None:
-    dynamodb = client("dynamodb")
-    with Stubber(dynamodb) as stub:
-        first = {
-            "TableName": "t", "FilterExpression": ANY, "ProjectionExpression": "pk, sk",
-            "ExpressionAttributeNames": ANY, "ExpressionAttributeValues": ANY,
-        }  # fmt: skip
-        for more, page in pages():
-            stub.add_response("scan", page, first | more)
-            for key in page["Items"]:
-                given = {"TableName": "t", "Key": key, "ConditionExpression": ANY}
-                given |= {"ExpressionAttributeNames": ANY, "ExpressionAttributeValues": ANY}
-                stub.add_response("delete_item", {}, given)
-
-        assert Expiry(dynamodb, "t", "ttl").collect(1) == len(KEYS)
-        stub.assert_no_pending_responses()
 
 
 def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> None:

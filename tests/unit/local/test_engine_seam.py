@@ -14,7 +14,7 @@ import pytest
 from ministack import app
 from ministack.core import persistence, responses, router
 from ministack.core.responses import AccountRegionScopedDict
-from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
+from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
 from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
@@ -112,6 +112,22 @@ def test_an_execution_enters_every_state_through_the_name_that_we_bound() -> Non
 def test_firehose_reaches_its_bucket_through_the_name_that_we_guard() -> None:
     assert list(inspect.signature(firehose._put_s3_object).parameters) == ["bucket", "key", "body"]
     assert inspect.getsource(firehose._deliver_to_s3).count("_put_s3_object(bucket, ") == 2
+
+
+def test_objects_are_written_by_the_functions_that_we_stand_before_and_at_once() -> None:
+    assert list(inspect.signature(s3._atomic_write).parameters) == ["fpath", "data", "text"]
+    assert inspect.getsource(s3).count("os.O_CREAT") == 1, "another function writes files of objects"
+    put = s3.handle_request("PUT", "/seam", {"host": "s3.localhost"}, b"", {}, internal=True)
+    with pytest.raises(StopIteration) as ended:
+        put.send(None)
+    assert ended.value.value[0] == 200
+    s3._buckets.clear()
+
+
+def test_the_state_is_taken_over_through_the_name_that_we_replace() -> None:
+    assert not inspect.signature(app._load_persisted_state).parameters
+    assert "                _load_persisted_state()" in inspect.getsource(app)
+    assert set(app._state_map) >= {"dynamodb", "sqs", "kms", "secretsmanager", "cloudformation"}
 
 
 def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:

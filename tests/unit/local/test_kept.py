@@ -20,6 +20,8 @@ from local.engine.checksums import DamageError
 from local.engine.journal import Journal
 from local.engine.kept import Kept
 from local.engine.kept_services import KeptServices, as_persisted, keeping
+from local.engine.packed_rows import Packing, Rows
+from local.engine.positions import reach
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")
@@ -32,6 +34,7 @@ class KeptHere(Kept):
         self.folder = folder
         (folder / "positions").mkdir(exist_ok=True)
         super().__init__(folder / "state", folder / "positions")
+        self.tables._packing = Packing(cold_s=-1.0)
 
     def renew(self) -> None:
         asyncio.run(self.journal.renew(self.state))
@@ -182,11 +185,76 @@ def test_after_a_kill_at_any_moment_all_is_as_it_was(
             write_something(dice)
             move_something(dice, urls, held)
             kept.journal.write()
+            if dice.random() < 0.5:
+                before = seen()
+                kept.tables.keep_small()
+                assert seen() == before
         if dice.random() < 0.3:
             kept.renew()
         before = seen()
         kept = kept.come_back()
         assert about(seen()) == about(before)
+
+
+def test_rows_at_rest_are_packed_wherever_they_came_from_and_long_ones_are_not(kept: KeptHere) -> None:
+    make_table()
+    for name, length in (("a", 10), ("b", 10_000), ("c", 10)):
+        key = {"pk": {"S": name}, "sk": {"S": "s"}}
+        call(dynamodb, "PutItem", TableName="Things", Item={**key, "body": {"S": "x" * length}})
+    kept.tables.keep_small()
+    call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": "c"}, "sk": {"S": "s"}, "n": {"N": "1"}})
+    for _ in range(2):
+        assert packed() == {"a": 1, "b": 0, "c": 0}
+        found = call(dynamodb, "Scan", TableName="Things")["Items"]
+        assert [(row["pk"]["S"], len(row.get("body", {"S": ""})["S"])) for row in found] == [
+            ("a", 10),
+            ("b", 10_000),
+            ("c", 0),
+        ]
+        kept.renew()
+        kept = kept.come_back()
+        kept.tables.keep_small()
+        call(dynamodb, "DeleteItem", TableName="Things", Key={"pk": {"S": "c"}, "sk": {"S": "s"}})
+        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": "c"}, "sk": {"S": "s"}, "n": {"N": "1"}})
+
+
+def packed() -> dict[str, int]:
+    [table] = dynamodb._tables.all_values()
+    return {pk: rows.packed if isinstance(rows, Rows) else 0 for pk, rows in table["items"].items()}
+
+
+def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_else(kept: KeptHere) -> None:
+    make_table()
+    for number in range(4):
+        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": f"{number}"}, "sk": {"S": "s"}})
+    numbers = [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]]
+    for reader, number in (("Relay", numbers[2]), ("Archive", numbers[1])):
+        reach(kept.folder / "positions" / f"{reader}.Things", number)
+    kept.tables.keep_small()
+    assert [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]] == numbers[2:]
+    (kept.folder / "positions" / "New.Things").touch()
+    kept.tables.keep_small()
+    assert len(dynamodb._stream_records["Things"]) == 2
+    position = kept.folder / "positions" / "Archive.Things"
+    whole = position.read_bytes()
+    for changed in (whole[:20], whole.replace(numbers[1].encode(), numbers[3].encode())):
+        position.write_bytes(changed)
+        with pytest.raises(DamageError, match=r"positions/Archive.Things is damaged"):
+            kept.come_back()
+
+
+def test_rows_whose_time_to_live_is_over_are_deleted_and_the_stream_tells_of_it(kept: KeptHere) -> None:
+    make_table()
+    for name, ttl in (("past", 5), ("rest", 5), ("later", 100), ("never", None)):
+        lives = {} if ttl is None else {"ttl": {"N": f"{ttl}"}}
+        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": name}, "sk": {"S": "s"}, **lives})
+        if name == "rest":
+            kept.tables.keep_small()
+    kept.tables.expire("Things", "ttl", 50.0)
+    told = [(each["eventName"], each["dynamodb"]["Keys"]["pk"]["S"]) for each in dynamodb._stream_records["Things"]]
+    assert told[4:] == [("REMOVE", "past"), ("REMOVE", "rest")]
+    kept = kept.come_back()
+    assert sorted(row["pk"]["S"] for row in call(dynamodb, "Scan", TableName="Things")["Items"]) == ["later", "never"]
 
 
 def test_a_table_or_queue_that_was_made_anew_has_nothing_of_the_one_before(kept: KeptHere) -> None:
@@ -210,7 +278,7 @@ def test_a_stream_keeps_what_one_of_its_readers_has_not_read(kept: KeptHere) -> 
     [records] = [each for _, each in dynamodb._stream_records.all_items() if each]
     numbers = [each["dynamodb"]["SequenceNumber"] for each in records]
     for reader, read in (("fast.Things", numbers[2]), ("slow.Things", numbers[0]), ("slow.Things.draft", "")):
-        (kept.folder / "positions" / reader).write_text(read)
+        reach(kept.folder / "positions" / reader, read)
     kept.renew()
     kept = kept.come_back()
     [records] = [each for _, each in dynamodb._stream_records.all_items() if each]

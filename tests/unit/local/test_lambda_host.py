@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def with_host(
             "f", "arn:aws:lambda:us-east-1:123456789012:function:f", "app.lambda_handler", folder, timeout_s, 128, {}
         )
         host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, size)
+        await host.warm()
         try:
             await play(lambda event: host.invoke("f", json.dumps(event).encode()))
         finally:
@@ -93,6 +95,30 @@ def test_a_module_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
         assert "no_such_module" in json.loads(failed.payload)["errorMessage"]
 
     with_host(tmp_path, play, code="import no_such_module")
+
+
+def test_workers_that_wait_for_long_end_but_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.functions.lambda_host.REST_LOOK_S", 0.1)
+    monkeypatch.setattr("local.functions.lambda_host.IDLE_S", 0.2)
+
+    async def pids(call: Call, how_many: int) -> set[int]:
+        answers = await asyncio.gather(*(call("fine") for _ in range(how_many)))
+        return {json.loads(each.payload)["pid"] for each in answers}
+
+    async def play(call: Call) -> None:
+        bursting = await pids(call, 3)
+        assert len(bursting) == 3
+        deadline = time.monotonic() + PATIENT_S
+        while len(left := {pid for pid in bursting if is_running(pid)}) > 1 and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
+        assert await pids(call, 1) == left
+
+    with_host(tmp_path, play, size=3)
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
