@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What pip says, as one line that changes in a terminal, and every twentieth package elsewhere; its faults stand on standard error.
 TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\033[K        %s", substr($$0, 1, 68); else if (n % 20 == 1) print "        " $$0; fflush()} END {if (tty) printf "\r\033[K"}' tty=$$(test -t 2 && echo 1)
 
-.PHONY: help install spark jobs run test nightly demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test nightly second-opinion demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -69,8 +69,17 @@ test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, i
 	$(BIN)/cfn-lint template.yaml
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40
 
-nightly: .venv/.installed  ## Plant every planted bug, and play the long stories: what `make test` takes a tenth of.
+nightly: .venv/.installed .venv-second/.installed  ## Plant every planted bug, and play the long stories: what `make test` takes a tenth of.
 	$(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40
+
+second-opinion: .venv/.installed .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
+	$(BIN)/pytest -m "nightly or not nightly" --durations 20 tests/second_opinion
+
+.venv-second/.installed: requirements-second.lock
+	@echo "Installing somebody else's AWS (LocalStack, roto) into .venv-second, about 540 MB"
+	@test -x .venv-second/bin/python || $(PYTHON) -m venv .venv-second
+	@set -o pipefail; .venv-second/bin/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements-second.lock | $(TOLD)
+	@touch $@
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
@@ -120,6 +129,8 @@ lock: .venv/.installed  ## Resolve the dependencies anew into the locks.
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra spark --extra spark-bench \
 	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  pyproject.toml --output-file requirements-spark.lock
+	.venv-lock/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  tests/second_opinion/requirements.in --output-file requirements-second.lock
 	.venv-lock/bin/uv pip compile --quiet --python-version 3.13 --python-platform aarch64-manylinux_2_28 --constraint requirements.lock \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  layers/tag_matching/requirements.in --output-file layers/tag_matching/python/requirements.txt
@@ -151,4 +162,4 @@ jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sy
 	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
-	rm -rf .venv .venv-3.13 .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.13 .venv-second .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
