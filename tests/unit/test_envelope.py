@@ -86,7 +86,10 @@ def test_the_envelope_has_exactly_the_documented_fields() -> None:
         "tags": ["apple", "naïve"],
         "routing_key": "a.b",
         "properties": {"color": "red"},
+        "ordering_key": 'k "1%" €',
+        "content_type": None,
         "accepted_at": "2023-11-14T22:13:20.007Z",
+        "expires_at": "2023-11-15T22:13:20.007Z",
         "traceparent": trace_made("fruit", "07457000000000000042").parent,
         "attempt": 2,
     }

@@ -100,12 +100,14 @@ def test_the_messages_of_a_batch_stand_below_its_line() -> None:
 
     names = {"x-tagcast-topic": "t", "x-tagcast-subscription": "A", "x-tagcast-attempt": "1"}
     headers = {"webhook-id": "batch_1", "x-tagcast-batch": "2", **names}
-    envelope = {
+    envelope: dict[str, object] = {
         "topic": "t",
         "subscription": "A",
         "attempt": 1,
         "accepted_at": "2027-01-15T08:00:00.000Z",
+        "expires_at": "2027-01-16T08:00:00.000Z",
         "properties": {},
+        **dict.fromkeys(("routing_key", "ordering_key", "content_type")),
     }
     sent = [
         {**envelope, "message_id": number, "body": "hello\n", "tags": tags}

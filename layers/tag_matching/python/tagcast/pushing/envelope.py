@@ -283,7 +283,10 @@ def _shared_fields(message: Message) -> dict[str, object]:
         "tags": list(message.tags),
         "routing_key": message.routing_key,
         "properties": dict(message.properties),
+        "ordering_key": message.ordering_key,
+        "content_type": message.draft.content_type,
         "accepted_at": rfc3339(message.accepted_at),
+        "expires_at": rfc3339(message.expires_at),
         **message.trace.fields,
     }
 

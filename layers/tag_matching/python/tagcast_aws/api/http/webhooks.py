@@ -21,7 +21,10 @@ class PushBody(TypedDict):
     tags: list[str]
     routing_key: str | None
     properties: dict[str, str]
+    ordering_key: str | None
+    content_type: str | None
     accepted_at: Instant
+    expires_at: Instant
     traceparent: NotRequired[str]
     tracestate: NotRequired[str]
     attempt: int
@@ -36,7 +39,10 @@ EXAMPLE: PushBody = {
     "tags": ["paid"],
     "routing_key": None,
     "properties": {"amount": "30"},
+    "ordering_key": None,
+    "content_type": "text/plain",
     "accepted_at": "2027-01-15T08:00:00.000Z",
+    "expires_at": "2027-01-16T08:00:00.000Z",
     "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "attempt": 1,
 }

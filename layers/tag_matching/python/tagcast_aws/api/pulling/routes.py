@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NotRequired, cast
 
-from tagcast.instant import rfc3339
 from tagcast.ports import World
 from tagcast.pulling.answering import Answered, acknowledge, extend, give_back
 from tagcast.pulling.pull import Handed, Wish, pull
@@ -23,9 +22,6 @@ from tagcast_aws.api.pulling.body import AckBody, ExtendBody, NackBody, PullBody
 class PulledAnswer(PushBody):
     """A message that was pulled: what a push of content format ``json`` carries, and what stands for this pull."""
 
-    ordering_key: str | None
-    content_type: str | None
-    expires_at: Instant
     receipt_handle: str
 
 
@@ -84,14 +80,7 @@ def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
 
 
 def _pulled(handed: Handed) -> PulledAnswer:
-    message = handed.attempt.message
-    more = {
-        "ordering_key": message.ordering_key,
-        "content_type": message.draft.content_type,
-        "expires_at": rfc3339(message.expires_at),
-        "receipt_handle": handed.receipt_handle,
-    }
-    return cast("PulledAnswer", envelope(handed.attempt) | more)
+    return cast("PulledAnswer", envelope(handed.attempt) | {"receipt_handle": handed.receipt_handle})
 
 
 def _results(answered: Sequence[Answered]) -> Answer:
