@@ -29,7 +29,7 @@ from glue_jobs.measuring.filter_sets import current_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from tagcast_client import Accepted, Refused
+    from tagcast_client import Accepted, ArchivedMessage, Refused
 
 Post = Callable[[Sequence[Mapping[str, Any]], str], "tuple[Accepted | Refused, ...]"]
 """Sends messages under an idempotency key and returns one result each."""
@@ -113,6 +113,16 @@ def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None
     return {**counts, "first_at": instants[0] if instants else None, "last_at": instants[1] if instants else None}
 
 
+def archived(offer: Mapping[str, Any]) -> ArchivedMessage:
+    """Return a message of the archive as the client sends it."""
+    from tagcast_client import ArchivedMessage, NewMessage
+
+    octets = offer.get("body_base64")
+    body = offer["body"] if octets is None else base64.b64decode(octets)
+    more = {name: value for name, value in offer.items() if name not in ("body", "body_base64", "replay_of")}
+    return ArchivedMessage(offer["replay_of"], NewMessage(body, **more))
+
+
 def poster(given: argparse.Namespace) -> Post:
     """Return what sends to the subscription of the arguments, at their rate, under one key each.
 
@@ -120,14 +130,13 @@ def poster(given: argparse.Namespace) -> Post:
     """
     # Only a run that sends needs the client and what it needs.
     from tagcast_client import Client, SigV4
-    from tagcast_client.publishing import replay
 
     client = Client(given.api, auth=SigV4(region=given.region) if given.sign else None, user_agent="tagcast-replay")
     pace = Pace(given.rate)
 
     def post(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
         pace.wait(len(messages))
-        return client.send(replay(given.topic, given.subscription, messages, key))
+        return client.replay(given.topic, given.subscription, map(archived, messages), idempotency_key=key)
 
     return post
 

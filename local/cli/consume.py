@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from tagcast_client import Consumer, ConsumerOptions, Later, MessageModel, Pulled
+from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageModel, Pulled
 from tagcast_client.consuming import client_id as new_client_id
 
+from local.cli.content import body_fields
 from local.cli.filters import (
     AllTags,
     EventPattern,
@@ -47,12 +48,12 @@ def pulled_line(message: Pulled, verdict: str) -> Text:
     line.append(verdict, style="green" if verdict == "done" else "yellow")
     if message.tags:
         line.append(f" [{visible_line(', '.join(message.tags))}]", style="magenta")
-    line.append(f" {visible_line(body_text(message.content))}")
+    line.append(f" {visible_line(body_text(message.body))}")
     return line
 
 
 def _pulled_json(message: Pulled) -> dict[str, object]:
-    said = asdict(message)
+    said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **body_fields(message.body)}
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said.items()}
 
 
@@ -128,7 +129,7 @@ def consume(
     )
     enough = threading.Event()
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))
-    consumer.subscribe(topic, wanted)
+    consumer.subscribe(topic, Filter.from_json(wanted))
     consumer.register_message_listener(_listener(session, later, stop_after, enough))
     if not session.as_json:
         session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — Ctrl-C ends it."))

@@ -54,6 +54,18 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
     return properties
 
 
+def body_fields(body: bytes) -> dict[str, str]:
+    """The body as the API writes it: a text, or base64 of what is none.
+
+    >>> body_fields(b"hello"), body_fields(bytes([255]))
+    ({'body': 'hello'}, {'body_base64': '/w=='})
+    """
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
 def message_of(
     body: bytes,
     *,
@@ -70,11 +82,7 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    message: Json
-    try:
-        message = {"body": body.decode()}
-    except UnicodeDecodeError:
-        message = {"body_base64": base64.b64encode(body).decode()}
+    message: Json = {**body_fields(body)}
     if tags:
         message["tags"] = tags
     if routing_key is not None:

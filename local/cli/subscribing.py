@@ -10,8 +10,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
-from tagcast_client.operations import described
 from tagcast_client.publishing import named_again, parts
+from tagcast_client.settings import with_endpoint
 
 from local.cli.content import body_bytes
 from local.cli.screen import fault_lines, rows_table
@@ -60,7 +60,7 @@ def _read(source: str) -> list[Json]:
     if again := named_again(items):
         places = ", ".join(f"{visible_line(str(items[place]['name']))} at /{place}" for place in again)
         raise typer.BadParameter(f"named twice: {places}; nothing was sent", param_hint="@FILE")
-    return [dict(described(item)) for item in items]
+    return [with_endpoint(item) for item in items]
 
 
 def _summary(topic: str, names: Sequence[str], results: list[Json]) -> RenderableType:

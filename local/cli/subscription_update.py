@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from tagcast_client.changing import in_place_of
 from tagcast_client.operation import Json, path_of
 
 from local.cli.endpoints import endpoint_of
@@ -67,16 +68,6 @@ class Part(StrEnum):
     def field(self) -> str:
         """The field of the API."""
         return self.value.replace("-", "_")
-
-
-def in_place_of(present: Any, wanted: Json) -> Json:
-    """Return the merge patch that puts *wanted* in the place of an object, whatever that has besides.
-
-    >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
-    {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
-    """
-    gone = present if isinstance(present, dict) else {}
-    return {name: None for name in gone if name not in wanted} | wanted
 
 
 @subscription.command("show")

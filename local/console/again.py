@@ -66,9 +66,16 @@ def _waits(subscription: Subscription) -> str:
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
     """Return the message as it was published, and where that is from; or None, and why there is nothing to send."""
-    if found.content is not None:
-        body = found.body if found.body is not None else found.content
-        kept = NewMessage(body, found.tags, found.routing_key, found.properties, found.ordering_key, found.content_type)
+    if found.body is not None:
+        body = _as_published(found.body)
+        kept = NewMessage(
+            body,
+            found.tags,
+            found.routing_key,
+            found.properties,
+            found.ordering_key,
+            found.content_type,
+        )
         return kept, "its body is kept still"
     try:
         archived = await asyncio.to_thread(desk.jobs.runner.message, found.topic, found.message_id)
@@ -77,6 +84,14 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
     if archived is None:
         return None, "Its body went with its last delivery, and the archive has none of it (yet)."
     return archived, "its body is the archive's"
+
+
+def _as_published(body: bytes) -> str | bytes:
+    """Return a text as a text, so that receivers get it as one."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body
 
 
 def _as_sent(message: NewMessage) -> NewMessage:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import urlencode
 
-from tagcast_client import AsyncClient, TagcastError, operations
+from tagcast_client import AsyncClient, TagcastError
 from tagcast_client.models import UrgentLane
 
 from local.console.rendering import expires_soon
@@ -195,7 +195,7 @@ class Backlogs:
         async def counted(name: Name) -> None:
             async with places:
                 try:
-                    page = await self._api.send(operations.backlog(*name, COUNTED_MAX, None))
+                    page = await self._api.list_backlog(*name, limit=COUNTED_MAX).page()
                 except TagcastError:  # It is gone by now, or the next page says that nobody answers.
                     return
             more = "" if page.next_cursor is None else "+"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from aiohttp import web
-from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError, operations
+from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
 
 from local.console.attention import Choice, Name, place
 from local.console.desk import Desk, desk_of
@@ -100,7 +100,7 @@ class Bulk:
         """Skip the head, or every head that was found, one after the other."""
         any_was = False
         while True:
-            heads = (await api.send(operations.backlog(*lane, 1, None))).items
+            heads = (await api.list_backlog(*lane, limit=1).page()).items
             if not heads or (self.messages and heads[0].message_id not in self.messages):
                 return any_was
             await api.skip(*lane, self.reason)

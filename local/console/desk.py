@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 from jinja2 import Environment
-from tagcast_client import AsyncClient, operations
+from tagcast_client import AsyncClient
 from tagcast_client.models import Topic, UrgentLane
 
 from local.console.archive_jobs import JobBoard
@@ -54,8 +54,8 @@ class Desk:
 
     def __post_init__(self) -> None:
         """Begin to keep what many pages count and sort."""
-        lanes = Kept(self.api, lambda cursor: operations.list_lanes(PAGE, cursor), self.fresh_s)
-        topics = Kept(self.api, lambda cursor: operations.list_topics(PAGE, cursor), self.fresh_s)
+        lanes = Kept(self.api.list_lanes(limit=PAGE), self.fresh_s)
+        topics = Kept(self.api.list_topics(limit=PAGE), self.fresh_s)
         for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
             object.__setattr__(self, name, kept)
         if self.metrics is None:

@@ -27,7 +27,7 @@ async def topic(request: web.Request) -> web.Response:
     name = said.get("name", "").strip()
 
     async def send() -> web.Response:
-        await desk.api.put_topic(name, **forms.topic_settings(said), if_absent=True)
+        await desk.api.create_topic(name, **forms.topic_settings(said))
         desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
@@ -46,7 +46,7 @@ async def topic_edit(request: web.Request) -> web.Response:
     async def send() -> web.Response:
         changes = forms.topic_settings({**changed})
         if changes:
-            await desk.api.change_topic(name, changes, if_version=_version(said, present.version))
+            await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
             desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
@@ -63,7 +63,7 @@ async def subscription(request: web.Request) -> web.Response:
 
     async def send() -> web.Response:
         settings = forms.subscription_settings(said)
-        made = await desk.api.put_subscription(topic, name, settings.pop("endpoint"), **settings, if_absent=True)
+        made = await desk.api.create_subscription(topic, name, settings.pop("endpoint"), **settings)
         return _done(desk, made, "made")
 
     values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"Subscribe to {topic}"}
@@ -85,7 +85,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
         if not changes:
             raise web.HTTPSeeOther(lane_path(topic, name))
         version = _version(said, present.version)
-        return _done(desk, await desk.api.change_subscription(topic, name, changes, if_version=version), "changed")
+        return _done(desk, await desk.api.update_subscription(topic, name, if_version=version, **changes), "changed")
 
     shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers", "verification")}
     differs = any(before.get(key, "") != value for key, value in shown.items())

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tagcast_client import AnyFilter, Filter
+
 from local.console.topics import words
 
 KINDS = {
@@ -72,7 +74,7 @@ def form_of(described: Mapping[str, Any] | None) -> FilterForm:
     return FilterForm("json", json.dumps(described, indent=2, ensure_ascii=False))
 
 
-def filter_of(form: FilterForm) -> dict[str, Any] | None:
+def filter_of(form: FilterForm) -> AnyFilter | None:
     """Return the filter that the fields describe, whether it is one or not; None is everything.
 
     >>> filter_of(FilterForm("sql92", "price > 100"))
@@ -82,6 +84,10 @@ def filter_of(form: FilterForm) -> dict[str, Any] | None:
 
     Raises UnreadableFilterError.
     """
+    return Filter.from_json(_described(form))
+
+
+def _described(form: FilterForm) -> dict[str, Any] | None:
     match form.kind:
         case "everything":
             return None

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.model import Draft
-from tagcast_client import InvalidError, NewMessage, operations
-from tagcast_client.models import Filter, Message, Subscription
+from tagcast_client import AnyFilter, InvalidError, NewMessage
+from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of, said_in, together
@@ -70,7 +69,7 @@ async def workbench(request: web.Request) -> web.Response:
 def _fields(message: Message) -> dict[str, str]:
     """Return what a message says as the fields of the form have it."""
     pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
-    text = "" if message.body is None else message.body
+    text = "" if message.body is None else message.body.decode(errors="replace")
     return {
         "tags": ", ".join(message.tags),
         "routing_key": message.routing_key or "",
@@ -127,7 +126,7 @@ async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | N
     return changed(subscription.filter, candidate, recent)
 
 
-def changed(active: Filter | None, candidate: Filter | None, messages: list[Message]) -> Change | None:
+def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]) -> Change | None:
     """Return how two filters differ over *messages*; None where one is a function, which only its owner can ask."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
@@ -150,7 +149,7 @@ def takes(filter: CompiledFilter, message: Message) -> bool:
 
 
 def _draft(message: Message) -> Draft:
-    content, properties = message.content or b"", message.properties
+    content, properties = message.body or b"", message.properties
     return Draft(content, tags=message.tags, routing_key=message.routing_key, properties=properties)
 
 
@@ -174,11 +173,11 @@ async def _retained(desk: Desk, topic: str) -> int:
 
 
 async def _recent(desk: Desk, topic: str) -> list[Message]:
-    page = await desk.api.send(operations.list_messages(topic, False, RECENT_READ, None))
+    page = await desk.api.list_messages(topic, limit=RECENT_READ).page()
     return list(reversed({each.message_id: each for each in page.items}.values()))
 
 
-def _reads_body(described: Filter | None) -> bool:
+def _reads_body(described: AnyFilter | None) -> bool:
     """Say whether a filter reads bodies, which lists of messages leave out."""
     return compile_filter(described).reads_body
 
@@ -188,10 +187,10 @@ async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[
 
 
 def _as_sent(message: Message) -> NewMessage:
-    return NewMessage(message.content or "", message.tags, message.routing_key, message.properties)
+    return NewMessage(message.body or "", message.tags, message.routing_key, message.properties)
 
 
-async def _judged(desk: Desk, candidate: Mapping[str, Any] | None, of: Message | None, sent: NewMessage) -> Verdict:
+async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, sent: NewMessage) -> Verdict:
     said = await desk.api.test_filter(candidate, sent)
     return Verdict(of, said.verdict, lines(said.explanation))
 
@@ -218,11 +217,11 @@ async def save(request: web.Request) -> web.Response:
     if bench.said.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
     edited = int(bench.version) if bench.version.isdecimal() else 0
-    await desk.api.change_filter(bench.topic, bench.subscription, candidate, if_version=edited)
+    await desk.api.update_filter(bench.topic, bench.subscription, candidate, if_version=edited)
     raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
 
 
-def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, Any] | None) -> Preview:
+def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | None) -> Preview:
     return Preview(
         f"Save the filter of {bench.subscription}",
         (

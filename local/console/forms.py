@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tagcast_client import AnyFilter
 from tagcast_client.models import Subscription, Topic
 
 from local.cli.endpoints import endpoint_of
@@ -89,7 +90,8 @@ def topic_command(verb: str, name: str, said: Said) -> str:
 
 def subscription_said(of: Subscription) -> dict[str, str]:
     """Return a subscription as the fields of its form; secrets are not among them, since nobody is shown those."""
-    endpoint, retry = dict(of.endpoint), dict(of.retry)
+    endpoint: Json = {**of.endpoint}
+    retry: Json = {**of.retry}
     protocol = endpoint.pop("protocol")
     filter = form_of(of.filter)
     return {
@@ -256,7 +258,7 @@ def _endpoint(said: Said) -> Json:
     return endpoint_of(target, None, None)
 
 
-def _filter(said: Said) -> Json | None:
+def _filter(said: Said) -> AnyFilter | None:
     words = said.get("dialect") or "strict", said.get("scope") or "body"
     form = Filter(said.get("kind") or "everything", said.get("text", ""), *words)
     try:
@@ -267,6 +269,7 @@ def _filter(said: Said) -> Json | None:
 
 def _filter_words(said: Said) -> list[str]:
     """Return the options that say the filter."""
+    filter: Any
     try:
         filter = _filter(said)
     except UnreadableFieldError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from aiohttp import web
-from tagcast_client import NotFoundError, operations
+from tagcast_client import NotFoundError
 from tagcast_client.groups import Member
 from tagcast_client.models import Lane, Subscription
 
@@ -39,7 +39,7 @@ class GroupView:
 async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
     """Return the groups among the first subscriptions of a topic."""
     try:
-        found = await desk.api.send(operations.list_subscriptions(topic, SUBSCRIPTIONS_READ, None))
+        found = await desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page()
     except NotFoundError:
         return []
     return [each for each in found.items if each.endpoint["protocol"] == "pull"]
@@ -59,7 +59,7 @@ async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
 async def groups(request: web.Request) -> web.Response:
     """Show the groups of the topics of a page, groups without a member first."""
     desk = desk_of(request)
-    topics = await desk.api.send(operations.list_topics(TOPICS_SHOWN, request.query.get("topics")))
+    topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     named = [each for part in await together(groups_of(desk, topic.name) for topic in topics.items) for each in part]
     found = [each for each in await together(view_of(desk, group) for group in named) if each is not None]
     found.sort(key=lambda each: (bool(each.members), each.topic, each.name))

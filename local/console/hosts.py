@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from aiohttp import web
-from tagcast_client.hosts import Host, list_hosts
+from tagcast_client import Host
 
 from local.console.attention import Choice
 from local.console.desk import desk_of
@@ -21,7 +21,7 @@ def by_need(host: Host) -> tuple[bool, str]:
 async def hosts(request: web.Request) -> web.Response:
     """Show a page of hosts."""
     desk = desk_of(request)
-    found = await desk.api.send(list_hosts(HOSTS_SHOWN, request.query.get("hosts")))
+    found = await desk.api.list_hosts(limit=HOSTS_SHOWN).page(request.query.get("hosts"))
     return desk.page(
         "hosts.html",
         hosts=sorted(found.items, key=by_need),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from tagcast_client import AsyncClient, TagcastError
-from tagcast_client.operation import Operation, Page
+from tagcast_client import AsyncPages, TagcastError
 
 T = TypeVar("T")
 PAGE = 100
@@ -60,10 +59,7 @@ class Reading(Generic[T]):
 class Kept(Generic[T]):
     """One list of the API; what is older than *fresh_s* is read again when somebody looks, while they see the last."""
 
-    def __init__(
-        self, api: AsyncClient, listed: Callable[[str | None], Operation[Page[T]]], fresh_s: float = FRESH_S
-    ) -> None:
-        self._api = api
+    def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
         self._fresh_s = fresh_s
         self._last: Reading[T] | None = None
@@ -115,7 +111,7 @@ class Kept(Generic[T]):
         is_first, self._fault = self._last is None or not self._last.is_whole, None
         try:
             while True:
-                page = await self._api.send(self._listed(cursor))
+                page = await self._listed.page(cursor)
                 found += page.items
                 cursor = page.next_cursor
                 if cursor is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 from tagcast.ids import accepted_at_of
-from tagcast_client import NotFoundError, operations
+from tagcast_client import NotFoundError
 from tagcast_client.decoding import decode
 from tagcast_client.models import Attempt, Delivery, Subscription
 
@@ -45,8 +45,8 @@ async def lane(request: web.Request) -> web.Response:
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     cursor = request.query.get("backlog")
     subscription, backlog = await asyncio.gather(
-        desk.api.send(operations.get_subscription(topic, name)),
-        desk.api.send(operations.backlog(topic, name, BACKLOG_SHOWN, cursor)),
+        desk.api.get_subscription(topic, name),
+        desk.api.list_backlog(topic, name, limit=BACKLOG_SHOWN).page(cursor),
     )
     members = await desk.api.list_members(topic, name) if subscription.endpoint["protocol"] == "pull" else None
     head = backlog.items[0] if backlog.items and cursor is None else None

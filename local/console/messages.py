@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
-from tagcast_client import NotFoundError, operations
+from tagcast_client import NotFoundError
 from tagcast_client.models import Entry, Message
 
 from local.console.desk import Desk, desk_of
@@ -135,7 +135,7 @@ def answer_of(why: Mapping[str, Any]) -> str:
 
 async def _names(desk: Desk, topic: str) -> list[str]:
     try:
-        page = await desk.api.send(operations.list_subscriptions(topic, SUBSCRIPTIONS_SHOWN, None))
+        page = await desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_SHOWN).page()
     except NotFoundError:
         return []
     return [each.name for each in page.items]
@@ -150,12 +150,12 @@ async def _why(desk: Desk, topic: str, message_id: str, name: str) -> Mapping[st
 
 def body_text(message: Message) -> str | None:
     """Return the body as text, octets as hexadecimal numbers; None once it is gone."""
-    content = message.content
-    if content is None:
+    if message.body is None:
         return None
-    if message.body is not None:
-        return message.body
-    return content[: BODY_SHOWN // 3].hex(" ", -4)
+    try:
+        return message.text()
+    except UnicodeDecodeError:
+        return message.body[: BODY_SHOWN // 3].hex(" ", -4)
 
 
 ROUTES = (web.get("/topics/{topic}/messages/{message_id:[0-9]{20}}", message),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
-from tagcast_client import ConflictError, NotFoundError, operations
+from tagcast_client import ConflictError, NotFoundError
 from tagcast_client.models import Message
 
 from local.cli.instant import seconds_of
@@ -116,7 +116,7 @@ async def _found(desk: Desk, topic: str, wanted: Wanted) -> tuple[list[Message],
     found: dict[str, Message] = {}
     read = 0
     while True:
-        page = await desk.api.send(operations.list_messages(topic, False, PAGE, cursor))
+        page = await desk.api.list_messages(topic, limit=PAGE).page(cursor)
         read += len(page.items)
         for each in filter(wanted.takes, page.items):  # A wide one comes once for each section of its map.
             known = found.get(each.message_id)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from aiohttp import web
-from tagcast_client import NewMessage, operations
+from tagcast_client import NewMessage
 
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, said_in
@@ -43,8 +43,8 @@ async def owed(request: web.Request) -> web.Response:
     """Tell what one topic retains: its cell in the table of topics, asked for when it comes into sight."""
     desk, name = desk_of(request), request.match_info["topic"]
     topic, oldest = await asyncio.gather(
-        desk.api.send(operations.get_topic(name)),
-        desk.api.send(operations.list_messages(name, bodies=False, limit=1, cursor=None)),
+        desk.api.get_topic(name),
+        desk.api.list_messages(name, limit=1).page(),
     )
     return desk.page("owed.html", topic=topic, oldest=next(iter(oldest.items), None))
 
@@ -53,9 +53,9 @@ async def topic(request: web.Request) -> web.Response:
     """Show a topic."""
     desk, name = desk_of(request), request.match_info["topic"]
     settings, subscriptions, messages = await asyncio.gather(
-        desk.api.send(operations.get_topic(name)),
-        desk.api.send(operations.list_subscriptions(name, SUBSCRIPTIONS_SHOWN, request.query.get("subscriptions"))),
-        desk.api.send(operations.list_messages(name, False, MESSAGES_SHOWN, request.query.get("messages"))),
+        desk.api.get_topic(name),
+        desk.api.list_subscriptions(name, limit=SUBSCRIPTIONS_SHOWN).page(request.query.get("subscriptions")),
+        desk.api.list_messages(name, limit=MESSAGES_SHOWN).page(request.query.get("messages")),
     )
     return desk.page(
         "topic.html",

@@ -18,15 +18,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
-from tagcast_client import ProblemError, UnreachableError
+from tagcast_client import BackoffRetry, DecayRetry, ProblemError, Retry, UnreachableError
 from tagcast_client.models import Head
-from tagcast_client.operation import Json
 
 from local.cli.receiver import Push, Receiver, Reply
 from local.cli.screen import console, fault_lines, rows_table
 from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
 
-DECAY: Json = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
+DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HEAD_RETRY_S = 2
 """Seconds between A's retries on the clock of the audience, whatever the time scale."""
 
@@ -89,8 +88,9 @@ def part_a(play: Play, listening: ExitStack) -> None:
     a = play.failing("A", lambda push: push.message_number > 100 and not recovered.is_set())
     b, c = play.failing("B", lambda _: False), play.failing("C", lambda _: False)
     stage.make_topic(topic)
-    backoff = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": play.interval_s}
-    for name, receiver, retry in (("A", a, backoff), ("B", b, DECAY), ("C", c, DECAY)):
+    backoff: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": play.interval_s}
+    retries: tuple[Retry, ...] = (backoff, DECAY, DECAY)
+    for name, receiver, retry in zip("ABC", (a, b, c), retries, strict=True):
         listening.callback(receiver.start().stop)
         stage.subscribe(topic, name, receiver.url, retry)
     play.out.rule("Part (a): 200 messages; A (BACKOFF_RETRY) fails from its 101st on", align="left")

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tagcast_client import Accepted, Client, NewMessage, ProblemError, Retries, UnreachableError
+from tagcast_client import Accepted, Client, NewMessage, ProblemError, Retries, Retry, UnreachableError
 from tagcast_client.models import Delivery, Entry, Lane
-from tagcast_client.operation import Json
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0
@@ -116,11 +115,11 @@ class Stage:
 
     def make_topic(self, topic: str) -> None:
         """Create a topic with the default settings."""
-        self._api.put_topic(topic)
+        self._api.create_topic(topic)
 
-    def subscribe(self, topic: str, name: str, url: str, retry: Json) -> None:
+    def subscribe(self, topic: str, name: str, url: str, retry: Retry) -> None:
         """Subscribe a receiver to everything."""
-        self._api.put_subscription(topic, name, url, retry=retry)
+        self._api.create_subscription(topic, name, url, retry=retry)
 
     def remove(self, topic: str, *names: str) -> None:
         """Remove the subscriptions and the topic."""
@@ -141,7 +140,7 @@ class Stage:
 
     def backlog(self, topic: str, name: str) -> list[Delivery]:
         """Every delivery that a subscription is owed, in order."""
-        return list(self._api.list_backlog(topic, name, page_size=100))
+        return list(self._api.list_backlog(topic, name, limit=100))
 
     def retained(self, topic: str) -> int:
         """How many messages of the topic somebody is still owed (eventually consistent)."""

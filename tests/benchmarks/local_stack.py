@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tagcast_client import Client, NewMessage
+from tagcast_client import BackoffRetry, Client, DecayRetry, NewMessage, Retry
 
 from tests.benchmarks.receivers import Receiver
 from tests.running_stack import start_stack, wait_until
@@ -38,7 +38,9 @@ GOALS = {BATCH: 300, 1: 120}
 WAIT_MS_GOAL, IDLE_GOAL = 30, 3
 BACKLOG = 4_096
 TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
-DECAY, BACKOFF = {"strategy": "EXPONENTIAL_DECAY_RETRY"}, {"strategy": "BACKOFF_RETRY"}
+DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
+BACKOFF: BackoffRetry = {"strategy": "BACKOFF_RETRY"}
+RETRIES: Mapping[str, Retry] = {"unordered": DECAY, "ordered": BACKOFF}
 
 
 class Subscribers(Receiver):
@@ -115,11 +117,11 @@ class Bench:
     client: Client
     pushes: Pushes
 
-    def subscribe(self, topic: str, url: str, retry: Mapping[str, str]) -> None:
+    def subscribe(self, topic: str, url: str, retry: Retry) -> None:
         """Make a topic with its subscribers, and let first messages start every worker."""
-        self.client.put_topic(topic)
+        self.client.create_topic(topic)
         for number in range(SUBSCRIBERS):
-            self.client.put_subscription(topic, f"s{number}", f"{url}/{topic}{number}", retry=retry)
+            self.client.create_subscription(topic, f"s{number}", f"{url}/{topic}{number}", retry=retry)
         before = len(self.pushes.at)
         with ThreadPoolExecutor(PUBLISHERS) as publishers:
             list(publishers.map(lambda _: self.client.publish(topic, "warm"), range(WARMING)))
@@ -180,7 +182,7 @@ def main() -> None:
         try:
             with Client(stack.url) as client:
                 bench = Bench(stack.process.pid, client, pushes)
-                for topic, retry in (("unordered", DECAY), ("ordered", BACKOFF)):
+                for topic, retry in RETRIES.items():
                     bench.subscribe(topic, url, retry)
                     bench.carry(topic, BATCH)
                     bench.carry(topic, 1)

@@ -22,9 +22,9 @@ SUBSCRIBERS = 10_000
 
 def subscribe(client: Client, url: str, count: int) -> None:
     """Make a topic with *count* subscribers that keep no order, each with a path of its own."""
-    client.put_topic("wide")
+    client.create_topic("wide")
     names = [f"s{number}" for number in range(count)]
-    made = client.put_subscriptions("wide", ({"name": name, "endpoint": f"{url}/{name}"} for name in names))
+    made = client.create_subscriptions("wide", ({"name": name, "endpoint": f"{url}/{name}"} for name in names))
     assert not [each for each in made if isinstance(each, Refused)]
 
 

@@ -8,7 +8,10 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import get_args, get_type_hints, is_typeddict
 
 import httpx
 import pytest
@@ -20,10 +23,15 @@ from tagcast_client import (
     BatchInterruptedError,
     Client,
     ConflictError,
+    Consumer,
+    Deduplicator,
+    Filter,
     InvalidError,
+    NamedSubscription,
     NewMessage,
     NotFoundError,
     PreconditionFailedError,
+    Receiver,
     Refused,
     Retries,
     ServerError,
@@ -69,7 +77,7 @@ def waits() -> Waits:
 @pytest.fixture
 def client(api: InMemoryApi, waits: Waits) -> Client:
     made = Client(URL, transport=api, sleep=waits, clock=waits.now)
-    made.put_topic("orders")
+    made.create_topic("orders")
     return made
 
 
@@ -91,8 +99,8 @@ def test_an_object_or_a_list_is_published_as_json(client: Client, api: InMemoryA
 def test_what_happens_in_a_topic_is_watched() -> None:
     world = InMemoryApi()
     api = Client("http://api.test", transport=world)
-    api.put_topic("orders")
-    api.put_subscription("orders", "billing", "https://example.com/hook")
+    api.create_topic("orders")
+    api.create_subscription("orders", "billing", "https://example.com/hook")
     stream = FakeStream(world.fakes)
     watching = api.watch("orders", TailWish(kind="delivery", state="delivered"))
     world.accidents = [lambda request: None, _publishing(world, stream)]
@@ -116,14 +124,13 @@ def _publishing(world: InMemoryApi, stream: FakeStream) -> Accident:
 
 
 def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, api: InMemoryApi) -> None:
-    topic = client.put_topic("orders", retention_seconds=3600, ordering="key")
+    topic = client.update_topic("orders", retention_seconds=3600, ordering="key")
     assert (topic.name, topic.retention_seconds, topic.ordering) == ("orders", 3600, "key")
-    tags = {"kind": "tags", "tags": ["apple"]}
-    subscription = client.put_subscription(
+    subscription = client.create_subscription(
         "orders",
         "billing",
         HOOK,
-        filter=tags,
+        filter=Filter.tags("apple"),
         retry={"strategy": "BACKOFF_RETRY"},
         secret="whsec_" + "QUJD" * 8,
         headers={"X-Tenant": "a"},
@@ -135,15 +142,15 @@ def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, a
     accepted = client.publish("orders", "äöü", tags=["apple"], properties={"price": "3"}, ordering_key="k")
     assert accepted.matched == 1
     shown = client.get_message("orders", accepted.message_id)
-    assert (shown.content, shown.tags, shown.ordering_key) == ("äöü".encode(), ("apple",), "k")
+    assert (shown.body, shown.tags, shown.ordering_key) == ("äöü".encode(), ("apple",), "k")
     assert shown.accepted_at == accepted.accepted_at
     assert shown.subscribers["billing"].state == "pending"
 
     assert client.pause("orders", "billing").state == "paused"
     api.fakes.deliver()
     [listed] = client.list_messages("orders", bodies=True)
-    assert (listed.message_id, listed.content) == (accepted.message_id, "äöü".encode())
-    assert [each.content for each in client.list_messages("orders")] == [None]
+    assert (listed.message_id, listed.body) == (accepted.message_id, "äöü".encode())
+    assert [each.body for each in client.list_messages("orders")] == [None]
     [owed] = client.list_backlog("orders", "billing")
     assert owed.message_id == accepted.message_id
     assert client.skip("orders", "billing", "not wanted").backlog == 0
@@ -157,24 +164,24 @@ def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, a
 
 
 def test_octets_of_any_kind_are_published_as_they_are(client: Client) -> None:
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     body = bytes(range(256))
-    assert client.get_message("orders", client.publish("orders", body).message_id).content == body
+    assert client.get_message("orders", client.publish("orders", body).message_id).body == body
     escaped = client.publish("orders", "x", properties={"p": "ok"})
     assert client.get_message("orders", escaped.message_id).properties == {"p": "ok"}
 
 
 def test_a_list_is_followed_to_its_end(client: Client) -> None:
     for name in ("a", "b", "c"):
-        client.put_topic(name)
-    assert [topic.name for topic in client.list_topics(page_size=2)] == ["a", "b", "c", "orders"]
-    client.put_subscription("a", "one", HOOK)
-    client.put_subscription("a", "two", HOOK)
-    assert [each.name for each in client.list_subscriptions("a", page_size=1)] == ["one", "two"]
+        client.create_topic(name)
+    assert [topic.name for topic in client.list_topics(limit=2)] == ["a", "b", "c", "orders"]
+    client.create_subscription("a", "one", HOOK)
+    client.create_subscription("a", "two", HOOK)
+    assert [each.name for each in client.list_subscriptions("a", limit=1)] == ["one", "two"]
 
 
 def test_shadows_versions_and_tests_of_filters(client: Client) -> None:
-    client.put_subscription("orders", "s", HOOK, filter={"kind": "tags", "tags": ["a"]})
+    client.create_subscription("orders", "s", HOOK, filter={"kind": "tags", "tags": ["a"]})
     client.set_shadow("orders", "s", {"kind": "tags", "tags": ["b"]})
     client.publish("orders", "x", tags=["b"])
     shadow = client.get_shadow("orders", "s")
@@ -189,11 +196,11 @@ def test_shadows_versions_and_tests_of_filters(client: Client) -> None:
 
 def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
     with pytest.raises(InvalidError) as caught:
-        client.put_subscription("orders", "s", "ftp://x", timeout_seconds=99)
+        client.create_subscription("orders", "s", "ftp://x", timeout_seconds=99)
     assert {fault.pointer for fault in caught.value.faults} >= {"#/timeout_seconds"}
     with pytest.raises(NotFoundError, match="nowhere"):
         client.get_topic("nowhere")
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     with pytest.raises(PreconditionFailedError):
         client.delete_subscription("orders", "s", if_version=7)
     with pytest.raises(ConflictError):
@@ -204,7 +211,7 @@ def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
 def test_a_message_is_published_once_however_many_answers_are_lost(
     client: Client, api: InMemoryApi, accidents: list[Accident]
 ) -> None:
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     api.accidents = list(accidents)
     before = len(api.requests)
 
@@ -233,7 +240,7 @@ def test_a_client_that_was_never_answered_gives_up_a_refused_connection_within_f
     api, waits = InMemoryApi(), Waits()
     api.accidents = [refused] * 10_000
     with pytest.raises(UnreachableError) as unreachable:
-        Client(URL, transport=api, sleep=waits, clock=waits.now).put_topic("orders")
+        Client(URL, transport=api, sleep=waits, clock=waits.now).create_topic("orders")
     assert unreachable.value.refused
     assert waits.now() <= 5
 
@@ -245,7 +252,20 @@ def test_a_service_that_restarts_is_waited_for(client: Client, api: InMemoryApi,
     assert 15 <= waits.now() <= 20
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost", "ftp://example.com", "http://", "http://[", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8080",
+        "localhost",
+        "ftp://example.com",
+        "http://",
+        "http://[",
+        "http://a b",
+        "http://a:99999",
+        "http://a/?b=c",
+        "",
+    ],
+)
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_url_that_is_none_is_refused_when_the_client_is_made(
     kind: type[Client] | type[AsyncClient], url: str
@@ -262,7 +282,7 @@ def test_the_environment_names_the_api_where_a_program_does_not(monkeypatch: pyt
 def test_tags_that_are_one_string_are_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:
     before = len(api.requests)
     with pytest.raises(TypeError, match=r"\['paid'\]"):
-        client.publish("orders", "x", tags="paid")
+        client.publish("orders", "x", tags="paid")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"\['paid'\]"):
         NewMessage("x", tags="paid")  # type: ignore[arg-type]
     assert len(api.requests) == before
@@ -279,7 +299,7 @@ def test_waits_are_drawn_from_windows_that_double_and_respect_retry_after(
 
 
 def test_what_may_not_happen_twice_is_not_sent_twice(client: Client, api: InMemoryApi) -> None:
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     client.pause("orders", "s")
     for body in "xy":
         client.publish("orders", body)
@@ -327,7 +347,7 @@ def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemory
 
 
 def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryApi) -> None:
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     before = len(api.requests)
     results = client.publish_batch("orders", (NewMessage(str(number)) for number in range(250)))
     assert len(api.requests) - before == 3
@@ -336,7 +356,7 @@ def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryA
     assert sorted(each for entry in api.fakes.queue.entries for each in (entry.message_id, *entry.others)) == sent
     assert len(set(sent)) == 250
 
-    client.put_topic("orders", max_message_bytes=262_144)
+    client.update_topic("orders", max_message_bytes=262_144)
     before = len(api.requests)
     wide = client.publish_batch("orders", [NewMessage("ä" * 131_000)] * 20)
     requests = api.requests[before:]
@@ -346,7 +366,7 @@ def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryA
 
 
 def test_a_batch_tells_of_each_message_and_repeats_none(client: Client, api: InMemoryApi) -> None:
-    client.put_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK)
     api.accidents = [lost, lost]
     good, bad = client.publish_batch("orders", [NewMessage("x"), NewMessage("x", tags=["\x00"])])
     assert isinstance(good, Accepted)
@@ -364,29 +384,32 @@ def test_an_interrupted_batch_says_how_far_it_came(client: Client, api: InMemory
 
 
 def test_any_number_of_subscriptions_is_put_in_parts_and_each_has_its_result(client: Client, api: InMemoryApi) -> None:
-    wanted = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
-    results = client.put_subscriptions("orders", [*wanted, {"name": "s", "endpoint": "ftp://example.com/"}])
+    wanted: list[NamedSubscription] = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
+    results = client.create_subscriptions("orders", [*wanted, {"name": "s", "endpoint": "ftp://example.com/"}])
     assert [each.name for each in results[:150] if isinstance(each, Subscription)] == [each["name"] for each in wanted]
     assert isinstance(results[150], Refused)
     assert len(list(client.list_subscriptions("orders"))) == 150
 
     api.accidents = [lost]
-    repeated = client.put_subscriptions("orders", wanted[:1])
+    repeated = client.create_subscriptions("orders", wanted[:1], replace=True)
     assert [each.version for each in repeated if isinstance(each, Subscription)] == [3]
+    [refused_again] = client.create_subscriptions("orders", wanted[:1])
+    assert isinstance(refused_again, Refused)
+    assert refused_again.error["status"] == 412
 
 
 def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_part_it_is(
     client: Client, api: InMemoryApi
 ) -> None:
-    wanted = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
+    wanted: list[NamedSubscription] = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
     with pytest.raises(ValueError, match="the name 's0' stands there twice"):
-        client.put_subscriptions("orders", [*wanted, {"name": "s0", "endpoint": HOOK}])
+        client.create_subscriptions("orders", [*wanted, {"name": "s0", "endpoint": HOOK}])
     assert list(client.list_subscriptions("orders")) == []
 
 
 def test_archived_messages_are_published_again_for_one_subscription(client: Client) -> None:
-    client.put_subscription("orders", "s", HOOK)
-    client.put_subscription("orders", "other", HOOK)
+    client.create_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "other", HOOK)
     old = client.publish("orders", "x").message_id
     [again] = client.replay("orders", "s", [ArchivedMessage(old, NewMessage("x"))])
     assert isinstance(again, Accepted)
@@ -404,14 +427,14 @@ def test_names_travel_as_they_are_and_are_never_part_of_the_path(client: Client,
 def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
     async def work() -> None:
         async with AsyncClient(URL, transport=api) as client:
-            await client.put_topic("orders")
-            await client.put_subscription("orders", "s", HOOK)
+            await client.create_topic("orders")
+            await client.create_subscription("orders", "s", HOOK)
             api.accidents = [lost]
             accepted = await client.publish("orders", "x")
             assert [each.name async for each in client.list_subscriptions("orders")] == ["s"]
             assert [each async for each in client.list_backlog("orders", "s")] == []
             assert [each async for each in client.list_lanes()] == []
-            assert (await client.get_message("orders", accepted.message_id)).content == b"x"
+            assert (await client.get_message("orders", accepted.message_id)).body == b"x"
 
     asyncio.run(work())
     assert len(api.fakes.queue.entries) == 1
@@ -431,3 +454,31 @@ def test_both_clients_are_one_source() -> None:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
     assert methods(Client) ^ methods(AsyncClient) == {"close", "aclose"}
+
+
+def kinds_of(hint: object) -> Iterator[type]:
+    """Yield the classes of the package that an annotation names, and those of their fields."""
+    for each in get_args(hint):
+        yield from kinds_of(each)
+    if isinstance(hint, type) and hint.__module__.startswith("tagcast_client"):
+        yield hint
+        if is_dataclass(hint) or is_typeddict(hint):
+            for inner in get_type_hints(hint).values():
+                yield from kinds_of(inner)
+
+
+def methods_of(kind: type) -> dict[str, Callable[..., object]]:
+    return {name: value for name, value in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+def test_what_methods_take_and_return_is_importable_from_the_package_and_nothing_internal_is_among_it() -> None:
+    methods = [*methods_of(Client).values(), *methods_of(AsyncClient).values(), Client.__init__, AsyncClient.__init__]
+    more = [Receiver.verify_batch, Receiver.__init__, Consumer.__init__, Consumer.subscribe, Deduplicator.__init__]
+    named = {
+        kind for method in (*methods, *more) for hint in get_type_hints(method).values() for kind in kinds_of(hint)
+    }
+    assert len(named) > 50
+    assert {kind.__name__ for kind in named} <= set(tagcast_client.__all__)
+    assert "Operation" not in tagcast_client.__all__, "it is how the client works"
+    for name in tagcast_client.__all__:
+        assert getattr(tagcast_client, name) is not None

@@ -9,10 +9,15 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from tagcast.filters.kinds import KINDS, canonical
 from tagcast_client import (
+    AnyFilter,
+    Endpoint,
+    Filter,
+    Retry,
     group_models,
     group_operations,
     groups,
@@ -21,8 +26,10 @@ from tagcast_client import (
     operations,
     publishing,
     service,
+    settings,
     tailing,
 )
+from tagcast_client.filters import with_defaults
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -31,19 +38,19 @@ MESSAGE = models.NewMessage("x")
 TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
     service.health(),
-    operations.put_topic("t", {}, 1),
-    operations.change_topic("t", {}, 1),
+    operations.create_topic("t", {}),
+    operations.update_topic("t", {}, 1),
     operations.get_topic("t"),
     operations.delete_topic("t", 1),
     operations.list_topics(1, "c"),
-    operations.put_subscription("t", "s", {}, 1),
-    operations.put_subscriptions("t", []),
-    operations.change_subscription("t", "s", {}, 1),
+    operations.create_subscription("t", "s", {}),
+    operations.create_subscriptions("t", [], replace=True),
+    operations.update_subscription("t", "s", {}, 1),
     operations.get_subscription("t", "s"),
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
-    operations.change_filter("t", "s", None, 1),
+    operations.update_filter("t", "s", None, 1),
     operations.rotate_secret("t", "s", None, 1, 1),
     operations.verify_endpoint("t", "s"),
     publishing.publish("t", MESSAGE, "k", TRACE),
@@ -108,6 +115,8 @@ ANSWERS = {
     tailing.Counts: "CountsAnswer",
     tailing.Tail: "TailAnswer",
 }
+FORMS = [kind | none for kind in (AnyFilter, Endpoint, Retry) for none in (kind, None)]
+"""Objects that are typed by their kinds here, and compared with the schemas of requests below."""
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
@@ -146,8 +155,8 @@ def test_an_operation_sends_only_parameters_that_the_document_knows(operation: O
     parameters = {each["name"]: each["in"] for each in described(operation).get("parameters", [])}
     assert {name for name, where in parameters.items() if where == "query"} == set(operation.query)
     headers = {name for name, where in parameters.items() if where == "header"}
-    of_the_connection, for_if_match = "tagcast-version", "If-None-Match"
-    assert headers - {of_the_connection, for_if_match} == set(operation.headers)
+    of_the_connection, other = "tagcast-version", "If-Match" if operation.creates else "If-None-Match"
+    assert headers - {of_the_connection, other} == set(operation.headers), "each stands in the place of the other"
 
 
 def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
@@ -188,6 +197,8 @@ def shown(kind: object) -> str:
     """Return an annotation as text; `X | None` and the default of what may be absent look the same."""
     if get_origin(kind) in (Union, types.UnionType):
         return " | ".join(sorted(shown(each) for each in get_args(kind)))
+    if get_origin(kind) is Literal:
+        return shown(str)
     return re.sub(r"(typing|collections\.abc|tagcast_client\.models|datetime)\.", "", str(kind)).replace("<class ", "")
 
 
@@ -196,9 +207,14 @@ def test_a_value_has_the_fields_of_its_schema(kind: Any, name: str) -> None:
     schema = SCHEMAS[name]
     hints = get_type_hints(kind)
     mine = {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
-    required = set(schema.get("required", ()))
-    assert mine == {field: field in required for field in schema["properties"]}
-    for field, said in schema["properties"].items():
+    properties, required = dict(schema["properties"]), set(schema.get("required", ()))
+    if properties.pop("body_base64", None):  # Two forms of one field.
+        del properties["body"]
+        assert hints.pop("body") == (bytes if mine.pop("body") else bytes | None)
+    assert mine == {field: field in required for field in properties}
+    for field, said in properties.items():
+        if hints[field] in FORMS:
+            continue
         wanted = kind_of(said, field.endswith("_at") or field == "since")
         hint = hints[field]
         if not mine[field] and type(None) in get_args(hint) and type(None) not in get_args(wanted):
@@ -217,3 +233,79 @@ def test_a_new_message_has_the_fields_of_its_schema() -> None:
     assert given.keys() | octets.keys() == SCHEMAS["MessageBody"]["properties"].keys()
     archived = models.ArchivedMessage("1", models.NewMessage("x")).as_json()
     assert archived.keys() <= SCHEMAS["ReplayedMessage"]["properties"].keys()
+
+
+REQUESTS: dict[str, type[Any]] = {
+    "TopicBody": settings.TopicSettings,
+    "TopicPatch": settings.TopicChanges,
+    "NamedSubscription": settings.NamedSubscription,
+    "SubscriptionPatch": settings.SubscriptionChanges,
+    "HttpEndpoint": settings.HttpEndpoint,
+    "SqsEndpoint": settings.SqsEndpoint,
+    "LambdaEndpoint": settings.LambdaEndpoint,
+    "PullEndpoint": settings.PullEndpoint,
+    "BackoffRetry": settings.BackoffRetry,
+    "DecayRetry": settings.DecayRetry,
+    "BatchedPushes": settings.Batch,
+    "ClientCertificateBody": settings.Certificate,
+}
+
+
+def words_of(kind: object) -> set[str]:
+    """Return the words of a Literal, or of the one in a union."""
+    found = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
+    return {word for each in found for word in get_args(each)}
+
+
+def words_in(schema: Mapping[str, Any]) -> set[str]:
+    """Return the words that a schema lets through."""
+    inner = [word for each in schema.get("anyOf", ()) for word in words_in(each)]
+    return {*schema.get("enum", ()), *inner, *([schema["const"]] if "const" in schema else [])}
+
+
+@pytest.mark.parametrize(("name", "kind"), REQUESTS.items(), ids=REQUESTS)
+def test_a_setting_has_its_like_in_the_document_and_the_same_words(name: str, kind: type[Any]) -> None:
+    properties, hints = SCHEMAS[name]["properties"], get_type_hints(kind)
+    assert hints.keys() == properties.keys()
+    for field, schema in properties.items():
+        if words := words_in(schema):
+            assert words_of(hints[field]) == words, field
+
+
+def test_members_say_the_modes_of_the_document() -> None:
+    assert words_of(groups.Mode) == words_in(SCHEMAS["HeartbeatBody"]["properties"]["mode"])
+
+
+FILTERS: dict[str, tuple[AnyFilter, AnyFilter]] = {
+    "tags": (Filter.tags("a", "b"), {"kind": "tags", "tags": ["a", "b"], "match": "any"}),
+    "all tags": (Filter.tags("a", "b", match="all"), {"kind": "tags", "tags": ["a", "b"], "match": "all"}),
+    "tag_expression": (Filter.tag_expression("a || b"), {"kind": "tag_expression", "expression": "a || b"}),
+    "routing_key": (Filter.routing_key("a.*", "b.#"), {"kind": "routing_key", "patterns": ["a.*", "b.#"]}),
+    "sql92": (Filter.sql("price > 100"), {"kind": "sql92", "expression": "price > 100"}),
+    "rocketmq": (
+        Filter.sql("a = 1", dialect="rocketmq"),
+        {"kind": "sql92", "expression": "a = 1", "dialect": "rocketmq"},
+    ),
+    "event_pattern": (Filter.pattern({"a": [1]}), {"kind": "event_pattern", "pattern": {"a": [1]}}),
+    "sns": (
+        Filter.pattern({"a": ["x"]}, dialect="sns", scope="properties"),
+        {"kind": "event_pattern", "pattern": {"a": ["x"]}, "dialect": "sns", "scope": "properties"},
+    ),
+    "function": (Filter.function("rate"), {"kind": "function", "function": "rate"}),
+    "blocking": (
+        Filter.function("rate", on_error="block", timeout_seconds=5),
+        {"kind": "function", "function": "rate", "on_error": "block", "timeout_seconds": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_constructed_filter_is_the_one_that_answers_show(name: str) -> None:
+    constructed, written = FILTERS[name]
+    assert constructed == canonical(written) == canonical(constructed)
+    assert with_defaults(written) == constructed
+
+
+def test_every_kind_of_filter_has_a_constructor() -> None:
+    assert {constructed["kind"] for constructed, _ in FILTERS.values()} == set(KINDS)
+    assert {word for kind in get_args(AnyFilter) for word in words_of(get_type_hints(kind)["kind"])} == set(KINDS)

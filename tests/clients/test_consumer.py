@@ -114,7 +114,7 @@ def running(request: pytest.FixtureRequest) -> type[Running]:
 def api() -> PullingApi:
     api = PullingApi()
     with Client(URL, transport=api) as client:
-        client.put_topic("TopicTest", ordering="key")
+        client.create_topic("TopicTest", ordering="key")
     return api
 
 
@@ -122,7 +122,7 @@ def made(api: PullingApi) -> None:
     """Make the group that the consumers are going to find."""
     with Client(URL, transport=api) as client:
         wanted = MessageSelector.by_tag("TagA || TagB")
-        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
+        client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Gate:
     batches: list[list[str]] = field(default_factory=list)
 
     def __call__(self, messages: Sequence[Pulled]) -> object:
-        self.batches.append([message.content.decode() for message in messages])
+        self.batches.append([message.text() for message in messages])
         self.open.wait()
         return self.answer
 
@@ -259,7 +259,7 @@ def test_a_consumer_that_makes_its_group_begins_where_it_said(api: PullingApi, r
     listener = Gate()
     listener.open.set()
     with Client(URL, transport=api) as client:
-        client.put_topic("TopicTest", ordering="key", keep="life")
+        client.update_topic("TopicTest", keep="life")
     api.put("TopicTest", *"ab")
     with running(api, listener, replace(OPTIONS, consume_from_where="earliest")):
         with api.lock:
@@ -277,9 +277,9 @@ def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
     done: list[str] = []
 
     def listener(messages: Sequence[Pulled]) -> object:
-        if messages[0].content == b"a" and messages[0].attempt == 1:
+        if messages[0].body == b"a" and messages[0].attempt == 1:
             return Later(30)
-        done.extend(message.content.decode() for message in messages)
+        done.extend(message.text() for message in messages)
         return None
 
     options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=1)
@@ -304,11 +304,11 @@ def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, 
 def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingApi, running: type[Running]) -> None:
     with running(api, Gate()) as consumer, Client(URL, transport=api) as client:
         new = MessageSelector.by_sql("price > 5")
-        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=new, if_version=1)
+        client.update_subscription("TopicTest", "workers", filter=new, if_version=1)
         assert wait_until(lambda: bool(consumer.faults))
         assert isinstance(consumer.faults[0], DisagreementError)
         old = MessageSelector.by_tag("TagA || TagB")
-        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=old, if_version=2)
+        client.update_subscription("TopicTest", "workers", filter=old, if_version=2)
         assert wait_until(lambda: all(each.agrees for each in client.list_members("TopicTest", "workers")))
 
 
@@ -399,7 +399,7 @@ def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api
 def test_a_pulled_body_is_read_as_text_and_as_json(api: PullingApi, running: type[Running]) -> None:
     seen: list[Any] = []
     made(api)
-    with running(api, lambda messages: seen.extend((each.text, each.json) for each in messages)):
+    with running(api, lambda messages: seen.extend((each.text(), each.json()) for each in messages)):
         api.put("TopicTest", '{"order": 17}')
         assert wait_until(lambda: bool(seen))
     assert seen == [('{"order": 17}', {"order": 17})]

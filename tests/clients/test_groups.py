@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tagcast_client import Client, ConflictError, DisagreementError, InvalidError, NotFoundError
+from tagcast_client import Client, ConflictError, DisagreementError, Filter, InvalidError, NotFoundError
 
 from tests.clients.in_memory_api import InMemoryApi, lost
 
 URL = "http://127.0.0.1:8080/"
-TAG_A = {"kind": "tag_expression", "expression": "TagA"}
-SQL = {"kind": "sql92", "expression": "price > 5"}
+TAG_A = Filter.tag_expression("TagA")
+SQL = Filter.sql("price > 5")
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def api() -> InMemoryApi:
 @pytest.fixture
 def client(api: InMemoryApi) -> Client:
     made = Client(URL, transport=api, sleep=lambda seconds: None)
-    made.put_topic("orders")
+    made.create_topic("orders")
     return made
 
 
@@ -40,7 +40,7 @@ def test_who_disagrees_is_told_what_differs(client: Client) -> None:
     client.heartbeat("orders", "workers", "one", filter=TAG_A, client_version="1.4")
     with pytest.raises(DisagreementError, match="set by client one of version") as refused:
         client.heartbeat("orders", "workers", "two", filter=SQL)
-    assert (refused.value.group, refused.value.yours) == (TAG_A, {**SQL, "dialect": "strict"})
+    assert (refused.value.group, refused.value.yours) == (TAG_A, SQL)
     assert refused.value.difference == ("kind: the group's filter is tag_expression, yours is sql92",)
     assert [(each.client_id, each.agrees) for each in client.list_members("orders", "workers")] == [
         ("one", True),
@@ -56,21 +56,21 @@ def test_who_disagrees_is_given_nothing_and_loses_nothing_for_the_group(client: 
     api.fakes.deliver()
     with pytest.raises(DisagreementError, match="client two wants another filter than version 1"):
         client.pull("orders", "workers", client_id="two")
-    assert [each.content for each in client.pull("orders", "workers", client_id="one")] == [b"x"]
+    assert [each.body for each in client.pull("orders", "workers", client_id="one")] == [b"x"]
 
 
 def test_a_rolling_change_of_the_filter_loses_nothing(client: Client, api: InMemoryApi) -> None:
     """In the original it is the state in which members of both releases lose what the other one wants."""
     client.heartbeat("orders", "workers", "old", filter=TAG_A)
     client.publish("orders", "for both", tags=["TagA"])
-    new = {"kind": "tag_expression", "expression": "TagA || TagB"}
-    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=new, if_version=1)
+    new = Filter.tag_expression("TagA || TagB")
+    client.update_subscription("orders", "workers", filter=new, if_version=1)
     client.publish("orders", "for the new one", tags=["TagB"])
     api.fakes.deliver()
     with pytest.raises(DisagreementError):
         client.pull("orders", "workers", client_id="old")
     client.heartbeat("orders", "workers", "new", filter=new)
-    assert [each.content for each in client.pull("orders", "workers", client_id="new")] == [
+    assert [each.body for each in client.pull("orders", "workers", client_id="new")] == [
         b"for both",
         b"for the new one",
     ]
@@ -100,6 +100,6 @@ def test_a_client_id_has_few_characters(client: Client, client_id: str) -> None:
 
 
 def test_what_is_pushed_to_is_no_group(client: Client) -> None:
-    client.put_subscription("orders", "billing", "https://example.com/hook")
+    client.create_subscription("orders", "billing", "https://example.com/hook")
     with pytest.raises(ConflictError):
         client.heartbeat("orders", "billing", "one")

@@ -52,9 +52,9 @@ def api() -> PullingApi:
 @pytest.fixture
 def client(api: PullingApi) -> Client:
     made = Client("http://127.0.0.1:8080/", transport=api)
-    made.put_topic("orders")
-    made.put_subscription("orders", "pushed", "https://example.com/hook", secret=SECRET)
-    made.put_subscription("orders", "pulled", {"protocol": "pull"})
+    made.create_topic("orders")
+    made.create_subscription("orders", "pushed", "https://example.com/hook", secret=SECRET)
+    made.create_subscription("orders", "pulled", {"protocol": "pull"})
     return made
 
 

@@ -117,7 +117,7 @@ def take_worst(folder: Path) -> None:
         console, url = ends.enter_context(_stack())
         day = ends.enter_context(worst_day.played(url))
         api = ends.enter_context(Client(url))
-        widest = widest_played(api, api.get_subscription(WIDE_TOPIC, "device-0000").endpoint["url"])
+        widest = widest_played(api, str({**api.get_subscription(WIDE_TOPIC, "device-0000").endpoint}["url"]))
         chromium = ends.enter_context(browser())
         for width, scheme in product(WIDTHS, SCHEMES):
             _picture(chromium, Look(width, scheme), console, worst_pages(day, widest), folder)

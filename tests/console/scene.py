@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from tagcast_client import Accepted, Client, DisagreementError, NewMessage
+from tagcast_client import Accepted, BackoffRetry, Client, DisagreementError, Filter, NewMessage
 
 from local.cli.receiver import Push, Receiver, Reply
 from tests.running_stack import wait_until
@@ -50,21 +50,21 @@ def played(url: str) -> Iterator[Scene]:
         well, failing, gone = (answering(status) for status in (200, 500, 410))
         for receiver in (well, failing, gone):
             listening.callback(receiver.start().stop)
-        api.put_topic("orders")
-        api.put_topic("payments", ordering="key")
-        api.put_topic("quotes", retention_seconds=1_800, ordering="none")
-        backoff = {"strategy": "BACKOFF_RETRY", "max_retries": 20, "interval_seconds": 3_600}
-        dear = {"kind": "sql92", "expression": "price > 100 AND region = 'eu'"}
-        api.put_subscription("orders", "billing", failing.url, retry=backoff)
-        api.put_subscription("orders", "search-index", "http://127.0.0.1:9/")
-        api.put_subscription("orders", "audit-log", gone.url)
-        api.put_subscription("orders", "warehouse", well.url, filter=dear)
-        api.put_subscription("orders", "mailer", well.url, filter={"kind": "tags", "tags": ["paid"]})
-        api.put_subscription("orders", "crm", failing.url, retry=backoff)
-        api.put_subscription("payments", "ledger", well.url)
-        api.put_subscription("quotes", "ticker", failing.url, retry={**backoff, "interval_seconds": 600})
-        api.put_subscription("payments", "settlement", {"protocol": "pull"})
-        api.put_subscription("payments", "statements", {"protocol": "pull"})
+        api.create_topic("orders")
+        api.create_topic("payments", ordering="key")
+        api.create_topic("quotes", retention_seconds=1_800, ordering="none")
+        backoff: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 20, "interval_seconds": 3_600}
+        dear = Filter.sql("price > 100 AND region = 'eu'")
+        api.create_subscription("orders", "billing", failing.url, retry=backoff)
+        api.create_subscription("orders", "search-index", "http://127.0.0.1:9/")
+        api.create_subscription("orders", "audit-log", gone.url)
+        api.create_subscription("orders", "warehouse", well.url, filter=dear)
+        api.create_subscription("orders", "mailer", well.url, filter={"kind": "tags", "tags": ["paid"]})
+        api.create_subscription("orders", "crm", failing.url, retry=backoff)
+        api.create_subscription("payments", "ledger", well.url)
+        api.create_subscription("quotes", "ticker", failing.url, retry={**backoff, "interval_seconds": 600})
+        api.create_subscription("payments", "settlement", {"protocol": "pull"})
+        api.create_subscription("payments", "statements", {"protocol": "pull"})
         talk(api)
         api.pause("orders", "crm")
         api.set_shadow("orders", "warehouse", {"kind": "sql92", "expression": "price > 20"})

@@ -358,7 +358,7 @@ def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> Non
 
 @pytest.mark.timeout(300)
 def test_no_page_is_wider_than_its_window_with_the_widest_data_that_the_limits_allow(window: Window) -> None:
-    failing = window.api.get_subscription("orders", "billing").endpoint["url"]
+    failing = str({**window.api.get_subscription("orders", "billing").endpoint}["url"])
     widest = widest_played(window.api, failing)
     found = []
     for name, path in {**pages(window.scene), **others(window.scene), **widest.pages}.items():

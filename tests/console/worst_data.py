@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from tagcast_client import Accepted, Client, NewMessage
+from tagcast_client import Accepted, BackoffRetry, Client, NewMessage
 
 WIDEST_NAME = "W" * 64
 """A name of letters that are wide, without a place to break it."""
@@ -64,14 +64,14 @@ def widest_played(api: Client, failing: str) -> Widest:
     """Make the widest topic, subscriptions to an endpoint that fails, and messages; return the pages that show them."""
     name, long = WIDEST_NAME, "W" * (URL_CHARS - len(failing))
     expression = " OR ".join(f"{'p' * 60}{n:02d} = '{'W' * 60}'" for n in range(8))
-    api.put_topic(name)
-    seldom = {"strategy": "BACKOFF_RETRY", "max_retries": 100, "interval_seconds": 3_600}
-    api.put_subscription(name, name, failing + long, retry=seldom)
-    api.put_subscription(
+    api.create_topic(name)
+    seldom: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 100, "interval_seconds": 3_600}
+    api.create_subscription(name, name, failing + long, retry=seldom)
+    api.create_subscription(
         name, "tags", failing, retry=seldom, filter={"kind": "tags", "tags": list(tags(random.Random(1)))}
     )
-    api.put_subscription(name, "sql", failing, filter={"kind": "sql92", "expression": expression})
-    api.put_subscription(name, "V" * 64, {"protocol": "pull"})
+    api.create_subscription(name, "sql", failing, filter={"kind": "sql92", "expression": expression})
+    api.create_subscription(name, "V" * 64, {"protocol": "pull"})
     sent = api.publish_batch(name, [widest_message(seed) for seed in range(8)])
     ids = [each.message_id for each in sent if isinstance(each, Accepted)]
     assert len(ids) == len(sent), [each for each in sent if not isinstance(each, Accepted)]

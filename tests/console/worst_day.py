@@ -19,9 +19,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from tagcast_client import Accepted, Client, NewMessage
+from tagcast_client import Accepted, BackoffRetry, Client, Filter, NamedSubscription, NewMessage
 
 from local.cli.receiver import Push, Receiver, Reply
 from tests.console.browser import console_of
@@ -41,8 +40,8 @@ CONSUMERS = (
 )  # fmt: skip
 NOWHERE, SILENT = "http://127.0.0.1:9/", "http://127.0.0.1:7/"
 """Two hosts where nobody listens: one that is down, and one that never agreed to be pushed to."""
-SELDOM = {"strategy": "BACKOFF_RETRY", "max_retries": 20, "interval_seconds": 3_600}
-DEAR = {"kind": "sql92", "expression": "price > 100 AND region = 'eu'"}
+SELDOM: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 20, "interval_seconds": 3_600}
+DEAR = Filter.sql("price > 100 AND region = 'eu'")
 WIDE_TOPIC, FIRST = "notifications", "orders-eu-0"
 TROUBLES: Mapping[str, tuple[str, range]] = {
     "host down": ("partner-api", range(60)),
@@ -85,7 +84,7 @@ class Endpoints:
     slow: str
 
 
-def subscription(name: str, place: int, at: Endpoints) -> dict[str, Any]:
+def subscription(name: str, place: int, at: Endpoints) -> NamedSubscription:
     """Return one subscription of an ordinary topic as the API takes it."""
     trouble = next((what for what, (who, where) in TROUBLES.items() if who == name and place in where), None)
     match trouble:
@@ -97,10 +96,12 @@ def subscription(name: str, place: int, at: Endpoints) -> dict[str, Any]:
             return {"name": name, "endpoint": at.gone}
         case "timeout":
             return {"name": name, "endpoint": at.slow, "timeout_seconds": 1, "retry": SELDOM}
-    return {"name": name, "endpoint": at.well, **({"filter": DEAR} if name == "warehouse" else {})}
+    if name == "warehouse":
+        return {"name": name, "endpoint": at.well, "filter": DEAR}
+    return {"name": name, "endpoint": at.well}
 
 
-def wide_subscriptions(at: Endpoints) -> Iterator[dict[str, Any]]:
+def wide_subscriptions(at: Endpoints) -> Iterator[NamedSubscription]:
     """Yield those of the wide topic; every eighth fails."""
     every = WIDE // WIDE_FAILING
     for number in range(WIDE):
@@ -135,9 +136,9 @@ def played(url: str) -> Iterator[WorstDay]:
         who, where = TROUBLES["paused"]
         for place in where:
             api.pause(names[place], who)
-        api.put_subscription(FIRST, "newcomer", SILENT, verification="required")
-        api.put_subscription(FIRST, WIDEST_NAME, at.well, filter={"kind": "tags", "tags": ["&" * 64]})
-        api.put_subscription(FIRST, "workers", {"protocol": "pull"})
+        api.create_subscription(FIRST, "newcomer", SILENT, verification="required")
+        api.create_subscription(FIRST, WIDEST_NAME, at.well, filter={"kind": "tags", "tags": ["&" * 64]})
+        api.create_subscription(FIRST, "workers", {"protocol": "pull"})
         troubled = {names[place] for _, places in TROUBLES.values() for place in places}
         list(pool.map(lambda name: _publish(api, name), sorted(troubled - {FIRST})))
         ordinary = _publish(api, FIRST)[0]
@@ -145,19 +146,19 @@ def played(url: str) -> Iterator[WorstDay]:
         wide = api.publish(WIDE_TOPIC, "to everybody").message_id
         assert isinstance(hostile, Accepted)
         day = WorstDay(names, wide, ordinary, hostile.message_id)
-        assert wait_until(lambda: sum(1 for _ in api.list_lanes(page_size=100)) >= day.lanes, 240), "fewer lanes fail"
+        assert wait_until(lambda: sum(1 for _ in api.list_lanes(limit=100)) >= day.lanes, 240), "fewer lanes fail"
         yield day
 
 
 def _make(api: Client, at: Endpoints, place: int, topic: str) -> None:
-    api.put_topic(topic, ordering="none" if topic == WIDE_TOPIC else None)
+    api.create_topic(topic, ordering="none" if topic == WIDE_TOPIC else "topic")
     if topic == WIDE_TOPIC:
         made = list(wide_subscriptions(at))
     else:
         more = (SUBSCRIPTIONS - WIDE) % (TOPICS - 1)
         count = (SUBSCRIPTIONS - WIDE) // (TOPICS - 1) + (place < more)
         made = [subscription(name, place, at) for name in CONSUMERS[:count]]
-    api.put_subscriptions(topic, made)
+    api.create_subscriptions(topic, made)
 
 
 def _publish(api: Client, topic: str) -> Sequence[str]:

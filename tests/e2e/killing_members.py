@@ -91,8 +91,8 @@ def run(stack: RunningStack, messages: int, seed: int, folder: Path, *, kills: b
     """Publish, let the members work, kill them until everything has ended, count."""
     dice = random.Random(seed)
     with Client(stack.url) as client:
-        client.put_topic(TOPIC, ordering="none")
-        client.put_subscription(TOPIC, GROUP, {"protocol": "pull"})
+        client.create_topic(TOPIC, ordering="none")
+        client.create_subscription(TOPIC, GROUP, {"protocol": "pull"})
         results = client.publish_batch(TOPIC, [NewMessage(f"{number}") for number in range(messages)])
         shared = Shared([each.message_id for each in results if hasattr(each, "message_id")])
         members, began = Members(stack.url, folder), time.monotonic()

@@ -62,7 +62,7 @@ def test_what_is_published_is_consumed(stack: RunningStack, tmp_path: Path) -> N
     with heard.open("w") as output, Client(stack.url) as tagcast:
         consuming = subprocess.Popen([sys.executable, program], stdout=output)
         try:
-            tagcast.put_topic("TopicTest")
+            tagcast.ensure_topic("TopicTest")
             assert wait_until(lambda: [each.name for each in tagcast.list_subscriptions("TopicTest")] == ["workers"])
             tagcast.publish("TopicTest", "order 17", tags=["TagB"])
             assert wait_until(heard.read_text)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tagcast_client import Client, NotFoundError
+from tagcast_client import Client, NotFoundError, PullEndpoint
 from tagcast_client.group_models import Pulled
 
 from tests.e2e.killing_members import run
 from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
-PULL = {"protocol": "pull"}
+PULL: PullEndpoint = {"protocol": "pull"}
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[s
 
 
 def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
-    client.put_topic("pulled")
-    client.put_subscription("pulled", "workers", PULL)
+    client.create_topic("pulled")
+    client.create_subscription("pulled", "workers", PULL)
     ids = [client.publish("pulled", f"{number}").message_id for number in range(3)]
 
     first = pulled(client, "pulled", "workers", 3, invisible_seconds=3_600)
@@ -72,8 +72,8 @@ def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
 
 
 def test_an_ordered_group_gives_each_order_to_one_member_at_a_time(client: Client) -> None:
-    client.put_topic("in-order", ordering="key")
-    client.put_subscription("in-order", "workers", PULL, ordered=True)
+    client.create_topic("in-order", ordering="key")
+    client.create_subscription("in-order", "workers", PULL, ordered=True)
     for number in range(6):
         client.publish("in-order", f"{number}", ordering_key="even" if number % 2 == 0 else "odd")
 
@@ -87,12 +87,13 @@ def test_an_ordered_group_gives_each_order_to_one_member_at_a_time(client: Clien
         client.ack("in-order", "workers", handles([*messages, *others]))
 
     for remainder, key in enumerate(("even", "odd")):
-        assert [each.body for each in found if each.ordering_key == key] == [f"{remainder + 2 * n}" for n in range(3)]
+        bodies = [each.text() for each in found if each.ordering_key == key]
+        assert bodies == [f"{remainder + 2 * n}" for n in range(3)]
 
 
 def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_is_gone(client: Client, stack: RunningStack) -> None:
-    client.put_topic("left")
-    client.put_subscription("left", "workers", PULL)
+    client.create_topic("left")
+    client.create_subscription("left", "workers", PULL)
     sent = client.publish("left", "never pulled").message_id
     sqs = stack.owner("sqs")
     assert wait_until(lambda: client.get_message("left", sent).subscribers["workers"].state == "pending")

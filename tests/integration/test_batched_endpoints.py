@@ -357,8 +357,8 @@ def test_from_the_subscription_to_the_receiver_and_its_answer_a_batch_is_several
             headers = {name.lower(): value for name, _, value in lines}
             body = await reader.readexactly(int(headers["content-length"]))
             messages = Receiver(secret).verify_batch(headers, body)
-            took.append([each.text for each in messages])
-            failed = [each for each in messages if each.text == "3" and each.attempt == 1]
+            took.append([each.text() for each in messages])
+            failed = [each for each in messages if each.text() == "3" and each.attempt == 1]
             answer = json.dumps(item_failures(failed)).encode()
             writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
 

@@ -1909,6 +1909,48 @@ CLIENT = (
         "pass",
         "clients/test_deduplication.py::test_the_memory_is_bounded",
     ),
+    _planted(
+        "a program that starts replaces the secret at once instead of rotating it",
+        "tagcast_client.changing:subscription_patch",
+        'if "v1" in present.signatures:',
+        "if False:",
+        "clients/test_changing.py::test_another_secret_is_rotated",
+    ),
+    _planted(
+        "a program that starts writes a filter again whose defaults it leaves out",
+        "tagcast_client.changing:_has",
+        "with_defaults(known) == with_defaults(value)",
+        "known == value",
+        "clients/test_changing.py::test_what_is_as_it_is_named",
+    ),
+    _planted(
+        "the pattern of a new filter is merged with that of the former one",
+        "tagcast_client.changing:in_place_of",
+        "in_place_of(before.get(name), value) if isinstance(value, Mapping) else value",
+        "value",
+        "clients/test_changing.py::test_an_updated_filter_or_endpoint",
+    ),
+    _planted(
+        "a program that starts gives up when the answer to what it creates is lost",
+        "tagcast_client.connection:Connection._bring",
+        "replace(operation, repeatable=True)",
+        "operation",
+        "clients/test_changing.py::test_whatever_answers_are_lost",
+    ),
+    _planted(
+        "an instant without an offset is taken for one of this machine",
+        "tagcast_client.instants:instant",
+        "parsed.utcoffset() is None",
+        "False",
+        "clients/test_changing.py::test_an_instant_without_an_offset",
+    ),
+    _planted(
+        "a push does not say when its message expires",
+        "tagcast.pushing.envelope:_shared_fields",
+        "rfc3339(message.expires_at)",
+        "rfc3339(message.accepted_at)",
+        "clients/test_changing.py::test_one_listener_serves",
+    ),
 )
 CONTRACT = (
     _planted(

@@ -21,7 +21,7 @@ def hook(request: HttpRequest) -> HttpResponse:
     try:
         with seen.once(message) as is_new:
             if is_new:
-                print(message.topic, message.message_id, message.text)
+                print(message.topic, message.message_id, message.text())
     except InProgressError as fault:
         return HttpResponse(status=503, headers={"Retry-After": f"{fault.retry_after_s:.0f}"})
     return HttpResponse(status=204)

@@ -27,7 +27,7 @@ async def hook(request: Request) -> Response:
     try:
         async with seen.once(message) as is_new:
             if is_new:
-                print(message.topic, message.message_id, message.text)
+                print(message.topic, message.message_id, message.text())
     except InProgressError as fault:
         return Response(status_code=503, headers={"Retry-After": f"{fault.retry_after_s:.0f}"})
     return Response(status_code=204)

@@ -14,7 +14,7 @@ app = FastAPI()
 
 def process(message: Received) -> None:
     """Do what a message asks for; whatever is raised here fails this message alone."""
-    print(message.topic, message.message_id, message.text)
+    print(message.topic, message.message_id, message.text())
 
 
 @app.options("/hook")

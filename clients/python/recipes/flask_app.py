@@ -27,7 +27,7 @@ def hook() -> tuple[str, int, dict[str, str]]:
     try:
         with seen.once(message) as is_new:
             if is_new:
-                print(message.topic, message.message_id, message.text)
+                print(message.topic, message.message_id, message.text())
     except InProgressError as fault:
         return "", 503, {"Retry-After": f"{fault.retry_after_s:.0f}"}
     return "", 204, {}

@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     try:
         with seen.once(message) as is_new:
             if is_new:
-                print(message.topic, message.message_id, message.text)
+                print(message.topic, message.message_id, message.text())
     except InProgressError as fault:
         return {"statusCode": 503, "headers": {"Retry-After": f"{fault.retry_after_s:.0f}"}}
     return {"statusCode": 204}

@@ -1,17 +1,21 @@
 """Publish to tagcast, manage it, and receive its webhooks.
 
 `Client` and `AsyncClient` speak to the API; `Receiver` verifies and reads pushes, `Deduplicator` processes each once.
+What is not named here is not public, except `tagcast_client.testing`.
 """
 
 from tagcast_client.async_client import AsyncClient
+from tagcast_client.async_connection import AsyncPages
 from tagcast_client.async_consumer import AsyncConsumer
 from tagcast_client.async_deduplication import AsyncDeduplicator, AsyncMemoryStore, AsyncSeenStore
 from tagcast_client.claims import Claim, InProgressError
 from tagcast_client.client import Client
+from tagcast_client.connection import Pages
 from tagcast_client.consumer import Consumer
 from tagcast_client.consuming import ConsumerOptions, ConsumeStatus, Later, MessageModel, MessageSelector
 from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.errors import (
+    AlreadyExistsError,
     BatchInterruptedError,
     ConflictError,
     DisagreementError,
@@ -29,64 +33,171 @@ from tagcast_client.errors import (
     UnexpectedAnswerError,
     UnreachableError,
 )
-from tagcast_client.group_models import Pulled
-from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
+from tagcast_client.filters import (
+    AnyFilter,
+    EventPatternFilter,
+    Filter,
+    FunctionFilter,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpressionFilter,
+    TagsFilter,
+)
+from tagcast_client.group_models import Handle, Pulled
+from tagcast_client.groups import Group, Member
+from tagcast_client.hosts import Host
+from tagcast_client.models import (
+    Accepted,
+    ArchivedMessage,
+    Attempt,
+    Attempted,
+    BatchedPushes,
+    ClientCertificate,
+    Delivery,
+    Entry,
+    FilterTest,
+    Head,
+    Lane,
+    Message,
+    NewMessage,
+    OwedHead,
+    Refused,
+    Shadow,
+    Subscription,
+    Topic,
+    UrgentLane,
+    Version,
+)
+from tagcast_client.operation import Answer, Page
 from tagcast_client.received import Received, UnreadableError, item_failures, read, read_batch
 from tagcast_client.receiver import Receiver, VerificationError, VerificationFailure
 from tagcast_client.retrying import Retries
+from tagcast_client.service import Health
+from tagcast_client.settings import (
+    BackoffRetry,
+    Batch,
+    Certificate,
+    DecayRetry,
+    Endpoint,
+    HttpEndpoint,
+    LambdaEndpoint,
+    NamedSubscription,
+    PullEndpoint,
+    Retry,
+    SqsEndpoint,
+    SubscriptionChanges,
+    SubscriptionSettings,
+    TopicChanges,
+    TopicSettings,
+)
+from tagcast_client.shadow_models import ShadowCounts, ShadowSample
 from tagcast_client.signing import BearerToken, SigV4
-from tagcast_client.tailing import TailWish
+from tagcast_client.tailing import Counts, Tail, TailEvent, TailWish
 from tagcast_client.tracing import trace_context
 from tagcast_client.version import __version__
 
 __all__ = [
     "Accepted",
+    "AlreadyExistsError",
+    "Answer",
+    "AnyFilter",
     "ArchivedMessage",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncDeduplicator",
     "AsyncMemoryStore",
+    "AsyncPages",
     "AsyncSeenStore",
+    "Attempt",
+    "Attempted",
+    "BackoffRetry",
+    "Batch",
     "BatchInterruptedError",
+    "BatchedPushes",
     "BearerToken",
+    "Certificate",
     "Claim",
     "Client",
+    "ClientCertificate",
     "ConflictError",
     "ConsumeStatus",
     "Consumer",
     "ConsumerOptions",
+    "Counts",
+    "DecayRetry",
     "Deduplicator",
+    "Delivery",
     "DisagreementError",
+    "Endpoint",
+    "Entry",
+    "EventPatternFilter",
     "Fault",
+    "Filter",
+    "FilterTest",
     "ForbiddenError",
+    "FunctionFilter",
+    "Group",
+    "Handle",
+    "Head",
+    "Health",
+    "Host",
+    "HttpEndpoint",
     "InProgressError",
     "InvalidError",
+    "LambdaEndpoint",
+    "Lane",
     "Later",
+    "Member",
     "MemoryStore",
+    "Message",
     "MessageModel",
     "MessageSelector",
+    "NamedSubscription",
     "NewMessage",
     "NotFoundError",
+    "OwedHead",
+    "Page",
+    "Pages",
     "PreconditionFailedError",
     "ProblemError",
+    "PullEndpoint",
     "Pulled",
     "Received",
     "Receiver",
     "Refused",
     "Retries",
+    "Retry",
+    "RoutingKeyFilter",
     "SeenStore",
     "ServerError",
+    "Shadow",
+    "ShadowCounts",
+    "ShadowSample",
     "SigV4",
     "SigningError",
+    "SqlFilter",
+    "SqsEndpoint",
+    "Subscription",
+    "SubscriptionChanges",
+    "SubscriptionSettings",
+    "TagExpressionFilter",
     "TagcastError",
+    "TagsFilter",
+    "Tail",
+    "TailEvent",
     "TailWish",
     "ThrottledError",
     "TooLargeError",
+    "Topic",
+    "TopicChanges",
+    "TopicSettings",
     "UnexpectedAnswerError",
     "UnreachableError",
     "UnreadableError",
+    "UrgentLane",
     "VerificationError",
     "VerificationFailure",
+    "Version",
     "__version__",
     "item_failures",
     "read",

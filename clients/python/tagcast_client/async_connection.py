@@ -7,13 +7,21 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from tagcast_client.errors import BatchInterruptedError, TagcastError, UnreachableError, refusal
+from tagcast_client.errors import (
+    BatchInterruptedError,
+    NotFoundError,
+    PreconditionFailedError,
+    TagcastError,
+    UnreachableError,
+    refusal,
+)
 from tagcast_client.operation import Answer, Operation, Page, key_of_part
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
@@ -24,6 +32,8 @@ T = TypeVar("T")
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
 """The environment variable that names the API where a program does not; the command line reads it as well."""
+BROUGHT_WITHIN = 5
+"""Others may change a topic or a subscription at the same time; after five times something is wrong."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
 """What runs on this machine is asked directly, whatever the environment says of proxies."""
@@ -74,7 +84,7 @@ class AsyncConnection:
         """Close the connections."""
         await self._http.aclose()
 
-    async def send(self, operation: Operation[T]) -> T:
+    async def _send(self, operation: Operation[T]) -> T:
         """Carry out an operation, repeating it as far as it may be."""
         tries = Tries(self._retries, self._clock())
         while True:
@@ -96,10 +106,10 @@ class AsyncConnection:
         if outcome.status == 404 and operation.gone_is_done and tries.made > 1:
             return operation.read(Answer(204, ""))
         if outcome.status >= 300:
-            raise refusal(outcome.status, outcome.text)
+            raise refusal(outcome.status, outcome.text, creates=operation.creates)
         return operation.read(outcome)
 
-    async def send_parts(
+    async def _send_parts(
         self,
         operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[T, ...]]],
         parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
@@ -112,7 +122,7 @@ class AsyncConnection:
         results: tuple[T, ...] = ()
         for place, part in parts:
             try:
-                results += await self.send(operation_of(part, key_of_part(key, place)))
+                results += await self._send(operation_of(part, key_of_part(key, place)))
             except TagcastError as fault:
                 if results:
                     raise BatchInterruptedError(results, len(results)) from fault
@@ -134,16 +144,54 @@ class AsyncConnection:
         self._is_known = True
         return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
 
-    async def all_pages(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> AsyncIterator[T]:
-        """Yield the items of a list, page by page."""
+    async def _bring(
+        self, look: Operation[T], change: Callable[[T], Operation[T] | None], create: Operation[T] | None = None
+    ) -> T:
+        """Change what *look* finds, or *create* what is absent, whatever others do to it meanwhile.
+
+        Both are conditional, so that a lost answer is no fault: the next look finds what became of it.
+        """
+        lost: PreconditionFailedError | None = None
+        for _ in range(BROUGHT_WITHIN):
+            operation = create
+            try:
+                present = await self._send(look)
+                operation = change(present)
+                if operation is None:
+                    return present
+            except NotFoundError:
+                if operation is None:
+                    raise
+            try:
+                return await self._send(replace(operation, repeatable=True))
+            except PreconditionFailedError as fault:
+                lost = fault
+        assert lost is not None
+        raise lost
+
+    def _list(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> AsyncPages[T]:
+        return AsyncPages(lambda cursor: self._send(page_at(cursor)))
+
+
+class AsyncPages(Generic[T]):
+    """A list of the API: iterate over all of it, page by page, or read one page."""
+
+    def __init__(self, read: Callable[[str | None], Awaitable[Page[T]]]) -> None:
+        self._read = read
+
+    async def __aiter__(self) -> AsyncIterator[T]:
         cursor: str | None = None
         while True:
-            page = await self.send(page_at(cursor))
+            page = await self.page(cursor)
             for item in page.items:
                 yield item
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    async def page(self, cursor: str | None = None) -> Page[T]:
+        """Return the first page, or the one at a *cursor*, which is the ``next_cursor`` of the page before."""
+        return await self._read(cursor)
 
 
 def checked_url(url: str) -> str:
@@ -157,8 +205,11 @@ def checked_url(url: str) -> str:
         raise ValueError(f"a client needs the URL of the API, {example}")
     try:
         parsed = urlsplit(url)
+        host, _ = parsed.hostname, parsed.port
     except ValueError as fault:
         raise ValueError(f"{url!r} is not the URL of an API ({fault}), {example}") from fault
-    if parsed.scheme not in ("http", "https") or not parsed.hostname:
+    if parsed.scheme not in ("http", "https") or not host:
         raise ValueError(f"{url!r} is not the URL of an API: it begins with http:// or https://, {example}")
+    if any(not "!" <= character <= "~" for character in url) or parsed.query or parsed.fragment:
+        raise ValueError(f"{url!r} is not the URL of an API: it has no blanks, no query and no fragment, {example}")
     return url.rstrip("/")

@@ -11,8 +11,8 @@ from tagcast_client.async_client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncSlots, AsyncTasks
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
+from tagcast_client.filters import AnyFilter
 from tagcast_client.group_models import Pulled
-from tagcast_client.models import Filter
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
@@ -44,13 +44,13 @@ class AsyncConsumer:
         self.options = options or ConsumerOptions()
         self._on_error = on_error
         self._listener: Callable[[Sequence[Pulled]], Awaitable[object]] | None = None
-        self._filters: dict[str, Filter | None] = {}
+        self._filters: dict[str, AnyFilter | None] = {}
         self._subscriptions: dict[str, str] = {}
         self._batches: set[Batch] = set()
         self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
         self._slots = AsyncSlots(self.options.consume_thread_max)
 
-    def subscribe(self, topic: str, expression: str | Filter | None = "*") -> None:
+    def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
         """Want the topic's messages that match a tag expression (``TagA || TagB``) or any other filter."""
         self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
 
@@ -107,7 +107,7 @@ class AsyncConsumer:
             options.client_id,
             filter=self._filters[topic],
             client_version=options.client_version,
-            mode=options.message_model,
+            mode=options.message_model.value,
             ordered=options.orderly,
             consume_from=options.consume_from_where,
         )

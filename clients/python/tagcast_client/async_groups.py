@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from tagcast_client import group_models, group_operations, groups, models
+from tagcast_client import group_models, group_operations, groups
 from tagcast_client.async_connection import AsyncConnection
+from tagcast_client.filters import AnyFilter
+from tagcast_client.instants import instant
 
 
 class AsyncGroups(AsyncConnection):
@@ -17,11 +20,11 @@ class AsyncGroups(AsyncConnection):
         group: str,
         client_id: str,
         *,
-        filter: models.Filter | None = None,
+        filter: AnyFilter | None = None,
         client_version: str | None = None,
-        mode: str | None = None,
+        mode: groups.Mode | None = None,
         ordered: bool | None = None,
-        consume_from: str | None = None,
+        consume_from: str | datetime | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
         """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
@@ -34,18 +37,18 @@ class AsyncGroups(AsyncConnection):
             "client_version": client_version,
             "mode": mode,
             "ordered": ordered,
-            "consume_from": consume_from,
+            "consume_from": None if consume_from is None else instant(consume_from),
             "silence_seconds": silence_seconds,
         }
-        return await self.send(groups.heartbeat(topic, group, client_id, said))
+        return await self._send(groups.heartbeat(topic, group, client_id, said))
 
     async def leave(self, topic: str, group: str, client_id: str) -> None:
         """Let a consumer go at once, instead of two minutes after its last heartbeat."""
-        await self.send(groups.leave(topic, group, client_id))
+        await self._send(groups.leave(topic, group, client_id))
 
     async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
         """Return who of a group is alive, by id."""
-        return await self.send(groups.list_members(topic, group))
+        return await self._send(groups.list_members(topic, group))
 
     async def pull(
         self,
@@ -58,22 +61,22 @@ class AsyncGroups(AsyncConnection):
         client_id: str | None = None,
     ) -> tuple[group_models.Pulled, ...]:
         """Pull messages; nobody else of the group gets them for *invisible_seconds*."""
-        return await self.send(
+        return await self._send(
             group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id)
         )
 
     async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
         """Say that these (at most 100) are done."""
-        return await self.send(group_operations.ack(topic, group, receipt_handles))
+        return await self._send(group_operations.ack(topic, group, receipt_handles))
 
     async def nack(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
     ) -> tuple[group_models.Handle, ...]:
         """Give these back, to be pulled again at once or *delay_seconds* from now."""
-        return await self.send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
+        return await self._send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
 
     async def extend(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
     ) -> tuple[group_models.Handle, ...]:
         """Keep these from others until *invisible_seconds* from now; new handles stand for them then."""
-        return await self.send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))
+        return await self._send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))

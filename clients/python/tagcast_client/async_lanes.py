@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from tagcast_client import models, operations
-from tagcast_client.async_connection import AsyncConnection
+from tagcast_client.async_connection import AsyncConnection, AsyncPages
 from tagcast_client.hosts import Host, list_hosts
 
 
@@ -14,30 +12,28 @@ class AsyncLanes(AsyncConnection):
 
     async def pause(self, topic: str, subscription: str) -> models.Lane:
         """Stop pushing to a subscription; what it is owed waits."""
-        return await self.send(operations.change_lane(topic, subscription, "pause"))
+        return await self._send(operations.change_lane(topic, subscription, "pause"))
 
     async def resume(self, topic: str, subscription: str) -> models.Lane:
         """Go on with a paused or suspended subscription."""
-        return await self.send(operations.change_lane(topic, subscription, "resume"))
+        return await self._send(operations.change_lane(topic, subscription, "resume"))
 
     async def retry(self, topic: str, subscription: str) -> models.Lane:
         """Attempt the head of a lane now."""
-        return await self.send(operations.change_lane(topic, subscription, "retry"))
+        return await self._send(operations.change_lane(topic, subscription, "retry"))
 
     async def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
         """Give up the head of a lane, and say why."""
-        return await self.send(operations.skip(topic, subscription, reason))
+        return await self._send(operations.skip(topic, subscription, reason))
 
-    def list_backlog(
-        self, topic: str, subscription: str, *, page_size: int | None = None
-    ) -> AsyncIterator[models.Delivery]:
+    def list_backlog(self, topic: str, subscription: str, *, limit: int | None = None) -> AsyncPages[models.Delivery]:
         """Yield what a subscription is owed, in order."""
-        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
+        return self._list(lambda cursor: operations.backlog(topic, subscription, limit, cursor))
 
-    def list_lanes(self, *, page_size: int | None = None) -> AsyncIterator[models.UrgentLane]:
+    def list_lanes(self, *, limit: int | None = None) -> AsyncPages[models.UrgentLane]:
         """Yield the lanes of all topics that are not active, in the order in which somebody has to look at them."""
-        return self.all_pages(lambda cursor: operations.list_lanes(page_size, cursor))
+        return self._list(lambda cursor: operations.list_lanes(limit, cursor))
 
-    def list_hosts(self, *, page_size: int | None = None) -> AsyncIterator[Host]:
+    def list_hosts(self, *, limit: int | None = None) -> AsyncPages[Host]:
         """Yield the hosts that gave no answer lately, and whether their circuits are open."""
-        return self.all_pages(lambda cursor: list_hosts(page_size, cursor))
+        return self._list(lambda cursor: list_hosts(limit, cursor))

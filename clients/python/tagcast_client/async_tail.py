@@ -21,7 +21,7 @@ class AsyncWatching(AsyncConnection):
         With *wait_seconds* it waits for the first event that is wished for. Watching begins with the first question
         and ends a minute after the last one.
         """
-        return await self.send(tail(topic, wish or TailWish(), cursor, wait_seconds))
+        return await self._send(tail(topic, wish or TailWish(), cursor, wait_seconds))
 
     async def watch(self, topic: str, wish: TailWish | None = None) -> AsyncIterator[Tail]:
         """Yield what happens from now on, whenever something does, without end."""

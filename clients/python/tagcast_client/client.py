@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
 
 from tagcast_client import models, operations, publishing, service
+from tagcast_client.changing import topic_patch
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
 from tagcast_client.client_tail import Watching
-from tagcast_client.operation import Answer, raw
+from tagcast_client.connection import Pages
+from tagcast_client.filters import AnyFilter
+from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.outgoing import list_tags
 from tagcast_client.publishing import Result
+from tagcast_client.settings import TopicChanges, TopicSettings, as_json
 from tagcast_client.subscriptions import Subscriptions
 from tagcast_client.tracing import current_trace
 
@@ -34,7 +38,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         topic: str,
         body: models.Body,
         *,
-        tags: Iterable[str] = (),
+        tags: models.Tags = (),
         routing_key: str | None = None,
         properties: Mapping[str, str] | None = None,
         ordering_key: str | None = None,
@@ -46,7 +50,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         A *body* that is an object or a list is written as JSON.
         """
         message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
-        return self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
+        return self._send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -58,7 +62,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """
         parts = publishing.parts([message.as_json() for message in messages])
         key, trace = idempotency_key or _new_key(), current_trace()
-        return self.send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
+        return self._send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     def replay(
         self,
@@ -71,53 +75,48 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
         parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        return self.send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+        return self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
     def push(self, topic: str) -> tuple[str, ...]:
         """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
-        return self.send(operations.push(topic))
+        return self._send(operations.push(topic))
 
     # Topics
 
-    def put_topic(
-        self,
-        topic: str,
-        *,
-        retention_seconds: int | None = None,
-        max_message_bytes: int | None = None,
-        ordering: str | None = None,
-        keep: str | None = None,
-        if_version: int | None = None,
-        if_absent: bool = False,
+    def create_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
+        """Create a topic; a setting that is not named has its default. Raises AlreadyExistsError."""
+        return self._send(operations.create_topic(topic, as_json(settings, TopicSettings)))
+
+    def update_topic(
+        self, topic: str, *, if_version: int | None = None, **changes: Unpack[TopicChanges]
     ) -> models.Topic:
-        """Make a topic, or give it these settings; what is not named gets its default.
+        """Change the settings that are named, None for the default; all others stay.
 
-        With *if_version* only if it still has that version, with *if_absent* only if there is none; else
-        PreconditionFailedError.
+        With *if_version* only if the topic still has that version, else PreconditionFailedError.
         """
-        settings = {
-            "retention_seconds": retention_seconds,
-            "max_message_bytes": max_message_bytes,
-            "ordering": ordering,
-            "keep": keep,
-        }
-        return self.send(operations.put_topic(topic, settings, if_version, if_absent))
+        return self._send(operations.update_topic(topic, as_json(changes, TopicChanges), if_version))
 
-    def change_topic(self, topic: str, changes: Mapping[str, Any], *, if_version: int | None = None) -> models.Topic:
-        """Change the settings of a topic that *changes* name, None for the default; all others stay."""
-        return self.send(operations.change_topic(topic, changes, if_version))
+    def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
+        """Create the topic, or bring it to the settings that are named; all others stay. For programs that start."""
+        wanted = as_json(settings, TopicSettings)
+
+        def change(present: models.Topic) -> Operation[models.Topic] | None:
+            patch = topic_patch(present, wanted)
+            return operations.update_topic(topic, patch, present.version) if patch else None
+
+        return self._bring(operations.get_topic(topic), change, operations.create_topic(topic, wanted))
 
     def get_topic(self, topic: str) -> models.Topic:
         """Return a topic."""
-        return self.send(operations.get_topic(topic))
+        return self._send(operations.get_topic(topic))
 
     def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
         """Remove a topic that has no subscriptions."""
-        self.send(operations.delete_topic(topic, if_version))
+        self._send(operations.delete_topic(topic, if_version))
 
-    def list_topics(self, *, page_size: int | None = None) -> Iterator[models.Topic]:
+    def list_topics(self, *, limit: int | None = None) -> Pages[models.Topic]:
         """Yield all topics, by name."""
-        return self.all_pages(lambda cursor: operations.list_topics(page_size, cursor))
+        return self._list(lambda cursor: operations.list_topics(limit, cursor))
 
     # Messages
 
@@ -129,55 +128,53 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         Of one that matched more than a thousand these are some; *cursor* is its ``next_cursor``, for those behind them.
         *only* is a state, or `failing`: then no others are among them.
         """
-        return self.send(operations.get_message(topic, message_id, cursor, only))
+        return self._send(operations.get_message(topic, message_id, cursor, only))
 
     def find_message(self, message_id: str, *, cursor: str | None = None, only: str | None = None) -> models.Message:
         """Return the same, whichever topic has the message: each is asked."""
-        return self.send(operations.find_message(message_id, cursor, only))
+        return self._send(operations.find_message(message_id, cursor, only))
 
-    def list_messages(
-        self, topic: str, *, bodies: bool = False, page_size: int | None = None
-    ) -> Iterator[models.Message]:
+    def list_messages(self, topic: str, *, bodies: bool = False, limit: int | None = None) -> Pages[models.Message]:
         """Yield the messages that are still owed to somebody, oldest first."""
-        return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
+        return self._list(lambda cursor: operations.list_messages(topic, bodies, limit, cursor))
 
-    def list_attempts(self, topic: str, message_id: str, *, page_size: int | None = None) -> Iterator[models.Attempted]:
+    def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> Pages[models.Attempted]:
         """Yield the deliveries of a message that are owed after an attempt, or failed, with their last attempts."""
-        return self.all_pages(lambda cursor: operations.list_attempts(topic, message_id, page_size, cursor))
+        return self._list(lambda cursor: operations.list_attempts(topic, message_id, limit, cursor))
 
     def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Return why a subscription did or did not get a message."""
-        return self.send(operations.explain(topic, message_id, subscription))
+        return self._send(operations.explain(topic, message_id, subscription))
 
     # Filters
 
-    def set_shadow(self, topic: str, subscription: str, filter: models.Filter | None) -> models.Shadow:
+    def set_shadow(self, topic: str, subscription: str, filter: AnyFilter | None) -> models.Shadow:
         """Watch a candidate filter beside the active one; it delivers nothing."""
-        return self.send(operations.set_shadow(topic, subscription, filter))
+        return self._send(operations.set_shadow(topic, subscription, filter))
 
     def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
         """Return what was seen of the candidate so far."""
-        return self.send(operations.get_shadow(topic, subscription))
+        return self._send(operations.get_shadow(topic, subscription))
 
     def delete_shadow(self, topic: str, subscription: str) -> None:
         """Stop watching the candidate."""
-        self.send(operations.delete_shadow(topic, subscription))
+        self._send(operations.delete_shadow(topic, subscription))
 
     def promote_shadow(
         self, topic: str, subscription: str, *, shadow_version: int | None = None
     ) -> models.Subscription:
         """Make the candidate the active filter; with *shadow_version* only if it is still that one."""
-        return self.send(operations.promote_shadow(topic, subscription, shadow_version))
+        return self._send(operations.promote_shadow(topic, subscription, shadow_version))
 
-    def test_filter(self, filter: models.Filter | None, message: models.NewMessage | None = None) -> models.FilterTest:
+    def test_filter(self, filter: AnyFilter | None, message: models.NewMessage | None = None) -> models.FilterTest:
         """Ask what a filter says of a message; nothing is stored or sent."""
-        return self.send(operations.test_filter(filter, message or models.NewMessage("")))
+        return self._send(operations.test_filter(filter, message or models.NewMessage("")))
 
     # Anything
 
     def health(self) -> service.Health:
         """Return the API's health and version."""
-        return self.send(service.health())
+        return self._send(service.health())
 
     def request(
         self,
@@ -188,7 +185,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send any request and return the answer as it came. Raises as all methods do."""
-        return self.send(raw(method, path, body, query, headers))
+        return self._send(raw(method, path, body, query, headers))
 
 
 def _new_key() -> str:

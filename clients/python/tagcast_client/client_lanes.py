@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tagcast_client import models, operations
-from tagcast_client.connection import Connection
+from tagcast_client.connection import Connection, Pages
 from tagcast_client.hosts import Host, list_hosts
 
 
@@ -14,28 +12,28 @@ class Lanes(Connection):
 
     def pause(self, topic: str, subscription: str) -> models.Lane:
         """Stop pushing to a subscription; what it is owed waits."""
-        return self.send(operations.change_lane(topic, subscription, "pause"))
+        return self._send(operations.change_lane(topic, subscription, "pause"))
 
     def resume(self, topic: str, subscription: str) -> models.Lane:
         """Go on with a paused or suspended subscription."""
-        return self.send(operations.change_lane(topic, subscription, "resume"))
+        return self._send(operations.change_lane(topic, subscription, "resume"))
 
     def retry(self, topic: str, subscription: str) -> models.Lane:
         """Attempt the head of a lane now."""
-        return self.send(operations.change_lane(topic, subscription, "retry"))
+        return self._send(operations.change_lane(topic, subscription, "retry"))
 
     def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
         """Give up the head of a lane, and say why."""
-        return self.send(operations.skip(topic, subscription, reason))
+        return self._send(operations.skip(topic, subscription, reason))
 
-    def list_backlog(self, topic: str, subscription: str, *, page_size: int | None = None) -> Iterator[models.Delivery]:
+    def list_backlog(self, topic: str, subscription: str, *, limit: int | None = None) -> Pages[models.Delivery]:
         """Yield what a subscription is owed, in order."""
-        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
+        return self._list(lambda cursor: operations.backlog(topic, subscription, limit, cursor))
 
-    def list_lanes(self, *, page_size: int | None = None) -> Iterator[models.UrgentLane]:
+    def list_lanes(self, *, limit: int | None = None) -> Pages[models.UrgentLane]:
         """Yield the lanes of all topics that are not active, in the order in which somebody has to look at them."""
-        return self.all_pages(lambda cursor: operations.list_lanes(page_size, cursor))
+        return self._list(lambda cursor: operations.list_lanes(limit, cursor))
 
-    def list_hosts(self, *, page_size: int | None = None) -> Iterator[Host]:
+    def list_hosts(self, *, limit: int | None = None) -> Pages[Host]:
         """Yield the hosts that gave no answer lately, and whether their circuits are open."""
-        return self.all_pages(lambda cursor: list_hosts(page_size, cursor))
+        return self._list(lambda cursor: list_hosts(limit, cursor))

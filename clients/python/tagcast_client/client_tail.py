@@ -21,7 +21,7 @@ class Watching(Connection):
         With *wait_seconds* it waits for the first event that is wished for. Watching begins with the first question
         and ends a minute after the last one.
         """
-        return self.send(tail(topic, wish or TailWish(), cursor, wait_seconds))
+        return self._send(tail(topic, wish or TailWish(), cursor, wait_seconds))
 
     def watch(self, topic: str, wish: TailWish | None = None) -> Iterator[Tail]:
         """Yield what happens from now on, whenever something does, without end."""

@@ -10,8 +10,8 @@ from typing import Self
 from tagcast_client.client import Client
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
+from tagcast_client.filters import AnyFilter
 from tagcast_client.group_models import Pulled
-from tagcast_client.models import Filter
 from tagcast_client.threads import Slots, Tasks
 
 BACKOFF_S_MAX = 30.0
@@ -44,13 +44,13 @@ class Consumer:
         self.options = options or ConsumerOptions()
         self._on_error = on_error
         self._listener: Callable[[Sequence[Pulled]], object] | None = None
-        self._filters: dict[str, Filter | None] = {}
+        self._filters: dict[str, AnyFilter | None] = {}
         self._subscriptions: dict[str, str] = {}
         self._batches: set[Batch] = set()
         self._pulls, self._work, self._upkeep = Tasks(), Tasks(), Tasks()
         self._slots = Slots(self.options.consume_thread_max)
 
-    def subscribe(self, topic: str, expression: str | Filter | None = "*") -> None:
+    def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
         """Want the topic's messages that match a tag expression (``TagA || TagB``) or any other filter."""
         self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
 
@@ -107,7 +107,7 @@ class Consumer:
             options.client_id,
             filter=self._filters[topic],
             client_version=options.client_version,
-            mode=options.message_model,
+            mode=options.message_model.value,
             ordered=options.orderly,
             consume_from=options.consume_from_where,
         )

@@ -6,11 +6,12 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum, StrEnum
-from typing import Any
 
+from tagcast_client.filters import Filter, SqlDialect, SqlFilter, TagExpressionFilter
 from tagcast_client.group_models import Pulled
 
 PULL_MAX = 32
@@ -42,14 +43,14 @@ class MessageSelector:
     """Filters as users of RocketMQ write them."""
 
     @staticmethod
-    def by_tag(expression: str) -> Mapping[str, Any]:
+    def by_tag(expression: str) -> TagExpressionFilter:
         """Return the filter of a tag expression such as ``TagA || TagB``, or ``*`` for everything."""
-        return {"kind": "tag_expression", "expression": expression}
+        return Filter.tag_expression(expression)
 
     @staticmethod
-    def by_sql(expression: str, dialect: str = "strict") -> Mapping[str, Any]:
+    def by_sql(expression: str, dialect: SqlDialect = "strict") -> SqlFilter:
         """Return the filter of an SQL92 expression; the dialect ``rocketmq`` reads it with all that one's traps."""
-        return {"kind": "sql92", "expression": expression, "dialect": dialect}
+        return Filter.sql(expression, dialect=dialect)
 
 
 def client_id() -> str:
@@ -77,7 +78,7 @@ class ConsumerOptions:
     client_version: str = ""
     message_model: MessageModel = MessageModel.CLUSTERING
     orderly: bool = False
-    consume_from_where: str = "latest"
+    consume_from_where: str | datetime = "latest"
     consume_thread_max: int = 4
     consume_message_batch_max_size: int = 10
     invisible_seconds: int = 60

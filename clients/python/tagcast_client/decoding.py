@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
+from tagcast_client.body import body_of
 from tagcast_client.errors import UnexpectedAnswerError
 
 T = TypeVar("T")
@@ -33,9 +34,14 @@ def _decode(kind: Any, value: Any) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(value)
     origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:  # A word, also one that is newer.
+        origin, kind = None, str
     if origin in (Union, types.UnionType):
-        [only] = [each for each in inner if each is not type(None)]
-        return None if value is None else _decode(only, value)
+        kinds = [each for each in inner if each is not type(None)]
+        if value is None or all(map(is_typeddict, kinds)):  # An object of JSON, also one of a kind that is newer.
+            return value
+        [only] = kinds
+        return _decode(only, value)
     if origin is tuple:
         return tuple(_decode(inner[0], each) for each in value)
     if origin is Mapping:
@@ -48,7 +54,11 @@ def _decode(kind: Any, value: Any) -> Any:
 def _dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
     found = {}
     for name, hint, is_required in _fields(kind):
-        if name in value or is_required:
+        if name == "body":
+            found[name] = body_of(value)
+            if found[name] is None and hint is bytes:
+                raise KeyError(name)
+        elif name in value or is_required:
             found[name] = _decode(hint, value[name])
     return kind(**found)
 

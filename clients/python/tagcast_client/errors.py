@@ -100,6 +100,10 @@ class PreconditionFailedError(ProblemError):
     """412: somebody changed it since the version that was named."""
 
 
+class AlreadyExistsError(PreconditionFailedError):
+    """412: there is one of that name, which is left as it is; see `update_…` and `ensure_…`."""
+
+
 class TooLargeError(ProblemError):
     """413: the request or a body is larger than allowed."""
 
@@ -149,14 +153,16 @@ def problem_of(status: int, text: str) -> dict[str, Any]:
     return {"title": f"HTTP {status}", "status": status, "detail": detail}
 
 
-def refusal(status: int, text: str) -> ProblemError:
-    """Return the error for an answer that is no success.
+def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
+    """Return the error for an answer that is no success; *creates* says that the request was for a new thing only.
 
     >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
     NotFoundError('404 Not found: no topic t')
     """
     problem = problem_of(status, text)
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
+    if creates and kind is PreconditionFailedError:
+        kind = AlreadyExistsError
     return _BY_CODE.get(str(problem.get("code")), kind)(status, problem, text)
 
 

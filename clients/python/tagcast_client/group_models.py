@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+
+from tagcast_client.received import Received
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
-    """A message that a member of a group pulled; *receipt_handle* stands for this pull."""
+class Pulled(Received):
+    """A message that a member of a group pulled: what a push brings, and a *receipt_handle* that stands for this pull.
 
-    topic: str
-    subscription: str
-    message_id: str
+    Whoever handles a `Received` can handle it.
+    """
+
+    content_type: str | None
     tags: tuple[str, ...]
     routing_key: str | None
     properties: Mapping[str, str]
     ordering_key: str | None
-    content_type: str | None
     accepted_at: datetime
     expires_at: datetime
-    attempt: int
-    receipt_handle: str
-    body: str | None = None
-    body_base64: str | None = None
-    traceparent: str | None = None
-    tracestate: str | None = None
-    replay_of: str | None = None
-
-    @property
-    def content(self) -> bytes:
-        """The body as it was published."""
-        return base64.b64decode(self.body_base64) if self.body_base64 is not None else (self.body or "").encode()
-
-    @property
-    def text(self) -> str:
-        """The body as text. Raises UnicodeDecodeError."""
-        return self.content.decode()
-
-    @property
-    def json(self) -> Any:
-        """The body as JSON. Raises ValueError."""
-        return json.loads(self.content)
+    receipt_handle: str = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

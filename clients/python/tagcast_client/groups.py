@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from tagcast_client.decoding import decode
-from tagcast_client.models import Filter
+from tagcast_client.filters import AnyFilter
 from tagcast_client.operation import Answer, Operation, given, nothing, reads, subscription_path
+
+Mode = Literal["clustering", "broadcasting"]
+"""Whether members of a group share its messages, or each gets all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Group:
 
     subscription: str
     group_version: int
-    filter: Filter | None
+    filter: AnyFilter | None
     mode: str
     members: tuple[Member, ...]
 

@@ -5,20 +5,20 @@ Every answer is named after its schema in the OpenAPI document, without ``Answer
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tagcast_client.body import WithBody
+from tagcast_client.filters import AnyFilter
 from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
 from tagcast_client.outgoing import Body as Body
 from tagcast_client.outgoing import NewMessage as NewMessage
+from tagcast_client.outgoing import Tags as Tags
+from tagcast_client.settings import ContentFormat, Endpoint, Keep, Ordering, Retry, Signature
 from tagcast_client.shadow_models import ShadowCounts as ShadowCounts
 from tagcast_client.shadow_models import ShadowSample as ShadowSample
-
-Filter = Mapping[str, Any]
-"""A filter as the API writes it, such as ``{"kind": "tags", "tags": ["apple"]}``; None everywhere: everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Topic:
     name: str
     retention_seconds: int
     max_message_bytes: int
-    ordering: str
+    ordering: Ordering
     subscriptions: int
     created_at: datetime
     updated_at: datetime
     version: int
-    keep: str = "owed"
+    keep: Keep = "owed"
     retained_messages: int | None = None
 
 
@@ -105,11 +105,11 @@ class Subscription:
 
     topic: str
     name: str
-    endpoint: Mapping[str, str]
-    filter: Filter | None
-    retry: Mapping[str, Any]
+    endpoint: Endpoint
+    filter: AnyFilter | None
+    retry: Retry
     timeout_seconds: int
-    content_format: str
+    content_format: ContentFormat
     signatures: tuple[str, ...]
     version: int
     created_at: datetime
@@ -118,7 +118,7 @@ class Subscription:
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
     consume_from: str | None = None
-    signature: str = "v1"
+    signature: Signature = "v1"
     public_keys: tuple[str, ...] = ()
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
@@ -143,8 +143,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """A message or its receipt: its subscribers, what became of each, and *counts* of all by their states."""
+class Message(WithBody):
+    """A message or its receipt: its subscribers, what became of each, and *counts* of all by their states.
+
+    *body* is None once it is gone, or where a list leaves it out.
+    """
 
     message_id: str
     topic: str
@@ -157,8 +160,7 @@ class Message:
     ordering_key: str | None
     content_type: str | None
     subscribers: Mapping[str, Entry]
-    body: str | None = None
-    body_base64: str | None = None
+    body: bytes | None = None
     body_bytes: int | None = None
     traceparent: str | None = None
     tracestate: str | None = None
@@ -167,13 +169,6 @@ class Message:
     filter_error_count: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     next_cursor: str | None = None
-
-    @property
-    def content(self) -> bytes | None:
-        """The body as it was published; None once it is gone, or where a list leaves it out."""
-        if self.body_base64 is not None:
-            return base64.b64decode(self.body_base64)
-        return None if self.body is None else self.body.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +233,7 @@ class Version:
     """One version in the history of a subscription's filter."""
 
     version: int
-    filter: Filter | None
+    filter: AnyFilter | None
     changed_at: datetime
 
 
@@ -246,7 +241,7 @@ class Version:
 class Shadow:
     """A candidate filter beside the active one, and what was seen of both."""
 
-    filter: Filter | None
+    filter: AnyFilter | None
     shadow_version: int
     active_version: int
     since: datetime

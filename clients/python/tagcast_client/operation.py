@@ -14,6 +14,7 @@ from urllib.parse import quote
 from tagcast_client import models
 from tagcast_client.decoding import decode
 from tagcast_client.errors import UnexpectedAnswerError
+from tagcast_client.instants import json_default
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -63,9 +64,14 @@ class Operation(Generic[T]):
         if self.body is None:
             return None
         try:
-            return json.dumps(self.body, ensure_ascii=False).encode()
+            return json.dumps(self.body, ensure_ascii=False, default=json_default).encode()
         except UnicodeEncodeError:
-            return json.dumps(self.body).encode()
+            return json.dumps(self.body, default=json_default).encode()
+
+    @property
+    def creates(self) -> bool:
+        """Whether the request is refused if what it makes exists."""
+        return "If-None-Match" in self.headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +161,8 @@ def key_header(idempotency_key: str | None) -> dict[str, str]:
     return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
 
 
-def condition(version: int | None, absent: bool = False) -> dict[str, str]:
-    """Return the headers that make a change conditional: it has that version, or there is none yet."""
-    if absent:
-        return {"If-None-Match": "*"}
+def condition(version: int | None) -> dict[str, str]:
+    """Return the headers that make a change conditional on a version."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from tagcast_client import models
 from tagcast_client.decoding import decode
+from tagcast_client.filters import AnyFilter
 from tagcast_client.operation import (
     Answer,
     Operation,
@@ -26,33 +27,33 @@ from tagcast_client.operation import (
 T = TypeVar("T")
 
 
-def put_topic(
-    topic: str, settings: Mapping[str, Any], if_version: int | None = None, if_absent: bool = False
-) -> Operation[models.Topic]:
-    """PUT /topics/{topic}."""
-    return Operation(
-        "PUT",
-        topic_path(topic),
-        reads(models.Topic),
-        given(**settings),
-        headers=condition(if_version, if_absent),
-        repeatable=if_version is None and not if_absent,
-    )
+def create_topic(topic: str, settings: Mapping[str, Any]) -> Operation[models.Topic]:
+    """PUT /topics/{topic} if there is none."""
+    return _create(topic_path(topic), models.Topic, settings)
 
 
-def change_topic(topic: str, changes: Mapping[str, Any], if_version: int | None) -> Operation[models.Topic]:
+def update_topic(topic: str, changes: Mapping[str, Any], if_version: int | None) -> Operation[models.Topic]:
     """PATCH /topics/{topic}."""
-    return _patch(topic_path(topic), models.Topic, changes, if_version)
+    return _update(topic_path(topic), models.Topic, changes, if_version)
 
 
-def change_subscription(
+def create_subscription(topic: str, name: str, settings: Mapping[str, Any]) -> Operation[models.Subscription]:
+    """PUT /topics/{topic}/subscriptions/{subscription} if there is none."""
+    return _create(subscription_path(topic, name), models.Subscription, settings)
+
+
+def update_subscription(
     topic: str, name: str, changes: Mapping[str, Any], if_version: int | None
 ) -> Operation[models.Subscription]:
     """PATCH /topics/{topic}/subscriptions/{subscription}."""
-    return _patch(subscription_path(topic, name), models.Subscription, changes, if_version)
+    return _update(subscription_path(topic, name), models.Subscription, changes, if_version)
 
 
-def _patch(path: str, kind: type[T], changes: Mapping[str, Any], if_version: int | None) -> Operation[T]:
+def _create(path: str, kind: type[T], settings: Mapping[str, Any]) -> Operation[T]:
+    return Operation("PUT", path, reads(kind), given(**settings), headers={"If-None-Match": "*"}, repeatable=False)
+
+
+def _update(path: str, kind: type[T], changes: Mapping[str, Any], if_version: int | None) -> Operation[T]:
     return Operation("PATCH", path, reads(kind), changes, headers=condition(if_version), repeatable=if_version is None)
 
 
@@ -71,39 +72,13 @@ def list_topics(limit: int | None, cursor: str | None) -> Operation[Page[models.
     return listing(models.Topic, "topics", "/topics", {"limit": limit, "cursor": cursor})
 
 
-def put_subscription(
-    topic: str, name: str, settings: Mapping[str, Any], if_version: int | None, if_absent: bool = False
-) -> Operation[models.Subscription]:
-    """PUT /topics/{topic}/subscriptions/{subscription}; an endpoint may be a URL."""
-    return Operation(
-        "PUT",
-        subscription_path(topic, name),
-        reads(models.Subscription),
-        given(**described(settings)),
-        headers=condition(if_version, if_absent),
-        repeatable=if_version is None and not if_absent,
-    )
-
-
-def put_subscriptions(
-    topic: str, subscriptions: Sequence[Mapping[str, Any]]
+def create_subscriptions(
+    topic: str, subscriptions: Sequence[Mapping[str, Any]], *, replace: bool
 ) -> Operation[tuple[models.Subscription | models.Refused, ...]]:
-    """POST /topics/{topic}/subscriptions/batch: a repetition puts the same ones again."""
-    body = {"subscriptions": list(subscriptions)}
+    """POST /topics/{topic}/subscriptions/batch: to replace them again changes nothing."""
+    body = {"subscriptions": list(subscriptions), "replace": replace}
     path = topic_path(topic, "subscriptions", "batch")
-    return Operation("POST", path, reads_results(models.Subscription), body)
-
-
-def described(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings as the API takes them: a URL becomes an endpoint.
-
-    >>> described({"name": "a", "endpoint": "https://a.test/"})["endpoint"]
-    {'protocol': 'https', 'url': 'https://a.test/'}
-    """
-    endpoint = settings.get("endpoint")
-    if not isinstance(endpoint, str):
-        return settings
-    return {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
+    return Operation("POST", path, reads_results(models.Subscription), body, repeatable=replace)
 
 
 def get_subscription(topic: str, name: str) -> Operation[models.Subscription]:
@@ -118,8 +93,8 @@ def delete_subscription(topic: str, name: str, if_version: int | None) -> Operat
     )
 
 
-def change_filter(
-    topic: str, name: str, filter: models.Filter | None, if_version: int | None
+def update_filter(
+    topic: str, name: str, filter: AnyFilter | None, if_version: int | None
 ) -> Operation[models.Subscription]:
     """PUT …/filter."""
     return Operation(
@@ -226,7 +201,7 @@ def push(topic: str) -> Operation[tuple[str, ...]]:
     return Operation("POST", topic_path(topic, "push"), lambda answer: tuple(answer.json.get("lanes", ())))
 
 
-def set_shadow(topic: str, name: str, filter: models.Filter | None) -> Operation[models.Shadow]:
+def set_shadow(topic: str, name: str, filter: AnyFilter | None) -> Operation[models.Shadow]:
     """PUT /topics/{topic}/subscriptions/{subscription}/shadow."""
     return Operation("PUT", subscription_path(topic, name, "shadow"), reads(models.Shadow), {"filter": filter})
 
@@ -248,7 +223,7 @@ def promote_shadow(topic: str, name: str, shadow_version: int | None) -> Operati
     return Operation("POST", path, reads(models.Subscription), body, repeatable=False)
 
 
-def test_filter(filter: models.Filter | None, message: models.NewMessage) -> Operation[models.FilterTest]:
+def test_filter(filter: AnyFilter | None, message: models.NewMessage) -> Operation[models.FilterTest]:
     """POST /filters/test."""
     body = {"filter": filter, "message": message.as_json()}
     return Operation("POST", "/filters/test", reads(models.FilterTest), body)

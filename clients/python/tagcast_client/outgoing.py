@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tagcast_client.instants import json_default
+
 Body = str | bytes | Mapping[str, Any] | list[Any]
+Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
+"""Not any iterable of strings, since a string is one."""
 JSON_TYPE = "application/json"
 
 
@@ -42,7 +46,7 @@ class NewMessage:
         """
         body, content_type = self.body, self.content_type
         if isinstance(body, Mapping | list):
-            body, content_type = json.dumps(body, ensure_ascii=False), content_type or JSON_TYPE
+            body, content_type = json.dumps(body, ensure_ascii=False, default=json_default), content_type or JSON_TYPE
         said: dict[str, Any] = (
             {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         )

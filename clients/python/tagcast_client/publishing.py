@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models
+from tagcast_client.instants import json_default
 from tagcast_client.operation import Operation, key_header, reads, reads_results, subscription_path, topic_path
 
 BATCH_MESSAGES_MAX = 100
@@ -70,7 +71,7 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
     start, size = 0, _BATCH_BYTES_AROUND
     for place, item in enumerate(items):
         # What `Operation.content` may write at most: everything escaped.
-        more = len(json.dumps(item)) + len(", ")
+        more = len(json.dumps(item, default=json_default)) + len(", ")
         if place > start and (place - start == BATCH_MESSAGES_MAX or size + more > BATCH_BYTES_MAX):
             yield start, items[start:place]
             start, size = place, _BATCH_BYTES_AROUND

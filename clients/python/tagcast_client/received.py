@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
+from tagcast_client.body import WithBody, body_of
 from tagcast_client.errors import TagcastError
 
 STRUCTURED_TYPE = "application/cloudevents+json"
@@ -22,10 +22,12 @@ class UnreadableError(TagcastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class Received(WithBody):
     """A message as one push brought it; a field is None where the content format does not carry it.
 
-    A delivery may come twice, with the same *message_id* and *subscription*. *attempt* may be the same or not.
+    `json` carries all fields, `cloudevents` no *expires_at*, *properties* and *routing_key*, `simplified` no
+    *accepted_at* and *ordering_key* either. A delivery may come twice, with the same *message_id* and *subscription*.
+    *attempt* may be the same or not.
     """
 
     message_id: str
@@ -39,19 +41,10 @@ class Received:
     properties: Mapping[str, str] | None = None
     ordering_key: str | None = None
     accepted_at: datetime | None = None
+    expires_at: datetime | None = None
     replay_of: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The body as text. Raises UnicodeDecodeError."""
-        return self.body.decode()
-
-    @property
-    def json(self) -> Any:
-        """The body as JSON. Raises ValueError."""
-        return json.loads(self.body)
 
 
 def read(headers: Mapping[str, str], body: bytes) -> Received:
@@ -149,9 +142,10 @@ def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
 
 
 def _octets(found: Mapping[str, Any], text_name: str, octets_name: str) -> bytes:
-    if octets_name in found:
-        return base64.b64decode(found[octets_name], validate=True)
-    return str(found[text_name]).encode("utf-8", "surrogatepass")
+    octets = body_of(found, text_name, octets_name)
+    if octets is None:
+        raise KeyError(text_name)
+    return octets
 
 
 def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
@@ -161,10 +155,13 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
         subscription=base.subscription,
         attempt=base.attempt,
         body=_octets(found, "body", "body_base64"),
+        content_type=found["content_type"],
         tags=tuple(found["tags"]),
-        routing_key=found.get("routing_key"),
+        routing_key=found["routing_key"],
         properties=found["properties"],
+        ordering_key=found["ordering_key"],
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
+        expires_at=datetime.fromisoformat(found["expires_at"]),
         replay_of=found.get("replay_of"),
         traceparent=base.traceparent,
         tracestate=base.tracestate,

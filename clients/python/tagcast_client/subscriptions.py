@@ -2,103 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Unpack
 
 from tagcast_client import models, operations, publishing
-from tagcast_client.connection import Connection
+from tagcast_client.changing import GENERATE, needs_present, patch_of, subscription_patch
+from tagcast_client.connection import Connection, Pages
+from tagcast_client.filters import AnyFilter
+from tagcast_client.operation import Operation
+from tagcast_client.settings import (
+    Endpoint,
+    NamedSubscription,
+    SubscriptionChanges,
+    SubscriptionSettings,
+    as_json,
+)
 
 
 class Subscriptions(Connection):
     """Who receives what of a topic: the methods of a client that are about subscriptions."""
 
-    def put_subscription(
-        self,
-        topic: str,
-        subscription: str,
-        endpoint: str | Mapping[str, str],
-        *,
-        filter: models.Filter | None = None,
-        retry: Mapping[str, Any] | None = None,
-        timeout_seconds: int | None = None,
-        content_format: str | None = None,
-        secret: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        client_certificate: Mapping[str, str] | None = None,
-        signature: str | None = None,
-        ordered: bool | None = None,
-        dead_letter_topic: str | None = None,
-        max_per_second: float | None = None,
-        consume_from: str | None = None,
-        batch: Mapping[str, int] | None = None,
-        verification: str | None = None,
-        if_version: int | None = None,
-        if_absent: bool = False,
+    def create_subscription(
+        self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
     ) -> models.Subscription:
-        """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
+        """Create a subscription; *endpoint* is a URL, or an endpoint as the API writes it. Raises AlreadyExistsError.
 
-        With *if_version* only if it still has that version, with *if_absent* only if there is none; else
-        PreconditionFailedError. The *secret* `generate` is
-        made by the service, which tells it in this answer and never again. Pushes over HTTP carry the *headers* besides
-        the service's own; no answer shows them. Those over https present the *client_certificate*: a `certificate` with
-        those that vouch for it, and its `private_key`, both as PEM. Answers tell whose it is and when it ends.
+        A setting that is not named has its default: `SubscriptionSettings` has all of them.
         """
-        settings = {
-            "endpoint": endpoint,
-            "filter": filter,
-            "retry": retry,
-            "timeout_seconds": timeout_seconds,
-            "content_format": content_format,
-            "secret": secret,
-            "headers": headers,
-            "client_certificate": client_certificate,
-            "signature": signature,
-            "ordered": ordered,
-            "dead_letter_topic": dead_letter_topic,
-            "max_per_second": max_per_second,
-            "consume_from": consume_from,
-            "batch": batch,
-            "verification": verification,
-        }
-        return self.send(operations.put_subscription(topic, subscription, settings, if_version, if_absent))
+        wanted = as_json({**settings, "endpoint": endpoint}, SubscriptionChanges)
+        return self._send(operations.create_subscription(topic, subscription, wanted))
 
-    def change_subscription(
-        self, topic: str, subscription: str, changes: Mapping[str, Any], *, if_version: int | None = None
+    def update_subscription(
+        self, topic: str, subscription: str, *, if_version: int | None = None, **changes: Unpack[SubscriptionChanges]
     ) -> models.Subscription:
-        """Change what *changes* name, as the API writes it: None removes, objects are merged (RFC 7396).
+        """Change the settings that are named, None for the default or to remove one; all others stay, secrets included.
 
-        All else stays, secret, headers and certificate included.
+        A filter and an endpoint are replaced as a whole, headers are merged. With *if_version* only if the subscription
+        still has that version, else PreconditionFailedError.
         """
-        return self.send(operations.change_subscription(topic, subscription, changes, if_version))
+        wanted, look = as_json(changes, SubscriptionChanges), operations.get_subscription(topic, subscription)
+        if not needs_present(wanted):
+            return self._send(operations.update_subscription(topic, subscription, wanted, if_version))
 
-    def change_filter(
-        self, topic: str, subscription: str, filter: models.Filter | None, *, if_version: int | None = None
+        def change(present: models.Subscription) -> Operation[models.Subscription]:
+            return operations.update_subscription(topic, subscription, patch_of(present, wanted), present.version)
+
+        if if_version is None:
+            return self._bring(look, change)
+        present = self._send(look)
+        patch = patch_of(present, wanted)
+        return self._send(operations.update_subscription(topic, subscription, patch, if_version))
+
+    def ensure_subscription(
+        self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
+    ) -> models.Subscription:
+        """Create the subscription, or bring it to what is named, for programs that start; all else stays, also secrets.
+
+        Another *secret* than it has is rotated: for a day pushes are signed with the former one, too. `generate` makes
+        one for a subscription without a secret. *consume_from* is for a new group only. What nobody can read, headers
+        and certificates, is set each time.
+        """
+        wanted = as_json({**settings, "endpoint": endpoint}, SubscriptionChanges)
+
+        def change(present: models.Subscription) -> Operation[models.Subscription] | None:
+            patch = subscription_patch(present, wanted)
+            return operations.update_subscription(topic, subscription, patch, present.version) if patch else None
+
+        create = operations.create_subscription(topic, subscription, wanted)
+        ensured = self._bring(operations.get_subscription(topic, subscription), change, create)
+        secret = settings.get("secret")
+        is_signed = "v1" in ensured.signatures  # Only pushes over HTTP are.
+        if secret in (None, GENERATE) or not is_signed:
+            return ensured
+        return self.rotate_secret(topic, subscription, secret)
+
+    def update_filter(
+        self, topic: str, subscription: str, filter: AnyFilter | None, *, if_version: int | None = None
     ) -> models.Subscription:
         """Give a subscription another filter, None for everything, and leave all else as it is."""
-        return self.send(operations.change_filter(topic, subscription, filter, if_version))
+        return self._send(operations.update_filter(topic, subscription, filter, if_version))
 
-    def put_subscriptions(
-        self, topic: str, subscriptions: Iterable[Mapping[str, Any]]
+    def create_subscriptions(
+        self, topic: str, subscriptions: Iterable[NamedSubscription], *, replace: bool = False
     ) -> tuple[models.Subscription | models.Refused, ...]:
-        """Make or replace any number of subscriptions, in as many requests as the API's limits ask for.
+        """Create any number of subscriptions, in as many requests as the API's limits ask for.
 
-        Each has its `name` and what `put_subscription` takes besides, but for *if_version*, and its own result: the
-        subscription, without its lane, or `Refused` with its problem. Raises BatchInterruptedError when a part fails
-        after another was put; all of it can be repeated. Raises ValueError, and puts none, when two have one name.
+        Each has its `name`, its `endpoint` and what `create_subscription` takes besides, and its own result: the
+        subscription, without its lane, or `Refused` with its problem. One that exists is refused, or with *replace* has
+        its settings replaced as a whole. Raises BatchInterruptedError when a part fails after another was put. Raises
+        ValueError, and creates none, when two have one name.
         """
-        wanted = [operations.described(each) for each in subscriptions]
+        wanted = [as_json(each, NamedSubscription) for each in subscriptions]
         if again := publishing.named_again(wanted):
             raise ValueError(f"the name {wanted[again[0]]['name']!r} stands there twice")
         parts = publishing.parts(wanted)
-        return self.send_parts(lambda part, key: operations.put_subscriptions(topic, part), parts)
+        return self._send_parts(lambda part, key: operations.create_subscriptions(topic, part, replace=replace), parts)
 
     def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
         """Return a subscription with its lane."""
-        return self.send(operations.get_subscription(topic, subscription))
+        return self._send(operations.get_subscription(topic, subscription))
 
     def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
         """Remove a subscription; what it is still owed is cancelled."""
-        self.send(operations.delete_subscription(topic, subscription, if_version))
+        self._send(operations.delete_subscription(topic, subscription, if_version))
 
     def rotate_secret(
         self,
@@ -109,20 +115,20 @@ class Subscriptions(Connection):
         grace_seconds: int | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
-        """Exchange the secret for *secret*, or for one that the service makes and this answer tells.
+        """Rotate the secret: to *secret*, or to one that the service makes and this answer tells.
 
         For *grace_seconds* (a day by default, at most seven) pushes are signed with the former one, too.
         """
-        return self.send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
+        return self._send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
 
     def verify_endpoint(self, topic: str, subscription: str) -> models.Subscription:
         """Ask the endpoint again whether it agrees to be pushed to; until then *state* is `pending_confirmation`."""
-        return self.send(operations.verify_endpoint(topic, subscription))
+        return self._send(operations.verify_endpoint(topic, subscription))
 
-    def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
+    def list_subscriptions(self, topic: str, *, limit: int | None = None) -> Pages[models.Subscription]:
         """Yield the topic's subscriptions, by name."""
-        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
+        return self._list(lambda cursor: operations.list_subscriptions(topic, limit, cursor))
 
     def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
         """Return the history of the subscription's filter, newest first."""
-        return self.send(operations.list_versions(topic, subscription))
+        return self._send(operations.list_versions(topic, subscription))

@@ -18,6 +18,7 @@ import httpx
 from standardwebhooks.webhooks import hmac_data
 
 from tagcast_client.async_client import AsyncClient
+from tagcast_client.body import WithBody, body_of
 from tagcast_client.client import Client
 from tagcast_client.verifying import SECRET_PREFIX, verifier_of
 
@@ -28,7 +29,7 @@ LIFE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class Published(WithBody):
     """A message that the fake accepted."""
 
     topic: str
@@ -40,10 +41,23 @@ class Published:
     ordering_key: str | None = None
     content_type: str | None = None
 
-    @property
-    def json(self) -> Any:
-        """The body as JSON. Raises ValueError."""
-        return json.loads(self.body)
+
+@dataclass(slots=True)
+class _Kept:
+    """A topic or a subscription."""
+
+    settings: dict[str, Any]
+    version: int = 1
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    subscriptions: dict[str, _Kept] = field(default_factory=dict)
+
+    def change(self, settings: dict[str, Any]) -> None:
+        self.settings, self.version, self.updated_at = settings, self.version + 1, datetime.now(UTC)
+
+    def shown(self) -> dict[str, Any]:
+        instants = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
+        return {**self.settings, **instants, "version": self.version}
 
 
 class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -55,7 +69,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self.published: list[Published] = []
-        self.topics: dict[str, dict[str, Any]] = {}
+        self._topics: dict[str, _Kept] = {}
         self._accepted: dict[tuple[str, str], dict[str, Any]] = {}
 
     def client(self) -> Client:
@@ -73,7 +87,10 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         for method, pattern, answer in self._routes():
             found = re.fullmatch(pattern, request.url.path)
             if found and request.method == method:
-                return answer(*found.groups(), said, request.headers.get("idempotency-key"))
+                try:
+                    return httpx.Response(200, json=answer(*found.groups(), said, request.headers))
+                except _RefusedError as refused:
+                    return _problem(refused.status, str(refused))
         return _problem(501, f"the fake does not answer {request.method} {request.url.path}")
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -81,64 +98,82 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         await request.aread()
         return self.handle_request(request)
 
-    def _routes(self) -> Sequence[tuple[str, str, Callable[..., httpx.Response]]]:
+    def _routes(self) -> Sequence[tuple[str, str, Callable[..., Any]]]:
         topic = "/topics/([^/]+)"
+        subscription = f"{topic}/subscriptions/([^/]+)"
         return (
-            ("GET", "/health", lambda said, key: httpx.Response(200, json={"status": "ok", "version": "fake"})),
+            ("GET", "/health", lambda said, headers: {"status": "ok", "version": "fake"}),
+            ("GET", topic, lambda name, said, headers: self._topic(name)),
             ("PUT", topic, self._put_topic),
-            ("GET", topic, lambda name, said, key: self._topic(name, lambda found: _shown(name, found))),
-            ("PUT", f"{topic}/subscriptions/([^/]+)", self._put_subscription),
+            ("PATCH", topic, self._patch_topic),
+            ("GET", subscription, lambda topic, name, said, headers: self._subscription(topic, name)),
+            ("PUT", subscription, self._put_subscription),
+            ("PATCH", subscription, self._patch_subscription),
+            ("POST", f"{subscription}/secret/rotate", self._rotate_secret),
             ("POST", f"{topic}/messages", self._publish),
             ("POST", f"{topic}/messages/batch", self._publish_batch),
         )
 
-    def _topic(self, name: str, answer: Callable[[dict[str, Any]], Any]) -> httpx.Response:
-        if name not in self.topics:
-            return _problem(404, f"no topic {name}")
-        return httpx.Response(200, json=answer(self.topics[name]))
+    def _topic(self, name: str) -> dict[str, Any]:
+        found = _found(self._topics, "topic", name)
+        return {**found.shown(), "name": name, "subscriptions": len(found.subscriptions)}
 
-    def _put_topic(self, name: str, said: Mapping[str, Any], key: str | None) -> httpx.Response:
-        known = self.topics.get(name, {"version": 0, "created_at": _now().isoformat(), "subscriptions": {}})
-        self.topics[name] = {**known, **said, "version": known["version"] + 1}
-        return self._topic(name, lambda found: _shown(name, found))
+    def _put_topic(self, name: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        _put(self._topics, name, {**_TOPIC, **said}, headers)
+        return self._topic(name)
 
-    def _put_subscription(self, topic: str, name: str, said: Mapping[str, Any], key: str | None) -> httpx.Response:
-        def put(found: dict[str, Any]) -> dict[str, Any]:
-            known = found["subscriptions"].get(name, {"version": 0, "created_at": _now().isoformat()})
-            version = known["version"] + 1
-            found["subscriptions"][name] = {"version": version, "created_at": known["created_at"]}
-            return {
-                "topic": topic,
-                "name": name,
-                "filter": None,
-                "retry": {},
-                "timeout_seconds": 15,
-                "content_format": "json",
-                "signatures": ["v1"] if said.get("secret") else [],
-                **{field: value for field, value in said.items() if field not in ("secret", "headers")},
-                "version": version,
-                "created_at": known["created_at"],
-                "updated_at": _now().isoformat(),
-            }
+    def _patch_topic(self, name: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        found = _found(self._topics, "topic", name, headers)
+        found.change({**_TOPIC, **_merged(found.settings, said)})
+        return self._topic(name)
 
-        return self._topic(topic, put)
+    def _subscription(self, topic: str, name: str) -> dict[str, Any]:
+        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name)
+        shown = {field: value for field, value in found.shown().items() if field not in ("secret", "headers")}
+        signatures = ["v1"] if found.settings.get("secret") else []
+        return {**shown, "topic": topic, "name": name, "signatures": signatures}
 
-    def _publish(self, topic: str, said: Mapping[str, Any], key: str | None) -> httpx.Response:
-        return self._topic(topic, lambda found: self._accept(topic, found, said, key))
+    def _put_subscription(
+        self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        subscriptions = _found(self._topics, "topic", topic).subscriptions
+        _put(subscriptions, name, {**_SUBSCRIPTION, **said}, headers)
+        return self._subscription(topic, name)
 
-    def _publish_batch(self, topic: str, said: Mapping[str, Any], key: str | None) -> httpx.Response:
+    def _patch_subscription(
+        self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name, headers)
+        found.change({**_SUBSCRIPTION, **_merged(found.settings, said)})
+        return self._subscription(topic, name)
+
+    def _rotate_secret(
+        self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name, headers)
+        secret = said.get("secret", TEST_SECRET)
+        if found.settings.get("secret") != secret:
+            found.change({**found.settings, "secret": secret})
+        shown = self._subscription(topic, name)
+        return shown if "secret" in said else {**shown, "secret": secret}
+
+    def _publish(self, topic: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        return self._accept(topic, said, headers.get("idempotency-key"))
+
+    def _publish_batch(self, topic: str, said: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        key = headers.get("idempotency-key")
         keys = [None if key is None else f"{key}/{place}" for place in range(len(said["messages"]))]
-        pairs = list(zip(said["messages"], keys, strict=True))
-        return self._topic(topic, lambda found: {"results": [self._accept(topic, found, *each) for each in pairs]})
+        pairs = zip(said["messages"], keys, strict=True)
+        return {"results": [self._accept(topic, *each) for each in pairs]}
 
-    def _accept(self, topic: str, found: Mapping[str, Any], said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+    def _accept(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+        subscriptions = _found(self._topics, "topic", topic).subscriptions
         if key is not None and (topic, key) in self._accepted:
             return self._accepted[topic, key]
-        octets = said.get("body_base64")
         message = Published(
             topic=topic,
             message_id=f"{len(self.published) + 1:020}",
-            body=base64.b64decode(octets) if octets is not None else said["body"].encode("utf-8", "surrogatepass"),
+            body=body_of(said) or b"",
             tags=tuple(said.get("tags", ())),
             routing_key=said.get("routing_key"),
             properties=said.get("properties", {}),
@@ -148,13 +183,64 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self.published.append(message)
         accepted = {
             "message_id": message.message_id,
-            "accepted_at": _now().isoformat(),
-            "expires_at": (_now() + LIFE).isoformat(),
-            "matched": len(found["subscriptions"]),
+            "accepted_at": datetime.now(UTC).isoformat(),
+            "expires_at": (datetime.now(UTC) + LIFE).isoformat(),
+            "matched": len(subscriptions),
         }
         if key is not None:
             self._accepted[topic, key] = accepted
         return accepted
+
+
+_TOPIC: Mapping[str, Any] = {
+    "retention_seconds": 86_400,
+    "max_message_bytes": 65_536,
+    "ordering": "topic",
+    "keep": "owed",
+}
+_SUBSCRIPTION: Mapping[str, Any] = {
+    "filter": None,
+    "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 176, "max_interval_seconds": 512},
+    "timeout_seconds": 15,
+    "content_format": "json",
+}
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+def _found(kept: Mapping[str, _Kept], what: str, name: str, headers: Mapping[str, str] | None = None) -> _Kept:
+    if name not in kept:
+        raise _RefusedError(404, f"no {what} {name}")
+    wanted = (headers or {}).get("if-match")
+    if wanted is not None and wanted != f'"{kept[name].version}"':
+        raise _RefusedError(412, f"the {what} has version {kept[name].version}")
+    return kept[name]
+
+
+def _put(kept: dict[str, _Kept], name: str, settings: dict[str, Any], headers: Mapping[str, str]) -> None:
+    if name not in kept:
+        kept[name] = _Kept(settings)
+    elif "if-none-match" in headers:
+        raise _RefusedError(412, f"{name} exists")
+    else:
+        kept[name].change(settings)
+
+
+def _merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *present* with a merge patch (RFC 7396)."""
+    found = dict(present)
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            before = found.get(name)
+            is_object = isinstance(value, Mapping)
+            found[name] = _merged(before if isinstance(before, Mapping) else {}, value) if is_object else value
+    return found
 
 
 def sign_push(
@@ -195,23 +281,6 @@ def sign_push(
     return headers, octets
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _shown(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "retention_seconds": 86_400,
-        "max_message_bytes": 65_536,
-        "ordering": "topic",
-        "keep": "owed",
-        **found,
-        "name": name,
-        "subscriptions": len(found["subscriptions"]),
-        "updated_at": _now().isoformat(),
-    }
-
-
 def _problem(status: int, detail: str) -> httpx.Response:
-    title = {404: "Not found"}.get(status, "Not implemented")
+    title = {404: "Not found", 412: "Precondition failed"}.get(status, "Not implemented")
     return httpx.Response(status, json={"title": title, "status": status, "detail": detail})

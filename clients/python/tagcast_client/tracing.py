@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
-    from tagcast_client.group_models import Pulled
     from tagcast_client.received import Received
 
 _FIELDS = ("traceparent", "tracestate")
@@ -28,7 +27,7 @@ def current_trace() -> Mapping[str, str]:
     return headers
 
 
-def trace_context(message: Received | Pulled) -> Context:
+def trace_context(message: Received) -> Context:
     """Return the OpenTelemetry context in which *message* was published: the parent of whatever is done with it.
 
     Needs ``opentelemetry-api``: ``tracer.start_as_current_span("work", context=trace_context(message))``.

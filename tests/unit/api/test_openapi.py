@@ -43,11 +43,23 @@ def test_the_examples_are_what_the_service_answers() -> None:
     assert examples() == played(), "python -m tests.unit.api.example_story writes them anew"
 
 
+METHODS = {
+    "put_topic": "create_topic",
+    "change_topic": "update_topic",
+    "put_subscription": "create_subscription",
+    "put_subscriptions": "create_subscriptions",
+    "change_subscription": "update_subscription",
+    "change_filter": "update_filter",
+}
+"""Methods of the client that have another name: a PUT of the API may replace, `create_…` never does."""
+
+
 def test_every_operation_has_a_short_name_a_group_and_an_example() -> None:
     assert len(DESCRIBED) == len(OPERATIONS)
     assert {tag for operation in DESCRIBED.values() for tag in operation["tags"]} == set(TAGS)
     assert DESCRIBED.keys() - {"about", "get_openapi"} == examples().keys()
-    assert DESCRIBED.keys() - {"about", "get_openapi"} <= {name for name in dir(Client) if not name.startswith("_")}
+    methods = {name for name in dir(Client) if not name.startswith("_")}
+    assert {METHODS.get(name, name) for name in DESCRIBED.keys() - {"about", "get_openapi"}} <= methods
 
 
 @pytest.mark.parametrize("name", sorted(examples()))

@@ -132,11 +132,11 @@ def test_a_token_lets_through_what_its_scopes_and_topics_say(issuer: Issuer) -> 
 
     def play(api: httpx.Client) -> None:
         with Client(str(api.base_url), auth=BearerToken(manager), retries=Retries(seconds=0)) as client:
-            client.put_topic("orders")
-            client.put_topic("billing-eu")
+            client.create_topic("orders")
+            client.create_topic("billing-eu")
             assert client.get_topic("orders").name == "orders"
             with pytest.raises(ForbiddenError, match="does not name this topic"):
-                client.put_topic("secrets")
+                client.create_topic("secrets")
             with pytest.raises(ForbiddenError, match="scopes publish"):
                 client.publish("orders", "x")
             with pytest.raises(ForbiddenError, match="all topics"):

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tagcast_client import Client
+from tagcast_client import Client, Filter
 from typer.testing import CliRunner, Result
 
 import local.cli.app as command_line
 from tests.clients.pulling_api import PullingApi
 
 URL = "http://127.0.0.1:8080"
-TAG_A = {"kind": "tag_expression", "expression": "TagA"}
+TAG_A = Filter.tag_expression("TagA")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def api() -> PullingApi:
 @pytest.fixture
 def client(api: PullingApi) -> Client:
     client = Client(URL, transport=api)
-    client.put_topic("orders")
+    client.create_topic("orders")
     return client
 
 
@@ -40,7 +40,7 @@ def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
 def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
     api: PullingApi, client: Client, run: Callable[..., Result]
 ) -> None:
-    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    client.create_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
     api.put("orders", "hello", "world")
     result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--client-id", "me", "--stop-after", "2")
     assert result.exit_code == 0, result.output
@@ -52,7 +52,7 @@ def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
 
 
 def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Callable[..., Result]) -> None:
-    client.put_subscription("orders", "workers", {"protocol": "pull"})
+    client.create_subscription("orders", "workers", {"protocol": "pull"})
     api.put("orders", "hello")
     result = run("--json", "consume", "orders", "workers", "--later", "60", "--stop-after", "1")
     assert json.loads(result.stdout)["body"] == "hello"
@@ -69,7 +69,7 @@ def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Res
 
 def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., Result]) -> None:
     assert "No groups yet" in run("group", "list", "orders").output
-    client.put_subscription("orders", "pushed", "https://example.com/hook")
+    client.create_subscription("orders", "pushed", "https://example.com/hook")
     client.heartbeat("orders", "workers", "one", filter=TAG_A)
     listed = run("group", "list", "orders").output
     assert "tag_expression: TagA" in listed
@@ -81,7 +81,7 @@ def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., 
 def test_a_group_is_shown_with_its_members_and_who_disagrees(
     api: PullingApi, client: Client, run: Callable[..., Result]
 ) -> None:
-    client.put_subscription("orders", "workers", {"protocol": "pull"})
+    client.create_subscription("orders", "workers", {"protocol": "pull"})
     alone = run("group", "show", "orders", "workers").output
     assert "Nobody is there" in alone
     assert "pulled again (176 retries)" in alone
@@ -92,7 +92,7 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     shown = run("group", "show", "orders", "workers").output
     assert "1.4" in shown
     assert "about 1 queued, 0 with members, 0 in the backlog" in shown
-    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    client.update_subscription("orders", "workers", filter=TAG_A)
     assert "1, 1 disagrees" in run("group", "list", "orders").output
     assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False
 

@@ -14,11 +14,11 @@ HOOK = "https://example.com/hook"
 @pytest.fixture
 def visitor(tmp_path: Path) -> Iterator[Visitor]:
     visitor = Visitor(tmp_path / "reports")
-    visitor.api.put_topic("orders")
-    visitor.api.put_subscription(
+    visitor.api.create_topic("orders")
+    visitor.api.create_subscription(
         "orders", "billing", HOOK, retry={"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15}
     )
-    visitor.api.put_subscription("orders", "mailer", HOOK, filter={"kind": "tags", "tags": ["paid"]})
+    visitor.api.create_subscription("orders", "mailer", HOOK, filter={"kind": "tags", "tags": ["paid"]})
     visitor.world.fakes.pusher.behaviours["billing"] = lambda push: FAIL
     yield visitor
     visitor.close()

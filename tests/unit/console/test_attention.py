@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tagcast_client import AsyncClient, UnreachableError
+from tagcast_client import AsyncPages, Page, UnreachableError
 from tagcast_client.models import OwedHead, UrgentLane
-from tagcast_client.operation import Operation, Page
 
 from local.console.attention import Choice, Need, by_need, causes, host_of, place
 from local.console.kept import Kept, Reading
@@ -68,31 +67,30 @@ def test_a_choice_takes_what_fits_all_that_is_asked() -> None:
     assert len(chosen()) == len(LANES)
 
 
-class PagedApi(AsyncClient):
+class PagedApi:
     """Answers with pages of one item each, slowly if told so; *gone* does not answer."""
 
     def __init__(self) -> None:
-        super().__init__("http://api.test")
         self.items, self.pause_s, self.gone, self.asked = ["a", "b", "c"], 0.0, False, 0
 
-    async def send(self, operation: Operation[Page[str]]) -> Page[str]:  # type: ignore[override]
+    @property
+    def pages(self) -> AsyncPages[str]:
+        return AsyncPages(self._page)
+
+    async def _page(self, cursor: str | None) -> Page[str]:
         self.asked += 1
         if self.gone:
             raise UnreachableError("http://api.test", "nobody listens", refused=True)
         await asyncio.sleep(self.pause_s)
-        place = int(operation.path or 0)
+        place = int(cursor or 0)
         return Page((self.items[place],), str(place + 1) if place + 1 < len(self.items) else None)
-
-
-def pages(cursor: str | None) -> Operation[Page[str]]:
-    return Operation("GET", cursor or "", lambda answer: Page((), None))
 
 
 def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_the_first_time() -> None:
     async def played() -> None:
         api = PagedApi()
         api.pause_s = 0.15
-        kept = Kept[str](api, pages, fresh_s=60)
+        kept = Kept(api.pages, fresh_s=60)
         first = await kept.look()
         assert (first.items, first.is_whole) == (("a",), False)
         await asyncio.sleep(0.5)
@@ -103,7 +101,6 @@ def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_th
         kept.forget()
         assert (await kept.look()).items == ("d",)
         await kept.stop()
-        await api.aclose()
 
     asyncio.run(played())
 
@@ -111,7 +108,7 @@ def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_th
 def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be_outdated() -> None:
     async def played() -> None:
         api = PagedApi()
-        kept = Kept[str](api, pages, fresh_s=60)
+        kept = Kept(api.pages, fresh_s=60)
         await kept.look()
         api.items, api.pause_s = ["middle"], 0.4
         kept.forget()
@@ -125,7 +122,6 @@ def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be
         late = await kept.look()
         assert (late.items, late.is_outdated) == (("end",), True)
         await kept.stop()
-        await api.aclose()
 
     asyncio.run(played())
 
@@ -145,7 +141,7 @@ def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, 
 def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
     async def played() -> None:
         api = PagedApi()
-        kept = Kept[str](api, pages, fresh_s=0)
+        kept = Kept(api.pages, fresh_s=0)
         before = await kept.look()
         api.gone = True
         then = await kept.look()
@@ -154,6 +150,5 @@ def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
         api.gone = False
         assert (await kept.look()).fault == ""
         await kept.stop()
-        await api.aclose()
 
     asyncio.run(played())

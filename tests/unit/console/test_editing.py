@@ -50,7 +50,7 @@ def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(v
 
 
 def test_a_topic_keeps_what_its_form_does_not_change(visitor: Visitor) -> None:
-    visitor.api.put_topic("kept", retention_seconds=600, ordering="key", keep="life")
+    visitor.api.create_topic("kept", retention_seconds=600, ordering="key", keep="life")
     fields = fields_of(visitor.get("/topics/kept/edit").text)
     visitor.world.fakes.clock.sleep(1)
     changed = {**fields, "retention": "20m"}

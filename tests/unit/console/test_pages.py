@@ -17,7 +17,7 @@ from tagcast.rows.waiting import WaitingFor
 from tagcast.sealing.secrets import opened
 from tagcast.trace_context import trace_made
 from tagcast.verification import Consent
-from tagcast_client import ConflictError, DisagreementError, NewMessage
+from tagcast_client import ConflictError, DisagreementError, Filter, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.certificates import Issuer
@@ -127,7 +127,7 @@ def test_what_cannot_be_done_to_a_lane_is_said(visitor: Visitor) -> None:
 def test_an_endpoint_that_has_not_agreed_is_pending_confirmation_and_offers_what_helps(visitor: Visitor) -> None:
     fakes, lane = visitor.world.fakes, "/topics/orders/subscriptions/new"
     fakes.verifier.consents[NEW] = Consent("http 404")
-    visitor.api.put_subscription("orders", "new", NEW, verification="required")
+    visitor.api.create_subscription("orders", "new", NEW, verification="required")
     fakes.publish("one", topic="orders")
     fakes.deliver()
 
@@ -170,7 +170,7 @@ def test_every_page_says_when_it_was_read_and_those_that_move_how_often_they_are
 
 def test_topics_are_found_by_a_part_of_their_name_those_with_trouble_first(visitor: Visitor, ids: list[str]) -> None:
     for name in ("a-quiet", "z-orders"):
-        visitor.api.put_topic(name)
+        visitor.api.create_topic(name)
 
     def shown(query: str) -> list[str]:
         return re.findall(r'id="topic-([^"]+)"', visitor.get(f"/topics{query}").text)
@@ -183,7 +183,7 @@ def test_topics_are_found_by_a_part_of_their_name_those_with_trouble_first(visit
 
 def test_of_a_wide_message_the_states_are_counted_and_one_can_be_chosen(visitor: Visitor) -> None:
     for number in range(130):
-        visitor.api.put_subscription("orders", f"well-{number:03d}", HOOK)
+        visitor.api.create_subscription("orders", f"well-{number:03d}", HOOK)
     [found] = visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()
 
@@ -211,8 +211,8 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 def test_of_a_wide_message_those_who_are_owed_it_come_first_in_whatever_section_they_are(visitor: Visitor) -> None:
     fakes = visitor.world.fakes
     fakes.world = replace(fakes.world, section_max=1)
-    visitor.api.put_subscription("orders", "a-healthy", HOOK)
-    visitor.api.put_subscription("orders", "a-late", HOOK)
+    visitor.api.create_subscription("orders", "a-healthy", HOOK)
+    visitor.api.create_subscription("orders", "a-late", HOOK)
     fakes.pusher.behaviours["a-late"] = lambda push: FAIL
     [found] = fakes.publish("one", topic="orders")
     fakes.deliver()
@@ -301,7 +301,7 @@ def test_of_what_a_search_found_only_that_is_skipped_as_long_as_it_stands_at_a_h
 
 
 def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: Visitor, ids: list[str]) -> None:
-    visitor.api.put_subscription("orders", "crm", HOOK)
+    visitor.api.create_subscription("orders", "crm", HOOK)
     visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
     visitor.world.fakes.publish("three", topic="orders")
     visitor.world.fakes.deliver()
@@ -341,7 +341,7 @@ def test_a_message_is_sent_again_to_one_subscription_once_if_its_filter_matches_
     fakes.deliver()
     replay = visitor.api.get_message("orders", re.findall("[0-9]{20}", first.location)[0])
     assert (replay.replay_of, replay.tags, list(replay.subscribers)) == (sent, ("paid",), ["mailer"])
-    visitor.api.change_filter("orders", "mailer", {"kind": "tags", "tags": ["other"]})
+    visitor.api.update_filter("orders", "mailer", {"kind": "tags", "tags": ["other"]})
     assert "does not match it now" in visitor.get(f"{again}?to=mailer").text
 
 
@@ -360,7 +360,7 @@ def test_a_message_whose_body_is_gone_says_so_or_comes_from_the_archive(
     assert "its body is the archive&#39;s" in told.text
     location = visitor.act(again, {"to": "mailer", "once": told.field("once")}).location
     [replayed] = [push for push in visitor.world.fakes.queue.entries if push.message_id in location]
-    assert visitor.api.get_message("orders", replayed.message_id).body == "from the archive"
+    assert visitor.api.get_message("orders", replayed.message_id).body == b"from the archive"
 
 
 def test_the_workbench_says_what_saving_a_filter_would_change(visitor: Visitor, ids: list[str]) -> None:
@@ -389,7 +389,7 @@ def test_lines_of_a_form_are_those_that_were_typed(visitor: Visitor) -> None:
     bench = visitor.act("/workbench", asked).text
     assert ("price=2\nb=c</textarea>" in bench, "price &gt; 1\nAND price &lt; 3</textarea>" in bench) == (True, True)
     sent = visitor.act("/topics/orders/messages", {"body": "one\r\ntwo"}).location
-    assert visitor.api.get_message("orders", sent.rsplit("/", 1)[1]).body == "one\ntwo"
+    assert visitor.api.get_message("orders", sent.rsplit("/", 1)[1]).body == b"one\ntwo"
 
 
 def test_the_workbench_says_what_a_filter_says_and_what_is_wrong_with_one(visitor: Visitor, ids: list[str]) -> None:
@@ -546,9 +546,9 @@ def test_a_tail_that_finds_no_place_to_wait_in_is_shown_and_goes_on_all_the_same
 
 def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) -> None:
     assert "None of these 1 topics has a group" in visitor.get("/groups").text
-    visitor.api.put_subscription("orders", "idle", {"protocol": "pull"})
-    visitor.api.put_subscription("orders", "workers", {"protocol": "pull"})
-    for client_id, wants in (("c1", None), ("c2", {"kind": "tags", "tags": ["x"]})):
+    visitor.api.create_subscription("orders", "idle", {"protocol": "pull"})
+    visitor.api.create_subscription("orders", "workers", {"protocol": "pull"})
+    for client_id, wants in (("c1", None), ("c2", Filter.tags("x"))):
         with suppress(DisagreementError):
             visitor.api.heartbeat("orders", "workers", client_id, filter=wants)
     visitor.world.fakes.publish("one", topic="orders")
@@ -583,7 +583,7 @@ def test_hosts_that_give_no_answer_are_listed_with_their_lanes_and_no_probe_in_t
     visitor.world.fakes.clock.instant -= earlier_ms
     assert "Every host answered lately." in visitor.get("/hosts").text
     for number in range(LANES_MIN):
-        visitor.api.put_subscription("orders", f"S{number}", "https://dead.example.com/hook")
+        visitor.api.create_subscription("orders", f"S{number}", "https://dead.example.com/hook")
         visitor.world.fakes.pusher.behaviours[f"S{number}"] = lambda push: UNREACHED
     visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()

@@ -1,0 +1,48 @@
+"""The body of a message: octets, whichever way the message came, and how they are read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class HasBody(Protocol):
+    """A message with a body; None once it is gone, or where a list leaves it out."""
+
+    @property
+    def body(self) -> bytes | None:
+        """The octets as they were published."""
+
+
+class WithBody:
+    """Reads the body of a message."""
+
+    __slots__ = ()
+
+    def text(self: HasBody) -> str:
+        """Return the body as text. Raises UnicodeDecodeError, or ValueError if there is no body any more."""
+        return _octets(self).decode()
+
+    def json(self: HasBody) -> Any:
+        """Return the body as JSON. Raises ValueError."""
+        return json.loads(_octets(self))
+
+
+def _octets(message: HasBody) -> bytes:
+    if message.body is None:
+        raise ValueError("the message has no body here: it is gone, or the list was asked for without bodies")
+    return message.body
+
+
+def body_of(found: Mapping[str, Any], text: str = "body", octets: str = "body_base64") -> bytes | None:
+    """Return the body in an object of the API, under one of two names; None where there is none.
+
+    >>> body_of({"body": "é"}), body_of({"body_base64": "/w=="}), body_of({"body": None})
+    (b'\\xc3\\xa9', b'\\xff', None)
+    """
+    if found.get(octets) is not None:
+        return base64.b64decode(found[octets], validate=True)
+    value = found.get(text)
+    return None if value is None else str(value).encode("utf-8", "surrogatepass")

@@ -1,0 +1,79 @@
+"""What has to change for a topic or a subscription to be as it is wanted, as a merge patch (RFC 7396)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast_client.filters import with_defaults
+from tagcast_client.models import Subscription, Topic
+
+GENERATE = "generate"
+"""The secret that the service makes."""
+_WHOLE = ("endpoint", "filter", "retry")
+_PENDING = "pending_confirmation"
+
+
+def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that puts the object *wanted* in the place of *present*, whatever that has besides.
+
+    >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
+    {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
+    >>> in_place_of({"pattern": {"a": [1]}}, {"pattern": {"b": [2]}})
+    {'pattern': {'a': None, 'b': [2]}}
+    """
+    before = present if isinstance(present, Mapping) else {}
+    found: dict[str, Any] = {name: None for name in before if name not in wanted}
+    for name, value in wanted.items():
+        found[name] = in_place_of(before.get(name), value) if isinstance(value, Mapping) else value
+    return found
+
+
+def needs_present(changes: Mapping[str, Any]) -> bool:
+    """Say whether a change names an object that takes the place of the present one as a whole."""
+    return any(isinstance(changes.get(name), Mapping) for name in _WHOLE)
+
+
+def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *changes* as a patch of *present*: an endpoint, a filter, and retries by another strategy are replaced."""
+    patch = dict(changes)
+    for name in _WHOLE:
+        value = changes.get(name)
+        is_merged = name == "retry" and (value or {}).get("strategy") in (None, present.retry["strategy"])
+        if isinstance(value, Mapping) and not is_merged:
+            patch[name] = in_place_of(getattr(present, name), value)
+    return patch
+
+
+def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what has to change for *present* to have the settings *wanted*."""
+    return {name: value for name, value in wanted.items() if getattr(present, name) != value}
+
+
+def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what has to change for *present* to have the settings *wanted*.
+
+    From when on a group consumes is settled when it is made. A secret is given to a subscription without one; another
+    is for a rotation. Nobody can read headers: they are always set.
+    """
+    differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
+    differs.pop("consume_from", None)
+    if "v1" in present.signatures:
+        differs.pop("secret", None)
+    if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == _PENDING):
+        differs.pop("verification", None)
+    return patch_of(present, differs)
+
+
+def _has(present: Subscription, name: str, value: Any) -> bool:
+    if name in ("secret", "headers", "client_certificate", "verification"):
+        return False
+    known = getattr(present, name)
+    if name == "filter":
+        return with_defaults(known) == with_defaults(value)
+    if name == "batch" and known is not None:
+        known = {"max_messages": known.max_messages, "max_bytes": known.max_bytes}
+    if isinstance(known, Mapping) and isinstance(value, Mapping):
+        named = {key: known.get(key) for key in value}
+        return named == value and (name != "endpoint" or known.keys() == value.keys())
+    return bool(known == value)

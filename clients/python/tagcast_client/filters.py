@@ -1,0 +1,134 @@
+"""Filters as values: one form for each kind, and constructors that spell it (docs/filters.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict, cast
+
+SqlDialect = Literal["strict", "rocketmq"]
+PatternDialect = Literal["eventbridge", "sns"]
+PatternScope = Literal["body", "properties", "envelope"]
+OnError = Literal["drop", "block"]
+
+
+class TagsFilter(TypedDict):
+    """Messages that have one of the tags, or all of them."""
+
+    kind: Literal["tags"]
+    tags: list[str]
+    match: NotRequired[Literal["any", "all"]]
+
+
+class TagExpressionFilter(TypedDict):
+    """Messages that have one of the tags of an expression such as ``TagA || TagB``."""
+
+    kind: Literal["tag_expression"]
+    expression: str | None
+
+
+class RoutingKeyFilter(TypedDict):
+    """Messages whose routing key fits one of the patterns."""
+
+    kind: Literal["routing_key"]
+    patterns: list[str]
+
+
+class SqlFilter(TypedDict):
+    """Messages whose properties make the expression true."""
+
+    kind: Literal["sql92"]
+    expression: str
+    dialect: NotRequired[SqlDialect]
+
+
+class EventPatternFilter(TypedDict):
+    """Messages whose JSON meets the pattern."""
+
+    kind: Literal["event_pattern"]
+    pattern: Mapping[str, Any]
+    dialect: NotRequired[PatternDialect]
+    scope: NotRequired[PatternScope]
+
+
+class FunctionFilter(TypedDict):
+    """Messages to which a Lambda function of the subscriber says yes."""
+
+    kind: Literal["function"]
+    function: str
+    on_error: NotRequired[OnError]
+    timeout_seconds: NotRequired[int]
+
+
+AnyFilter = TagsFilter | TagExpressionFilter | RoutingKeyFilter | SqlFilter | EventPatternFilter | FunctionFilter
+"""A filter as the API writes it. Where a filter is expected, None is everything."""
+
+
+class Filter:
+    """Constructors of filters, one for each kind. Their answers are objects as the API writes them."""
+
+    @staticmethod
+    def tags(*tags: str, match: Literal["any", "all"] = "any") -> TagsFilter:
+        """Return the filter of messages that have any of *tags*, or all of them.
+
+        >>> Filter.tags("a", "b"), Filter.tags("a", "b", match="all")["match"]
+        ({'kind': 'tags', 'tags': ['a', 'b']}, 'all')
+        """
+        found: TagsFilter = {"kind": "tags", "tags": list(tags)}
+        return {**found, "match": "all"} if match == "all" else found
+
+    @staticmethod
+    def tag_expression(expression: str) -> TagExpressionFilter:
+        """Return the filter of a tag expression in RocketMQ's notation: ``TagA || TagB``, or ``*`` for everything."""
+        return {"kind": "tag_expression", "expression": expression}
+
+    @staticmethod
+    def routing_key(*patterns: str) -> RoutingKeyFilter:
+        """Return the filter of routing keys that fit one of *patterns*, such as ``order.*.eu`` or ``audit.#``."""
+        return {"kind": "routing_key", "patterns": list(patterns)}
+
+    @staticmethod
+    def sql(expression: str, *, dialect: SqlDialect = "strict") -> SqlFilter:
+        """Return the filter of an SQL92 expression over properties. `rocketmq` reads it as RocketMQ does.
+
+        >>> Filter.sql("price > 100")
+        {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}
+        """
+        return {"kind": "sql92", "expression": expression, "dialect": dialect}
+
+    @staticmethod
+    def pattern(
+        pattern: Mapping[str, Any], *, dialect: PatternDialect = "eventbridge", scope: PatternScope = "body"
+    ) -> EventPatternFilter:
+        """Return the filter of an event pattern, as EventBridge's rules and SNS's filter policies have them."""
+        return {"kind": "event_pattern", "pattern": dict(pattern), "dialect": dialect, "scope": scope}
+
+    @staticmethod
+    def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
+        """Return the filter of a Lambda *function*, by its name or its ARN. An error drops the message, or blocks."""
+        return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": timeout_seconds}
+
+    @staticmethod
+    def from_json(described: Mapping[str, Any] | None) -> AnyFilter | None:
+        """Return a filter that was read from JSON, such as a file of settings; the API judges it."""
+        return cast("AnyFilter | None", described)
+
+
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "sql92": {"dialect": "strict"},
+    "event_pattern": {"dialect": "eventbridge", "scope": "body"},
+    "function": {"on_error": "drop", "timeout_seconds": 3},
+}
+
+
+def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:
+    """Return *filter* with its defaults written out, as answers of the API have it.
+
+    >>> with_defaults({"kind": "sql92", "expression": "a = 1"})
+    {'dialect': 'strict', 'kind': 'sql92', 'expression': 'a = 1'}
+    """
+    if filter is None:
+        return None
+    found = {**_DEFAULTS.get(filter.get("kind", ""), {}), **cast("Mapping[str, Any]", filter)}
+    if found.get("match") == "any":
+        del found["match"]
+    return found

@@ -1,0 +1,45 @@
+"""Instants that are sent to the API: always with an offset."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def instant(value: str | datetime) -> str:
+    """Return an instant as the API takes it; a word such as ``earliest`` stays. Raises ValueError without an offset.
+
+    >>> instant(datetime(2027, 1, 15, 8, tzinfo=UTC)), instant("2027-01-15T09:00:00+01:00"), instant("latest")
+    ('2027-01-15T08:00:00.000Z', '2027-01-15T09:00:00+01:00', 'latest')
+    >>> instant(datetime(2027, 1, 15, 8))
+    Traceback (most recent call last):
+        ...
+    ValueError: 2027-01-15T08:00:00 has no time zone: add one, such as datetime(…, tzinfo=UTC) or 2027-01-15T08:00:00Z
+    """
+    parsed = value if isinstance(value, datetime) else _parsed(value)
+    if parsed is not None and parsed.utcoffset() is None:
+        text = parsed.isoformat()
+        raise ValueError(f"{text} has no time zone: add one, such as datetime(…, tzinfo=UTC) or {text}Z")
+    return _written(value) if isinstance(value, datetime) else value
+
+
+def json_default(value: object) -> str:
+    """Write an instant within JSON. Raises TypeError for anything else that is no JSON, ValueError without an offset.
+
+    >>> json_default(datetime(2027, 1, 15, 8, tzinfo=UTC))
+    '2027-01-15T08:00:00.000Z'
+    """
+    if isinstance(value, datetime):
+        return instant(value)
+    raise TypeError(f"{value!r} is no JSON")
+
+
+def _written(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _parsed(text: str) -> datetime | None:
+    """Return the instant that *text* says, None if it is another word: the API judges that."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

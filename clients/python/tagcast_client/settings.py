@@ -1,0 +1,187 @@
+"""Settings of topics and subscriptions, as keyword arguments and as the API writes them.
+
+`TopicSettings` and `SubscriptionSettings` are what a new one may have, `TopicChanges` and `SubscriptionChanges` what an
+update may name: there None stands for the default, or removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict
+
+from tagcast_client.filters import AnyFilter
+from tagcast_client.instants import instant
+
+Ordering = Literal["topic", "key", "none"]
+Keep = Literal["owed", "life"]
+ContentFormat = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"]
+Signature = Literal["v1", "v1a"]
+Verification = Literal["none", "required"]
+
+
+class HttpEndpoint(TypedDict):
+    """A URL that is sent a POST for every message; a URL alone is the same."""
+
+    protocol: Literal["http", "https"]
+    url: str
+
+
+class SqsEndpoint(TypedDict):
+    """A queue, by its URL or its ARN."""
+
+    protocol: Literal["sqs"]
+    queue_url: NotRequired[str]
+    arn: NotRequired[str]
+
+
+class LambdaEndpoint(TypedDict):
+    """A function, by its name or its ARN."""
+
+    protocol: Literal["lambda"]
+    function: str
+
+
+class PullEndpoint(TypedDict):
+    """Nowhere: the subscription is a group, whose members pull."""
+
+    protocol: Literal["pull"]
+
+
+Endpoint = HttpEndpoint | SqsEndpoint | LambdaEndpoint | PullEndpoint
+
+
+class BackoffRetry(TypedDict):
+    """A few retries, evenly spaced."""
+
+    strategy: Literal["BACKOFF_RETRY"]
+    max_retries: NotRequired[int]
+    interval_seconds: NotRequired[int | None]
+
+
+class DecayRetry(TypedDict):
+    """Retries after 1, 2, 4, … seconds, up to the longest interval."""
+
+    strategy: Literal["EXPONENTIAL_DECAY_RETRY"]
+    max_retries: NotRequired[int]
+    max_interval_seconds: NotRequired[int]
+
+
+Retry = BackoffRetry | DecayRetry
+
+
+class Batch(TypedDict, total=False):
+    """How much one request to the endpoint carries at most."""
+
+    max_messages: int
+    max_bytes: int
+
+
+class Certificate(TypedDict):
+    """A certificate that pushes present, with those that vouch for it, and its key, both as PEM."""
+
+    certificate: str
+    private_key: str
+
+
+class TopicSettings(TypedDict, total=False):
+    """The settings of a topic."""
+
+    retention_seconds: int
+    max_message_bytes: int
+    ordering: Ordering
+    keep: Keep
+
+
+class TopicChanges(TypedDict, total=False):
+    """Settings of a topic that change; None stands for the default."""
+
+    retention_seconds: int | None
+    max_message_bytes: int | None
+    ordering: Ordering | None
+    keep: Keep | None
+
+
+class SubscriptionSettings(TypedDict, total=False):
+    """The settings of a subscription besides its endpoint; *filter* None is everything.
+
+    The *secret* `generate` is made by the service: the answer shows it once. Pushes over HTTP carry the *headers*
+    besides the service's own. Those over https present the *client_certificate*. *consume_from* of a new group is
+    `latest`, `earliest`, or an instant since when it gets what is kept.
+    """
+
+    filter: AnyFilter | None
+    retry: Retry
+    timeout_seconds: int
+    content_format: ContentFormat
+    secret: str
+    headers: Mapping[str, str]
+    client_certificate: Certificate
+    signature: Signature
+    ordered: bool
+    dead_letter_topic: str
+    consume_from: str | datetime
+    max_per_second: float
+    batch: Batch
+    verification: Verification
+
+
+class NamedSubscription(SubscriptionSettings):
+    """A subscription of a list, with its name and its endpoint."""
+
+    name: str
+    endpoint: str | Endpoint
+
+
+class SubscriptionChanges(TypedDict, total=False):
+    """Settings of a subscription that change; None stands for the default, or removes.
+
+    *headers* are merged with those that it has: one that is None is removed.
+    """
+
+    endpoint: str | Endpoint
+    filter: AnyFilter | None
+    retry: Retry | None
+    timeout_seconds: int | None
+    content_format: ContentFormat | None
+    secret: str | None
+    headers: Mapping[str, str | None] | None
+    client_certificate: Certificate | None
+    signature: Signature | None
+    ordered: bool | None
+    dead_letter_topic: str | None
+    consume_from: str | datetime | None
+    max_per_second: float | None
+    batch: Batch | None
+    verification: Verification | None
+
+
+def as_json(settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """Return settings as the API takes them: a URL becomes an endpoint, an instant its text.
+
+    Raises TypeError for a name that *kind* does not have, and ValueError for an instant without a time zone.
+
+    >>> as_json({"retention": 60}, TopicSettings)
+    Traceback (most recent call last):
+        ...
+    TypeError: 'retention' is no setting: there are keep, max_message_bytes, ordering, retention_seconds
+    """
+    known = kind.__annotations__
+    if others := sorted(settings.keys() - known.keys()):
+        raise TypeError(f"{', '.join(map(repr, others))} is no setting: there are {', '.join(sorted(known))}")
+    found = with_endpoint(settings)
+    if found.get("consume_from") is not None:
+        found["consume_from"] = instant(found["consume_from"])
+    return found
+
+
+def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose endpoint, if it is a URL, is an object as the API has it.
+
+    >>> with_endpoint({"name": "a", "endpoint": "https://a.test/"})["endpoint"]
+    {'protocol': 'https', 'url': 'https://a.test/'}
+    """
+    endpoint = settings.get("endpoint")
+    if not isinstance(endpoint, str):
+        return dict(settings)
+    return {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
