@@ -11,7 +11,6 @@ from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.pushing.envelope import envelope
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.http.webhooks import PushBody
