@@ -30,38 +30,45 @@ request."""
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
     """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
 
-    What failed, or was not done within *budget_s*, is given back: its order goes on soon, not after the visibility
-    timeout of the queue. SQS keeps the order: it gives nothing of a group while an earlier entry is invisible
+    What failed, or was not done within *budget_s*, is given back: its order goes on soon. SQS gives nothing of a group
+    while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
-    A record that says nothing is told and done with: it would hold up its group, and all that comes with it, for ever.
-    What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
-    What is served leaves the queue before the slowest of those beside it is: a group yields nothing while it is there.
+    A record that says nothing is told and done with: it would hold up its group for ever. What stands in an order and
+    what stands in none are served beside each other, as if they had come in two batches. What is served leaves the
+    queue before the slowest beside it is, and before late answers: a group yields nothing while it is there.
     """
     batches = _batches_of(event, world)
     receipts = {record["messageId"]: record["receiptHandle"] for record in event["Records"]}
-    failed: list[str] = []
-    left: list[str] = []
+    failed, left = list[str](), list[str]()
     lasting, all_served = set(batches), asyncio.Event()
 
     async def serve(batch: tuple[str, bool], records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
+        served: set[str] = set()
+
+        async def hear(again: Sequence[QueueEntry], is_pushing: bool) -> None:
+            left.extend(name for name, entry in records.items() if entry in again)
+            served.update(records)
+            if not is_pushing:
+                end(batch)
+            if is_pushing or not await _within(BESIDE_S, all_served):
+                await _take_out(world, [receipts[name] for name in records if name not in left])
+                await _give_back(world, [receipts.pop(name) for name in records if name in left])
+
         try:
             async with asyncio.timeout(budget_s):
-                again = await fan_out(world, batch[0], records.values(), slots)
-        except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
+                await fan_out(world, batch[0], records.values(), slots, hear)
+        except Exception as fault:  # noqa: BLE001  The batch comes again, unless it is served.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": batch[0]})
-            failed.extend(records)
-            await _put_off(world, [record for record in event["Records"] if record["messageId"] in records])
-            again = ()
-        left.extend(name for name, entry in records.items() if entry in again)
+            again = records.keys() - served
+            failed.extend(name for name in records if name in again)
+            await _put_off(world, [record for record in event["Records"] if record["messageId"] in again])
+        end(batch)
+
+    def end(batch: tuple[str, bool]) -> None:
         lasting.discard(batch)
         if not lasting:
             all_served.set()
-        elif not await _within(BESIDE_S, all_served):
-            done = [receipts[name] for name in records if name not in failed and name not in left]
-            if done:
-                await world.executor.run(partial(world.queue.delete, done))
-            await _give_back(world, [receipts.pop(name) for name in records if name in left])
 
     async with PushSlots(world.clock) as slots:
         beside = _take_sections_but_one(batches)
@@ -102,6 +109,11 @@ def put_off_s(receive_count: int) -> int:
     [0, 1, 2, 4, 60]
     """
     return min(PUT_OFF_S_MAX, 2 ** min(receive_count - 2, 10)) if receive_count > 1 else 0
+
+
+async def _take_out(world: World, receipts: Sequence[str]) -> None:
+    if receipts:
+        await world.executor.run(partial(world.queue.delete, receipts))
 
 
 async def _give_back(world: World, receipts: Sequence[str]) -> None:

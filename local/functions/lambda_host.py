@@ -55,6 +55,7 @@ class Pool:
     log: LogSink
     size: int
     fed: bool = False
+    young_max: int | None = None
     _closed: bool = False
     _idle: list[tuple[float, Worker]] = field(default_factory=list)
     """Workers, and since when they wait; the last is the next to serve."""
@@ -63,7 +64,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         """Bound the number of events in flight."""
-        self._places = Places(self.size)
+        self._places = Places(self.size, self.young_max)
 
     @property
     def waiting(self) -> int:
@@ -84,11 +85,11 @@ class Pool:
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
-        await self._places.take(topic)
+        place = await self._places.take(topic)
         try:
             return await self._run(payload)
         finally:
-            self._places.give_back(topic)
+            self._places.give_back(place)
 
     async def _run(self, payload: bytes) -> Invocation:
         if self._closed:
@@ -142,9 +143,17 @@ class LambdaHost:
         host, port = self._runner.addresses[0]
         self.address = f"{host}:{port}"
 
-    def deploy(self, function: FunctionSpec, environment: Mapping[str, str], size: int, *, fed: bool = False) -> None:
+    def deploy(
+        self,
+        function: FunctionSpec,
+        environment: Mapping[str, str],
+        size: int,
+        *,
+        fed: bool = False,
+        young_max: int | None = None,
+    ) -> None:
         """Make a function known; one that is *fed* gets events of the queue or the workflow, each about a topic."""
-        self._pools[function.name] = Pool(function, environment, self._log, size, fed)
+        self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
     async def warm(self, later: Collection[str] = ()) -> None:
         """Start one worker of each function, but for those in *later*, whose first event waits for it."""

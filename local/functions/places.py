@@ -2,61 +2,96 @@
 
 import asyncio
 from collections import Counter, deque
+from dataclasses import dataclass
 
 from local.functions.quick_json import decoded
+
+YOUNG_S = 1.25
+"""A batch of the queue has left what is not answered by then, and the lanes say so to the next."""
+
+
+@dataclass(eq=False)
+class Place:
+    """A place that was taken for a *topic*; *young* is set until it was held for a while."""
+
+    topic: str | None
+    young: asyncio.TimerHandle | None = None
 
 
 class Places:
     """A number of *free* places, given out in the order of asking; a topic that holds as many as are free waits.
 
     A topic alone has half of them, and another finds a place at once: the dynamic threshold of shared buffers
-    (Choudhury and Hahne, 1998). What is about no topic, or about several, takes any free place.
+    (Choudhury and Hahne, 1998). What is about no topic, or about several, takes any free place. If *young_max* is set,
+    no topic holds more than that which it has held for less than ``YOUNG_S``: what its first batches at receivers that
+    hang find out is known before many more begin.
     """
 
-    def __init__(self, free: int) -> None:
+    def __init__(self, free: int, young_max: int | None = None) -> None:
         self._free = free
+        self._young_max = young_max
+        self._young: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        self._waiting: deque[tuple[str | None, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
 
     @property
     def waiting(self) -> int:
         """How many wait for a place."""
         return len(self._waiting)
 
-    async def take(self, topic: str | None) -> None:
+    async def take(self, topic: str | None) -> Place:
         """Wait for a place."""
-        granted = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
         self._waiting.append((topic, granted))
         self._grant()
         try:
-            await granted
+            return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled():
-                self.give_back(topic)
+                self.give_back(granted.result())
             raise
 
-    def give_back(self, topic: str | None) -> None:
-        """Return a place that was taken for *topic*."""
+    def give_back(self, place: Place) -> None:
+        """Return a *place*."""
         self._free += 1
-        if topic is not None:
-            self._held[topic] -= 1
+        if place.topic is not None:
+            self._held[place.topic] -= 1
+        if place.young is not None:
+            place.young.cancel()
+            self._grow_old(place)
+        self._grant()
+
+    def _grow_old(self, place: Place) -> None:
+        assert place.topic is not None
+        place.young = None
+        self._young[place.topic] -= 1
         self._grant()
 
     def _grant(self) -> None:
         """Serve those who wait, as far as there are places for them."""
-        still: deque[tuple[str | None, asyncio.Future[None]]] = deque()
+        still: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
         while self._free and self._waiting:
             topic, granted = self._waiting.popleft()
             if granted.done():
                 continue
-            if topic is not None and self._held[topic] >= self._free:
+            if topic is not None and not self._has_room(topic):
                 still.append((topic, granted))
                 continue
-            self._free -= 1
-            if topic is not None:
-                self._held[topic] += 1
-            granted.set_result(None)
+            granted.set_result(self._place(topic))
         self._waiting.extendleft(reversed(still))
+
+    def _has_room(self, topic: str) -> bool:
+        return self._held[topic] < self._free and (self._young_max is None or self._young[topic] < self._young_max)
+
+    def _place(self, topic: str | None) -> Place:
+        place = Place(topic)
+        self._free -= 1
+        if topic is not None:
+            self._held[topic] += 1
+            if self._young_max is not None:
+                self._young[topic] += 1
+                place.young = asyncio.get_running_loop().call_later(YOUNG_S, self._grow_old, place)
+        return place
 
 
 def topic_of(event: bytes) -> str | None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.rows.lane import LANES, Lane
+from tagcast_aws.store.attributes import to_row
 
 from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment
@@ -33,6 +36,9 @@ EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
 """Lambda looks into a shard four times a second. A batching window is no longer here: it saves money, which is none."""
 FAULT_S = 1.0
+CLAIM_S_MAX = 75.0
+"""No worker claims a lane for longer: the longest attempt and verdict, and the grace of a claim."""
+NO_MESSAGE = "0"
 GRACE_S = 3.0
 
 
@@ -200,7 +206,29 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
     for index in indexes:
         for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
-            yield from page["Items"]
+            for item in page["Items"]:
+                release = released(LANES.value_of(to_row(item)), round(time.time() * 1000))
+                if release is not None:
+                    with suppress(tables.exceptions.ConditionalCheckFailedException):  # Somebody works on it already.
+                        tables.update_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]}, **release)
+                yield item
+
+
+def released(lane: Lane, now: int) -> Mapping[str, Any] | None:
+    """Return what of `UpdateItem` lets a worker look at a lane at once that may be claimed by one that is no more.
+
+    A claim and a plan look alike. So the lane is planned for a message that is none: a head that failed before keeps to
+    its own schedule then. What is planned for later than any claim lasts stays as it is.
+    """
+    planned_at = lane.next_attempt_at
+    if lane.state.is_asleep or planned_at is None or not now < planned_at <= now + round(CLAIM_S_MAX * 1000):
+        return None
+    values = {":now": {"N": str(now)}, ":none": {"S": NO_MESSAGE}, ":planned": {"N": str(planned_at)}}
+    return {
+        "UpdateExpression": "SET next_attempt_at = :now, wake_at = :now, planned_for = :none",
+        "ConditionExpression": "next_attempt_at = :planned",
+        "ExpressionAttributeValues": values,
+    }
 
 
 def scheduled_event() -> Mapping[str, Any]:

@@ -30,9 +30,11 @@ from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
-WORKERS = {"fan-out": 8, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
+WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
 """Of `fan-out` and `retry` one topic has half; all but one are started when they are needed."""
 FED = ("fan-out", "retry")
+YOUNG_MAX = {"fan-out": 2}
+"""A topic begins no more at once: the others wait until these ended, or have left what hangs."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Most stacks are never asked there. The first request waits for a second."""
@@ -129,7 +131,8 @@ class Stack:
         for logical_id, function in deployment.functions.items():
             name = short_name(function.name)
             environment = self._common_environment(engine, callers.functions[logical_id])
-            self._host.deploy(function, environment, WORKERS.get(name, WORKERS_OTHERWISE), fed=name in FED)
+            size, young_max = WORKERS.get(name, WORKERS_OTHERWISE), YOUNG_MAX.get(name)
+            self._host.deploy(function, environment, size, fed=name in FED, young_max=young_max)
         await asyncio.to_thread(make_known, engine, user_functions)
         for function in user_functions:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)

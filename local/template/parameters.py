@@ -8,6 +8,7 @@ LOCAL = {
     "AllowPrivateEndpoints": "true",
     "EndpointVerification": "optional",
     "TopicKnownSeconds": "0",
+    "ShortWaitSeconds": "0",
     "DeadLetterTopics": "*:*",
     "WaitingPerTopic": "8",
     "ArchiveBodies": "*",
@@ -15,4 +16,4 @@ LOCAL = {
 }
 """Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree, dead letters may go to any
 topic; all bodies are archived, and `make run` shows every attempt. Requests about one topic never wait in
-all workers of `pull`. Changes answer at once."""
+all workers of `pull`. Changes answer at once. No worker of `retry` waits, since there are few."""

@@ -38,12 +38,17 @@ HEALTHY_MS = 50
 
 
 class Receiver:
-    """A listener that answers every push well, or never; it remembers when it answered, by message."""
+    """A listener that answers every push well, sooner or later, or never; it remembers when, by message.
 
-    def __init__(self, timeline: Timeline, hangs: bool) -> None:
+    One that hangs sends nothing, or a header a second, by turns.
+    """
+
+    def __init__(self, timeline: Timeline, hangs: bool, answer_ms: int = HEALTHY_MS) -> None:
         self.hangs = hangs
+        self.answer_ms = answer_ms
         self.asked_for: list[str] = []
         self.answered_at: dict[str, int] = {}
+        self._gone: set[Connection] = set()
         self._timeline = timeline
 
     def reached(self) -> str:
@@ -52,14 +57,23 @@ class Receiver:
     def asked(self, request: Request, connection: Connection) -> None:
         self.asked_for.append(request.headers["webhook-id"])
         if not self.hangs:
-            self._timeline.after(HEALTHY_MS, lambda: self._answer(request, connection))
+            self._timeline.after(self.answer_ms, lambda: self._answer(request, connection))
+        elif len(self.asked_for) % 2:
+            connection.send(b"HTTP/1.1 200 OK\r\n")
+            self._drip(connection)
+
+    def _drip(self, connection: Connection) -> None:
+        """Send a header a second, and never the last."""
+        if connection not in self._gone:
+            connection.send(b"drip: 1\r\n")
+            self._timeline.after(1_000, lambda: self._drip(connection))
 
     def _answer(self, request: Request, connection: Connection) -> None:
         self.answered_at.setdefault(request.headers["webhook-id"], self._timeline.now)
         connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
     def left(self, connection: Connection) -> None:
-        pass
+        self._gone.add(connection)
 
 
 class Watch(Weather):
@@ -105,10 +119,11 @@ class Scene:
         timeout_s: int = 15,
         retry: RetryPolicy = BACKOFF,
         filter: Mapping[str, object] | None = None,
+        answer_ms: int = HEALTHY_MS,
     ) -> None:
         """Subscribe a receiver at a host of its own."""
         host = f"{topic}-{name}.example".lower()
-        receiver = self.receivers[f"{topic}/{name}"] = Receiver(self.timeline, hangs)
+        receiver = self.receivers[f"{topic}/{name}"] = Receiver(self.timeline, hangs, answer_ms)
         self.deployment.network.listen(host, receiver)
         settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{host}/"),
@@ -240,3 +255,46 @@ class TwoTopics:
         scene.play(30)
         ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
         return sorted((receiver.answered_at[message_id] - at) / 1000 for at, message_id in ids)
+
+
+@dataclass
+class OneTopic:
+    """A topic with two healthy receivers, one of which keeps an order, and beside them some that *hang*."""
+
+    scene: Scene
+
+    @classmethod
+    def begun(cls, ordering: Ordering, hanging: int, seed: int = 1) -> OneTopic:
+        """Return the scene when the healthy receivers were pushed to once, and the others never."""
+        scene = Scene(seed)
+        scene.topic("t", ordering=ordering)
+        for name, retry in (("ordered", BACKOFF), ("free", DECAY)):
+            scene.subscribe("t", name, retry=retry)
+        scene.publish("t", "warm")
+        scene.play(20)
+        one = cls(scene)
+        one.join("H", hanging)
+        return one
+
+    def join(self, name: str, count: int, answer_ms: int | None = None) -> None:
+        """Subscribe more that hang, or answer late; every second keeps an order."""
+        for place in range(count):
+            self.scene.subscribe(
+                "t",
+                f"{name}{place}",
+                hangs=answer_ms is None,
+                retry=BACKOFF if place % 2 else DECAY,
+                answer_ms=answer_ms or HEALTHY_MS,
+            )
+
+    def latencies_s(self, messages: int, every_s: float = 0.25) -> list[float]:
+        """Publish one by one; return how late the healthy receivers had each message, in order of being late."""
+        scene = self.scene
+        answers: list[tuple[int, list[Answer]]] = []
+        for _ in range(messages):
+            answers.append((scene.timeline.now, scene.publish("t", "1")))
+            scene.play(every_s)
+        scene.play(60)
+        ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
+        receivers = [scene.receivers[f"t/{name}"] for name in ("ordered", "free")]
+        return sorted((each.answered_at[message_id] - at) / 1000 for each in receivers for at, message_id in ids)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tagcast.model import EntryState
+from tagcast.model import EntryState, Ordering
 
 from tests.aws.faults import Outages
 from tests.aws.quiet import quiet
-from tests.aws.scenes import Scene, TwoTopics, among_hanging, serve
+from tests.aws.scenes import OneTopic, Scene, TwoTopics, among_hanging, serve
 
 HOUR_S = 3_600
 COLD_S = 1.5
 """While others hang, a process more has to start."""
+SECOND_S = 1.0
+"""What is not answered within the patience of a batch is left: then what stands behind it in an order goes on."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,48 @@ def test_a_topic_is_served_as_if_it_were_alone_while_the_receivers_of_another(fa
 
     assert beside[len(beside) // 2] <= 1.3 * alone[len(alone) // 2]
     assert beside[-1] <= alone[-1] + COLD_S, "one message waited for the receivers of another topic"
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("ordering", [Ordering.NONE, Ordering.TOPIC])
+@pytest.mark.parametrize("hanging", [20, pytest.param(200, marks=pytest.mark.nightly)])
+def test_healthy_receivers_wait_a_second_at_most_beside_others_of_their_topic_that_hang(
+    ordering: Ordering, hanging: int
+) -> None:
+    topic = OneTopic.begun(ordering, 0)
+    alone = topic.latencies_s(24)
+    topic.join("hanging", hanging)
+
+    beside = topic.latencies_s(24)
+    topic.join("later", 5)
+    later = topic.latencies_s(24)
+
+    for latencies in (beside, later):
+        assert latencies[len(latencies) // 2] <= 1.3 * alone[len(alone) // 2]
+        assert latencies[-1] <= alone[-1] + SECOND_S + COLD_S
+    tried = [receiver for receiver in topic.scene.receivers.values() if receiver.hangs and receiver.asked_for]
+    assert len(tried) == hanging + 5, "somebody who hangs was not even tried"
+    assert not topic.scene.watch.errors()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("ordering", [Ordering.NONE, Ordering.TOPIC])
+def test_who_answers_late_holds_up_nobody_and_gets_each_message_once_in_its_order(ordering: Ordering) -> None:
+    topic = OneTopic.begun(ordering, 0)
+    alone = topic.latencies_s(12)
+    topic.join("late", 4, answer_ms=5_000)
+
+    beside = topic.latencies_s(12, every_s=2.0)
+
+    assert beside[len(beside) // 2] <= 1.3 * alone[len(alone) // 2]
+    assert beside[-1] <= alone[-1] + SECOND_S + COLD_S
+    topic.scene.play(120)
+    asked_for = {name: topic.scene.receivers[f"t/{name}"].asked_for for name in ("late0", "late1", "late2", "late3")}
+    for name, ids in asked_for.items():
+        assert len(ids) == len(set(ids)) == 12, name
+    if ordering is Ordering.TOPIC:
+        assert asked_for["late1"] == sorted(asked_for["late1"])
+    assert not topic.scene.left_over()
 
 
 @pytest.mark.timeout(120)

@@ -107,6 +107,22 @@ def call(method: str, url: str, body: object = None, **headers: str) -> dict[str
         return found
 
 
+def workers_of(stack: RunningStack) -> dict[int, str]:
+    """Return the functions of the running workers by their process ids."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if f"\nPPid:\t{stack.process.pid}\n" not in (entry / "status").read_text():
+                continue
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for each in environment:
+            if each.startswith(b"AWS_LAMBDA_FUNCTION_NAME"):
+                found[int(entry.name)] = each.partition(b"=")[2].decode()
+    return found
+
+
 @dataclass
 class Experiment:
     """A stack, its receivers, a producer that never gives up, and somebody who kills."""
@@ -180,28 +196,12 @@ class Experiment:
                 break
             time.sleep(0.005)
 
-    def workers(self) -> list[tuple[int, str]]:
-        """Return process id and function of the running workers."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if f"\nPPid:\t{self.stack.process.pid}\n" not in (entry / "status").read_text():
-                    continue
-                environment = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            names = [
-                each.partition(b"=")[2].decode() for each in environment if each.startswith(b"AWS_LAMBDA_FUNCTION_NAME")
-            ]
-            found += [(int(entry.name), name) for name in names]
-        return found
-
     def kill_workers(self, until: float) -> None:
         while time.monotonic() < until:
             time.sleep(self.dice.uniform(*KILL_PAUSE_S))
-            alive = self.workers()
+            alive = workers_of(self.stack)
             if alive:
-                pid, name = self.dice.choice(alive)
+                pid, name = self.dice.choice(list(alive.items()))
                 os.kill(pid, signal.SIGKILL)
                 self.kills[name.removeprefix("tagcast-")] += 1
 
@@ -209,7 +209,7 @@ class Experiment:
         while time.monotonic() + STACK_PAUSE_S[0] < until:
             time.sleep(self.dice.uniform(*STACK_PAUSE_S))
             port = self.stack.url.rpartition(":")[2]
-            pids = [pid for pid, _ in self.workers()]
+            pids = list(workers_of(self.stack))
             secret = str(self.dice.random())
             self.stack.owner("secretsmanager").put_secret_value(SecretId=SECRET, SecretString=secret)
             for pid in (self.stack.process.pid, int(self.stack.where["engine_pid"]), *pids):

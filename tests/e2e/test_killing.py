@@ -1,13 +1,22 @@
 """Processes are killed at random moments; `python -m tests.e2e.killing` does it for longer."""
 
+import json
+import os
+import signal
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.killing import run
+from tests.e2e.killing import call, run, workers_of
+from tests.running_stack import start_stack, wait_until
 
 SOON_S = 20.0
 """A queue entry that nobody gave back would come after six minutes."""
+OWED_S = 10.0
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
@@ -27,3 +36,47 @@ def test_what_was_acknowledged_outlives_a_kill_of_the_whole_stack_and_comes_soon
     assert (outcome.lost, outcome.unexpected, outcome.out_of_order) == ([], [], [])
     assert (outcome.forgotten, outcome.unarchived) == ([], False)
     assert outcome.latest_s < SOON_S
+
+
+def test_what_was_being_attempted_when_all_was_killed_comes_soon_after_the_next_start(tmp_path: Path) -> None:
+    """Its lane is claimed then, for the time-out of the attempt and half a minute, by a worker that is no more."""
+    hangs, came = threading.Event(), dict[str, float]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            push = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if not hangs.is_set():
+                hangs.wait(60)
+                return
+            came.setdefault(push["message_id"], time.monotonic())
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    stack = start_stack(tmp_path / "data")
+    try:
+        call("PUT", f"{stack.url}/topics/t", {"ordering": "none"})
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        for name in ("a", "b", "c"):
+            call("PUT", f"{stack.url}/topics/t/subscriptions/{name}", {"endpoint": {"protocol": "http", "url": url}})
+        ids = [call("POST", f"{stack.url}/topics/t/messages", {"body": "m"})["message_id"] for _ in range(4)]
+        lanes = f"{stack.url}/lanes"
+        assert wait_until(lambda: len(call("GET", lanes)["lanes"]) == 3), "nothing was left to its lane"
+        for pid in (stack.process.pid, int(stack.where["engine_pid"]), *workers_of(stack)):
+            os.kill(pid, signal.SIGKILL)
+        stack.process.wait()
+        hangs.set()
+        stack = start_stack(tmp_path / "data")
+        ready_at = time.monotonic()
+
+        assert wait_until(lambda: came.keys() >= set(ids))
+        assert max(came.values()) - ready_at < OWED_S
+    finally:
+        server.shutdown()
+        if stack.process.poll() is None:
+            stack.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
 
@@ -250,3 +251,22 @@ def test_whoever_settles_what_another_marked_waits_longer_each_time(fake: FakeWo
 
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.5, 0.5, 0.5])
     assert len(fake.pusher.pushes) == 1
+
+
+@pytest.mark.parametrize(("short_wait_s", "waits_in_it"), [(10.0, True), (0.0, False)])
+def test_a_short_wait_keeps_a_worker_only_if_the_deployment_says_so(
+    fake: FakeWorld, short_wait_s: float, waits_in_it: bool
+) -> None:
+    task = blocked(fake, "1", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.world = replace(fake.world, short_wait_s=short_wait_s)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.redeliver(task)
+    fake.pusher.behaviours["A"] = lambda push: OK
+    [row] = [row for key, row in fake.store.rows.items() if key == lane_key("test1", task.subscription_id)]
+    due_at = int(str(row["next_attempt_at"]))
+    fake.clock.instant = due_at - 4_000
+
+    answer = fake.redeliver(task)
+
+    assert (fake.pusher.received["A"] == ["1"]) is waits_in_it
+    assert answer.wait_until == (None if waits_in_it else due_at)

@@ -66,8 +66,8 @@ MUTANTS = (
     Mutant(
         "a batch that failed is acknowledged",
         "functions.fan_out.app:handle",
-        "failed.extend(records)",
-        "failed.extend(())",
+        "for name in records if name in again)",
+        "for name in ())",
         Aim(faults=("error",), rate=0.08),
     ),
     Mutant(

@@ -46,16 +46,16 @@ def test_three_topics_without_end_leave_a_place_for_a_fourth() -> None:
 def test_a_place_that_is_given_back_goes_to_who_asked_first() -> None:
     async def story() -> None:
         places, order = Places(2), list[int]()
-        await places.take("t")
+        held = await places.take("t")
 
         async def turn(number: int) -> None:
-            await places.take("t")
+            place = await places.take("t")
             order.append(number)
-            places.give_back("t")
+            places.give_back(place)
 
         turns = [asyncio.create_task(turn(number)) for number in range(5)]
         await asyncio.sleep(0)
-        places.give_back("t")
+        places.give_back(held)
         await asyncio.gather(*turns)
         assert order == [0, 1, 2, 3, 4]
 
@@ -72,15 +72,39 @@ def test_what_is_about_no_topic_takes_any_free_place() -> None:
 def test_who_waits_no_longer_keeps_no_place() -> None:
     async def story() -> None:
         places = Places(1)
-        await places.take("t")
+        held = await places.take("t")
         gone = asyncio.create_task(places.take("u"))
         await asyncio.sleep(0)
-        places.give_back("t")
+        places.give_back(held)
         gone.cancel()
         with pytest.raises(asyncio.CancelledError):
             await gone
         await places.take("t")
         assert places.waiting == 0
+
+    played(story())
+
+
+def test_of_a_topic_two_begin_at_once_and_others_when_these_ended_or_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.functions.places.YOUNG_S", 0.05)
+
+    async def story() -> None:
+        places = Places(16, young_max=2)
+        assert await begun(places, ["hanging"] * 9) == {"hanging": 2}
+        assert await begun(places, ["other"]) == {"other": 1}
+        await asyncio.sleep(0.07)
+        assert places.waiting == 5, "the first two last: two more begin beside them"
+        await asyncio.sleep(0.25)
+        assert places.waiting == 1, "a topic has half of the places"
+
+    played(story())
+
+
+def test_who_ends_soon_lets_the_next_of_its_topic_begin() -> None:
+    async def story() -> None:
+        places = Places(16, young_max=2)
+        for _ in range(20):
+            places.give_back(await asyncio.wait_for(places.take("t"), 0.5))
 
     played(story())
 

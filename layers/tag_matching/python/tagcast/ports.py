@@ -196,6 +196,8 @@ class World:
     slice_max: int = PACK_MAX
     topic_known_s: float = 0.0
     """A process that publishes may use a topic's row for this time, and a change answers after it."""
+    short_wait_s: float = 10.0
+    """Shorter waits for a retry happen in the process that makes it; longer ones are the workflow's."""
     scope_prefix: str = ""
     dead_letter_topics: tuple[tuple[str, str], ...] = ()
     waiting_max: int = 100

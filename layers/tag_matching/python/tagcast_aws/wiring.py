@@ -174,6 +174,7 @@ def compose(ground: Ground) -> World:
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
         topic_known_s=settings.topic_known_s,
+        short_wait_s=settings.short_wait_s,
         scope_prefix=settings.scope_prefix,
         dead_letter_topics=settings.dead_letter_topics,
         waiting_max=settings.waiting_max,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 
@@ -26,10 +27,17 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
         for work in begun:
             await watched(work)
         return faults
+    async with together() as group:
+        for work in begun:
+            group.create_task(watched(work))
+    return faults
+
+
+@asynccontextmanager
+async def together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Return a context that ends with the last of its tasks; what stops one of them comes out of it as it is."""
     try:
         async with asyncio.TaskGroup() as group:
-            for work in begun:
-                group.create_task(watched(work))
+            yield group
     except BaseExceptionGroup as stopped:
         raise stopped.exceptions[0] from None
-    return faults

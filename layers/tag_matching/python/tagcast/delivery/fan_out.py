@@ -9,22 +9,24 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
-from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.concurrency.side_by_side import side_by_side, together
 from tagcast.delivery.ending import TURN_S, Conflict, Ended, Ending, end_each, write_ending
+from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, Task, end_late
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.filters.function_filter import is_judged_by_function
+from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import QueueEntry, World, Write
 from tagcast.pushing.circuit import CircuitCheck
-from tagcast.pushing.engine import Failure, Run, RunResult, attempt_run, in_turn, lane_state_after
+from tagcast.pushing.engine import Failure, InFlight, Run, RunResult, Watch, attempt_run, in_turn, lane_state_after
 from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
@@ -44,21 +46,34 @@ TIME_S, TIME_S_MAX = 2.0, 4.0
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
 
 
-async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
+Served = Callable[[tuple[QueueEntry, ...], bool], Awaitable[None]]
+"""Hears which entries have to come again, and whether pushes are still under way."""
+
+
+async def fan_out(
+    world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots, served: Served | None = None
+) -> tuple[QueueEntry, ...]:
     """Bring the first round of what these entries of one topic name, in queue order, to its end.
 
     Entries are served in slices, each as a batch of its own. Returns the entries that were left because the slices
     before them took long: they have to come again. A repetition, late or concurrent, changes no terminal entry and at
     most repeats pushes. Raises the first fault of the store in the end: then all has to come again.
+
+    Pushes that are not answered in time hold up nobody: *served* is told as soon as all else is written. What comes of
+    them is written before this returns.
     """
-    begun_s, batch, left = world.clock.monotonic(), _SlicedBatch(world, topic, slots), tuple(entries)
-    while left:
-        first, behind = _first_slice(left, world.slice_max)
-        await batch.serve(first, _first_slice(behind, world.slice_max)[0])
-        left = behind
-        if batch.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
-            break
-    await batch.write()
+    begun_s, left = world.clock.monotonic(), tuple(entries)
+    async with together() as group:
+        batch = _SlicedBatch(world, topic, slots, group)
+        while left:
+            first, behind = _first_slice(left, world.slice_max)
+            await batch.serve(first, _first_slice(behind, world.slice_max)[0])
+            left = behind
+            if batch.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+                break
+        await batch.write()
+        if served is not None and not batch.faults:
+            await served(left, batch.has_left)
     if batch.faults:
         raise batch.faults[0]
     return left
@@ -81,9 +96,12 @@ class _SlicedBatch:
     world: World
     topic: str
     slots: PushSlots
+    group: asyncio.TaskGroup
     before: Slice | None = None
     ahead: Mapping[str, MessageRow] | None = None
     faults: list[Exception] = field(default_factory=list)
+    has_left: bool = False
+    """Whether pushes of any slice were left under way."""
 
     async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
         """Serve the next slice: one that has a message again is read when all that came of it before is written."""
@@ -114,10 +132,12 @@ class _SlicedBatch:
             if row.map.round_open:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
         this.begin()
-        works = [this.deliver(each) for each in in_turn(world, this.topic_id, this.rounds)]
+        works = [this.deliver_all(self.group)] if this.rounds else []
         self.ahead = None
         works += [self._read_ahead(following)] if following else []
         self.faults += await side_by_side(works)
+        self.faults += this.failures
+        self.has_left = self.has_left or bool(this.left)
         self.before = this
 
     async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
@@ -179,6 +199,12 @@ class Slice:
     section: int | None
     round_at: int
     rounds: dict[int, SubscriptionRound] = field(default_factory=dict)
+    watches: dict[int, Watch] = field(default_factory=dict)
+    left: dict[int, asyncio.Future[Late | None]] = field(default_factory=dict)
+    """Of the subscriptions that this slice left while something was under way to them; None if that did not succeed."""
+    failures: list[Exception] = field(default_factory=list)
+    _open: set[int] = field(default_factory=set)
+    _all_served: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def topic_id(self) -> str:
@@ -197,7 +223,75 @@ class Slice:
             return rows
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
 
-    async def deliver(self, ordinal: int) -> None:
+    async def deliver_all(self, group: asyncio.TaskGroup) -> None:
+        """Serve all subscriptions, each by a task of *group*; return when each is served or left."""
+        in_flight = InFlight.of(self.world.clock, len(self.rounds))
+        self._open.update(self.rounds)
+        for each in in_turn(self.world, self.topic_id, self.rounds):
+            group.create_task(self._served(each, in_flight))
+        leaving = group.create_task(self._leave_the_late(in_flight))
+        await self._all_served.wait()
+        leaving.cancel()
+
+    async def _served(self, ordinal: int, in_flight: InFlight) -> None:
+        try:
+            await self.deliver(ordinal, in_flight)
+        except Exception as fault:  # noqa: BLE001  The batch comes again; what it left has a lane.
+            if ordinal in self._open:
+                self.failures.append(fault)
+            else:
+                self.world.telemetry.failed("pushes that a batch left", fault)
+        finally:
+            self._close(ordinal)
+
+    def _close(self, ordinal: int) -> None:
+        self._open.discard(ordinal)
+        if not self._open:
+            self._all_served.set()
+
+    async def _leave_the_late(self, in_flight: InFlight) -> None:
+        while True:  # It ends: with the slice, which cancels it.
+            late = await in_flight.late()
+            await side_by_side(self._leave(each) for each in late if not self.watches[each].is_left)
+
+    async def _leave(self, ordinal: int) -> None:
+        """Go on without what is under way to a subscription: all that it is owed joins its backlog, under a claim.
+
+        If somebody was faster there, or the store fails, the slice waits.
+        """
+        self.watches[ordinal].is_left = True
+        departure = self.left[ordinal] = asyncio.get_running_loop().create_future()
+        late = None
+        try:
+            late = await self._join_under_claim(ordinal)
+        finally:
+            departure.set_result(late)
+        if late is not None:
+            self._close(ordinal)
+
+    async def _join_under_claim(self, ordinal: int) -> Late | None:
+        world, before = self.world, self.watches[ordinal].result()
+        now = world.clock.now()
+        this = self.rounds[ordinal].pushed(before, math.inf, now)
+        assert self.directory is not None
+        subscription = self.directory.by_ordinal[ordinal]
+        if not (messages := this.remainder()):
+            return None
+        attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
+        held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
+        writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now), held_until)
+        assert lane is not None
+        try:
+            await world.executor.run(partial(world.store.transact, writes))
+        except ConditionLostError:
+            return None
+        self.rounds[ordinal] = replace(this, is_served=True)
+        task = Task(self.topic, subscription.subscription_id, lane.generation)
+        deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
+        lease = LaneLease(world, task, self.slots, deadline, lane, held_until, is_held=True, attempt_s=attempt_s)
+        return Late(lease, subscription, _dues(subscription, this, messages), before)
+
+    async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
         """End what a subscription is owed of this slice, or append it to its backlog."""
         world, rounds, this = self.world, self.rounds, self.rounds[ordinal]
         subscription = None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -207,9 +301,17 @@ class Slice:
                 return
             if this.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
-                rounds[ordinal] = this = await push_round(circuit, this, self.slots, len(rounds))
+                watch = self.watches[ordinal] = Watch(in_flight, ordinal)
+                result, until = await push_round(circuit, this, self.slots, len(rounds), watch)
+                departure = self.left.get(ordinal)
+                if departure is not None and (late := await departure) is not None:
+                    await late.end(result)
+                else:
+                    rounds[ordinal] = this = this.pushed(result, until, world.clock.now())
                 if circuit.has_news:
                     await circuit.tell()
+                if rounds[ordinal].is_served:
+                    return
             if await _append(world, subscription, this):
                 rounds[ordinal] = replace(this, is_served=True)
                 return
@@ -359,8 +461,13 @@ class SubscriptionRound:
         return replace(this, free_at=now if held.reason == UNVERIFIED else held.until, reason=held.reason)
 
 
-async def push_round(circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int) -> SubscriptionRound:
-    """Push what may be pushed; *among* is how many subscriptions the batch has."""
+async def push_round(
+    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: Watch
+) -> tuple[RunResult, float]:
+    """Push what may be pushed; return what came of it, and until when pushes were to start.
+
+    *among* is how many subscriptions the batch has.
+    """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {message.message_id for message, _ in deliveries} - this.judged
@@ -369,8 +476,31 @@ async def push_round(circuit: CircuitCheck, this: SubscriptionRound, slots: Push
     times = max(math.ceil(messages / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
     until = world.clock.monotonic() + seconds
-    run = Run(subscription, deliveries, slots, seconds, circuit, unjudged)
-    return this.pushed(await attempt_run(world, run), until, world.clock.now())
+    run = Run(subscription, deliveries, slots, seconds, circuit, unjudged, watch=watch)
+    return await attempt_run(world, run), until
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Pushes that were under way when their batch went on: *dues* joined the backlog, which *lease* claims.
+
+    *before* is what had come of the run until then.
+    """
+
+    lease: LaneLease
+    subscription: Subscription
+    dues: Sequence[OwedDelivery]
+    before: RunResult
+
+    async def end(self, result: RunResult) -> None:
+        """Write what came of the run since then, and hand the lane on."""
+        news = RunResult(
+            ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
+            failures={each: failed for each, failed in result.failures.items() if each not in self.before.failures},
+            judged=result.judged - self.before.judged,
+            held=result.held,
+        )
+        await end_late(self.lease, self.subscription, self.dues, news)
 
 
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound) -> bool:
@@ -390,11 +520,17 @@ async def _append(world: World, subscription: Subscription, this: SubscriptionRo
 
 
 def plan_join(
-    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int, generation: str
+    subscription: Subscription,
+    this: SubscriptionRound,
+    messages: Sequence[Message],
+    now: int,
+    generation: str,
+    held_until: int | None = None,
 ) -> tuple[Sequence[Write], Lane | None]:
     """Plan how *messages* join the backlog: the writes of one transaction, and the lane if it is blocked anew.
 
-    *generation* is the lane's new one then. The writes lose their condition if the lane changed since it was read.
+    *generation* is the lane's new one then; its head is claimed until *held_until*, if that is set. The writes lose
+    their condition if the lane changed since it was read.
     """
     dues = _dues(subscription, this, messages)
     joining = [due_put(due) for due in dues]
@@ -403,6 +539,7 @@ def plan_join(
         return (*joining, join_update(this.lane, names, earliest)), None
     head = this.failures.get(names[0])
     next_attempt_at = max(now, this.free_at or 0) if head is None else head.next_attempt_at
+    next_attempt_at = held_until or next_attempt_at
     state = lane_state_after(subscription, this.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
@@ -411,7 +548,7 @@ def plan_join(
         state=state,
         generation=generation,
         appended=math.ceil(len(dues) / PLACES),
-        claim=0,
+        claim=0 if held_until is None else 1,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
         joined=joined_by(b"", names),

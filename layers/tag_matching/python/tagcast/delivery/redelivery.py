@@ -39,7 +39,6 @@ from tagcast.state_map import AddedLater
 LEASE_GRACE_S = 30
 TRIES_MIN = 3
 """An outcome is worth 3 tries even when the budget is over: it has a reserve for the writes behind a push."""
-SHORT_WAIT_S = 10.0
 ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
 CANCELLED_AT_ONCE = 99
@@ -185,7 +184,7 @@ class LaneLease:
 async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> Answer:
     """Attempt what the lane owes and is due, for at most about *budget_s* seconds, and say when to come back.
 
-    A worker of another generation or claim writes nothing. Waits under ten seconds happen in here.
+    A worker of another generation or claim writes nothing. Short waits happen in here.
     """
     lease = LaneLease(world, task, slots, world.clock.monotonic() + budget_s)
     wait_until = await _work(lease)
@@ -250,7 +249,7 @@ async def _work(lease: LaneLease) -> int | None:
         due_at = lane.next_attempt_at or 0
         wait_s = (due_at - world.clock.now()) / 1000
         if wait_s > 0:
-            if wait_s >= SHORT_WAIT_S or wait_s >= lease.left_s():
+            if wait_s >= world.short_wait_s or wait_s >= lease.left_s():
                 return due_at
             await world.clock.pause(wait_s)
             continue
@@ -589,6 +588,38 @@ class _Outcomes:
             generation = lease.world.dice.unique_id(lease.world.clock.now())
             planned = replace(planned, generation=generation, wake_at=head.expires_at)
         return lease.move(planned)
+
+
+async def end_late(
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
+) -> None:
+    """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.
+
+    Whoever took the lane since then decides alone: then nothing more is written.
+    """
+    world = lease.world
+    try:
+        owed = await _still_owed(lease, dues)
+        result.ended = {each: entry for each, entry in result.ended.items() if each in owed}
+        result.failures = {each: failure for each, failure in result.failures.items() if each in owed}
+        came = await _Outcomes(lease, subscription, owed, result).write()
+        if came is Drained.OVERTAKEN:
+            await lease.verify()
+        if came is not Drained.WAITING and not lease.lane.state.is_asleep:
+            await lease.write(lease.move(_plan_behind(lease, subscription, dues, result)))
+    except (ConditionLostError, StaleWorkerError):
+        return
+    await world.executor.run(partial(continue_as_new, world, lease.task))
+
+
+def _plan_behind(lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult) -> Lane:
+    """Return the lane that goes on behind what got through: with what had failed before, or with what stands next."""
+    now = lease.world.clock.now()
+    failed = next((due for due in dues if due.attempts and due.message_id not in result.ended), None)
+    if failed is None:
+        return lease.planned(now if result.held is None else max(now, result.held.until))
+    due_at = planned_at(lease.world, subscription, failed.attempts, failed.last_attempt_at or now)
+    return lease.planned(max(now, due_at, failed.not_before or 0), failed.message_id)
 
 
 async def end(

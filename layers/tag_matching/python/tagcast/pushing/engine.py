@@ -5,8 +5,11 @@ See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import nlargest
@@ -28,9 +31,9 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
-from tagcast.ports import GroupQueue, QueueEntry, World
+from tagcast.ports import Clock, GroupQueue, QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
-from tagcast.pushing.push_slots import SLOTS, BytesInFlight, Priority, PushSlots, Slot
+from tagcast.pushing.push_slots import CLOCK_STEP_S, SLOTS, BytesInFlight, Priority, PushSlots, Slot
 from tagcast.pushing.rate_limit import RATE, Permit, take
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
@@ -271,6 +274,74 @@ Request = Sequence[Delivery]
 """What is pushed together, in its order."""
 
 
+ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
+"""A batch waits for what is under way until no push of it began for 0.75 s, for each 500 subscriptions of it."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The runs of a batch that have something under way, by the ordinals of their subscriptions.
+
+    What counts is when the last push began: while pushes begin, nobody has the time to read the answers that are there.
+    """
+
+    clock: Clock
+    within_s: float = ANSWERED_WITHIN_S
+    _runs: dict[int, int] = field(default_factory=dict)
+    _begun_s: float = -math.inf
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def of(cls, clock: Clock, subscriptions: int) -> InFlight:
+        """Return those of a batch that pushes to so many *subscriptions*."""
+        return cls(clock, ANSWERED_WITHIN_S * max(1, math.ceil(subscriptions / SUBSCRIPTIONS_WITHIN)))
+
+    @contextmanager
+    def flight(self, ordinal: int) -> Iterator[None]:
+        """Count something that is under way to a subscription while the context lasts."""
+        self._runs[ordinal] = self._runs.get(ordinal, 0) + 1
+        self._begun_s = self.clock.monotonic()
+        self._begun.set()
+        try:
+            yield
+        finally:
+            self._runs[ordinal] -= 1
+            if not self._runs[ordinal]:
+                del self._runs[ordinal]
+
+    async def late(self) -> tuple[int, ...]:
+        """Wait until something is late; return the ordinals of the subscriptions from which an answer is missing."""
+        while True:  # It ends: with the batch.
+            await self._begun.wait()
+            self._begun.clear()
+            while self._runs:
+                wait_s = self._begun_s + self.within_s - self.clock.monotonic()
+                if wait_s < CLOCK_STEP_S:
+                    return tuple(self._runs)
+                await self.clock.pause(wait_s)
+
+
+@dataclass(slots=True, eq=False)
+class Watch:
+    """What a batch sees of the run of one subscription: what is under way, and what came of the rest.
+
+    Once the batch has left it, the run begins nothing more.
+    """
+
+    in_flight: InFlight
+    ordinal: int
+    is_left: bool = False
+    parts: list[RunResult] = field(default_factory=list)
+
+    def result(self) -> RunResult:
+        """Return what has come of the run, as it is now."""
+        result = RunResult(held=self.parts[0].held if self.parts else None)
+        for part in self.parts:
+            result.add(part)
+            result.judged |= part.judged
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One subscription's deliveries in their order, which are attempted together.
@@ -291,6 +362,17 @@ class Run:
     attempted_at: int | None = None
     permit: Permit | None = None
     """What the rate of the subscription lets begin, and when, if it has one."""
+    watch: Watch | None = None
+    """Of the batch that the run belongs to, if that may leave it."""
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether nothing more may begin, because the batch went on without this run."""
+        return self.watch is not None and self.watch.is_left
+
+    def flight(self) -> AbstractContextManager[None]:
+        """Return the context of something that is under way."""
+        return nullcontext() if self.watch is None else self.watch.in_flight.flight(self.watch.ordinal)
 
 
 def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
@@ -327,6 +409,8 @@ async def send_in_order(world: World, run: Run) -> RunResult:
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
     sender = _Sender(world, run, until, waiting, run.answered)
+    if run.watch is not None:
+        run.watch.parts.append(sender.result)
     await sender.send()
     return sender.result
 
@@ -370,7 +454,7 @@ class _Sender:
                     return
                 if not self.begun:  # The receiver's time is not what the service made it wait.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
-                if self.result.failures:  # Of those beside it, while it waited.
+                if self.result.failures or self.run.is_left:  # While it waited.
                     return
                 await self.attempt(request)
                 if not self.may_go_on():
@@ -393,7 +477,8 @@ class _Sender:
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
     def may_go_on(self) -> bool:
-        return not self.result.failures and self.world.clock.monotonic() < self.until
+        is_over = self.result.failures or self.run.is_left
+        return not is_over and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
         """Attempt what is not over; what does not count of a request that failed stands first again.
@@ -405,7 +490,8 @@ class _Sender:
         if not waiting:
             return
         began_s = self.world.clock.monotonic()
-        results = await attempt(self.world, self.run.subscription, waiting, now, self.run.circuit)
+        with self.run.flight():
+            results = await attempt(self.world, self.run.subscription, waiting, now, self.run.circuit)
         took_s = self.world.clock.monotonic() - began_s
         uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
@@ -437,13 +523,15 @@ async def attempt_run(world: World, run: Run) -> RunResult:
     is in none of these was not started.
     """
     result = RunResult()
+    if run.watch is not None:
+        run.watch.parts.append(result)
     run = _expired(world, run, result)
     run = _verified(run, result)
     run = await _circuit(world, run, result)
     run = await _rate(world, run, result)
     run = await _filter_function(world, run, result)
     run = await _keys(world, run, result)
-    if run.deliveries:
+    if run.deliveries and not run.is_left:
         sent = _enqueued(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
         result.add(await sent)
     return result
@@ -512,7 +600,8 @@ async def _judged(
 ) -> Sequence[Delivery]:
     """End or fail those of *asked* that must not be pushed; return what remains of the run's deliveries."""
     subscription = run.subscription
-    verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
+    with run.flight():
+        verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
     if verdicts is not None and len(verdicts) == len(asked):
         for (message, made), yes in zip(asked, verdicts, strict=True):
             if yes:

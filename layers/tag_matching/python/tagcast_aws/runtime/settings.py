@@ -24,6 +24,7 @@ class Settings:
     allow_private_endpoints: bool
     time_scale: float
     topic_known_s: float
+    short_wait_s: float
     archive_streams: str
     archive_bodies: tuple[str, ...]
     archive_failures_url: str
@@ -52,6 +53,7 @@ class Settings:
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
             topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
+            short_wait_s=float(environ["SHORT_WAIT_SECONDS"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             archive_failures_url=environ["ARCHIVE_FAILURES_URL"],

@@ -1,0 +1,129 @@
+"""A batch goes on without what is not answered in time: its lane keeps it, and what comes of it is written late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tagcast.model import EntryState, LaneState, Strategy
+from tagcast.pushing.engine import ANSWERED_WITHIN_S
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows import stored
+from tagcast.rows.lane import Lane
+
+from functions.fan_out.app import handle
+from tests.fakes.queue_records import in_one_order
+from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.world import FAIL, OK
+from tests.unit.test_beside_in_a_batch import WatchedQueue
+
+SOON_S = ANSWERED_WITHIN_S + 0.2
+
+
+@pytest.fixture
+def timed() -> TimedWorld:
+    return TimedWorld()
+
+
+def lane_of(timed: TimedWorld, name: str) -> Lane | None:
+    subscription = get_subscription(timed.world, "test1", name)
+    return stored.lane(timed.world.store, "test1", subscription.subscription_id)
+
+
+def test_what_stands_behind_it_in_an_order_comes_before_a_push_that_hangs_ends(timed: TimedWorld) -> None:
+    timed.subscribe("healthy")
+    timed.subscribe(*(f"hangs{place}" for place in range(20)), answers=(60.0, OK))
+    queue, ids, began_s = WatchedQueue(timed), timed.fake.publish("1"), timed.loop.seconds
+
+    timed.run(handle(in_one_order(ids), replace(timed.world, queue=queue)))
+
+    assert len(queue.deleted) == 1
+    assert max(queue.at_s.values()) - began_s <= SOON_S
+    assert timed.loop.seconds - began_s >= 15, "the pushes were not awaited"
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_an_answer_that_comes_late_ends_its_delivery_by_one_attempt(timed: TimedWorld, strategy: Strategy) -> None:
+    timed.subscribe("slow", answers=(5.0, OK), strategy=strategy)
+
+    came = timed.first_round("1", "2")
+
+    assert [push.body for push in timed.receivers.started] == ["1"], "nothing more is begun by a batch that went on"
+    first, second = (came.row(place).map.entry(0) for place in (0, 1))
+    assert (first.state, first.attempts) == (EntryState.DELIVERED, 1)
+    assert (second.state, second.attempts) == (EntryState.PENDING, 0)
+    assert [due.message_id for due in came.backlog_of("slow")] == [came.ids[1]]
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert lane.next_attempt_at is not None
+    assert lane.next_attempt_at <= timed.clock.now()
+    assert len(timed.starts) == 1, "the lane is handed on to an execution"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "state", "wait_s"),
+    [
+        (Strategy.BACKOFF_RETRY, LaneState.BLOCKED, (10.0, 20.0)),
+        (Strategy.EXPONENTIAL_DECAY_RETRY, LaneState.LOST_CONTACT, (1.0, 1.0)),
+    ],
+)
+def test_a_failure_that_comes_late_counts_and_is_retried_by_its_schedule(
+    timed: TimedWorld, strategy: Strategy, state: LaneState, wait_s: tuple[float, float]
+) -> None:
+    timed.subscribe("slow", answers=(5.0, FAIL), strategy=strategy)
+
+    came = timed.first_round("1", "2")
+
+    assert [(due.message_id, due.attempts) for due in came.backlog_of("slow")] == [(came.ids[0], 1), (came.ids[1], 0)]
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert lane.next_attempt_at is not None
+    assert (lane.state, lane.planned_for) == (state, came.ids[0])
+    assert wait_s[0] - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s[1]
+    assert len(timed.starts) == 1, "the lane is handed on to an execution"
+
+
+def test_while_a_push_is_under_way_its_lane_is_claimed_longer_than_it_lasts(timed: TimedWorld) -> None:
+    timed.subscribe("slow", answers=(14.0, OK))
+    seen = list[Lane | None]()
+    timed.loop.call_later(2.0, lambda: seen.append(lane_of(timed, "slow")))
+
+    timed.first_round("1")
+
+    [lane] = seen
+    assert lane is not None
+    assert lane.next_attempt_at is not None
+    assert (lane.next_attempt_at - timed.clock.now()) / 1000 > 15
+    assert lane_of(timed, "slow") is not None, "its worker makes it active"
+
+
+def test_who_took_the_lane_meanwhile_decides_alone(timed: TimedWorld) -> None:
+    timed.subscribe("slow", answers=(5.0, OK))
+    before = list[Lane]()
+
+    def take() -> None:
+        lane = lane_of(timed, "slow")
+        assert lane is not None
+        before.append(lane)
+        key = lane.key
+        timed.store.rows[key] = {**timed.store.rows[key], "generation": "another"}
+
+    timed.loop.call_later(2.0, take)
+    came = timed.first_round("1")
+
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert (lane.generation, lane.next_attempt_at) == ("another", before[0].next_attempt_at)
+    assert came.row(0).map.entry(0).state is EntryState.PENDING
+    assert timed.starts == []
+
+
+def test_a_quick_receiver_is_never_left_however_long_its_batch_takes_to_start(timed: TimedWorld) -> None:
+    timed.receivers.work_s = 0.01
+    timed.subscribe(*(f"quick{place}" for place in range(300)), answers=(0.1, OK))
+
+    came = timed.first_round("1")
+
+    assert came.took_s > ANSWERED_WITHIN_S
+    assert came.row(0).map.pending == 0
+    assert not any(name.startswith("LANES#") for name in (key.pk for key in timed.store.rows))
