@@ -206,7 +206,7 @@ MUTANTS = (
     Mutant(
         "a star in a routing pattern stands for several words too",
         "tagcast.filters.index.routing_trie:RoutingTrie.walk",
-        "            reached = following",
-        "            reached = [*following, self._root]",
+        "reached = [*following, *lasting] if lasting else following",
+        "reached = [*following, *lasting, self._root]",
     ),
 )

@@ -3,72 +3,68 @@
 What this must agree with is the plain rule, :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tagcast.filters.routing_key import ANY_WORDS, ONE_WORD, SEPARATOR, pattern_words
 
 MEMO_KEYS_MAX = 10_000
 MEMO_OWNERS_MAX = 500_000
-_NO_WORDS: "dict[str, _Node]" = {}
 _Owners = Sequence[int]
 
 
 class _Node:
-    """One word of some patterns. What follows it stays text, and ``words`` none, until a key comes this far."""
+    """What may follow some words. It stays text, and ``words`` none, until a key comes this far.
 
-    __slots__ = ("any_words", "one_word", "owners", "pending", "words")
+    A pattern that ends with the next word has no node there: ``ends`` and ``one_word_ends`` have its owners. So has
+    ``ends`` those of ``word.#``, which may stand for no word behind it.
+    """
+
+    __slots__ = ("always", "any_words", "ends", "one_word", "one_word_ends", "pending", "words")
 
     def __init__(self) -> None:
-        self.owners: _Owners = ()
         self.pending: list[tuple[str, _Owners]] = []
-        self.words: dict[str, _Node] | None = _NO_WORDS
-        self.one_word: _Node | None = None
-        self.any_words: _Node | None = None
+        self.words: dict[str, _Node] | None = None
 
     def grow(self) -> "dict[str, _Node]":
         """Make the nodes of the next words, and return those that are no wildcards."""
-        nodes: dict[str, _Node] = {}
+        words: dict[str, _Node] = {}
+        ends: dict[str, _Owners] = {}
         for text, owners in self.pending:
             word, dot, rest = text.partition(SEPARATOR)
-            node = nodes.get(word)
-            if node is None:
-                node = nodes[word] = _Node()
+            if not dot or rest == ANY_WORDS:
+                ends[word] = [*ends[word], *owners] if word in ends else owners
             if dot:
-                node.words = None
+                node = words.get(word)
+                if node is None:
+                    node = words[word] = _Node()
                 node.pending.append((rest, owners))
-            else:
-                node.owners = owners
-        self.pending = []
-        self.one_word = nodes.pop(ONE_WORD, None)
-        self.any_words = nodes.pop(ANY_WORDS, None)
-        self.words = nodes or _NO_WORDS
-        return self.words
+        del self.pending
+        self.one_word, self.any_words = words.pop(ONE_WORD, None), words.pop(ANY_WORDS, None)
+        self.one_word_ends, self.always = ends.pop(ONE_WORD, ()), ends.pop(ANY_WORDS, ())
+        self.words, self.ends = words, ends
+        return words
 
 
-def _behind(lasting: Iterable[_Node], word: str) -> Iterator[_Node]:
-    """Yield what one word behind any of the ``#`` reaches."""
-    for node in lasting:
-        words = node.words
-        if words is None:
-            words = node.grow()
-        child = words.get(word)
-        if child is not None:
-            yield child
-        if node.one_word is not None:
-            yield node.one_word
+def _keep(repeat: _Node, reached: list[_Node], lasting: dict[_Node, None]) -> None:
+    """Reach a ``#`` with words behind it, from this word of the key on; one that is kept was reached before."""
+    if repeat not in lasting:
+        lasting[repeat] = None
+        reached.append(repeat)
 
 
-def _ending(reached: Iterable[_Node], lasting: Container[_Node]) -> list[int]:
-    """Return the owners of patterns that end where the key does; a ``#`` may stand there for no word at all."""
-    found: list[int] = []
+def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[_Node, None]) -> None:
+    """Find the owners of patterns that end with *word*, the last one of the key."""
     for node in reached:
-        found += node.owners
         if node.words is None:
             node.grow()
-        repeat = node.any_words
-        if repeat is not None and repeat not in lasting:
-            found += repeat.owners
-    return found
+        if node.always:
+            found += node.always
+        if node.any_words is not None:
+            _keep(node.any_words, reached, lasting)
+        if word in node.ends:
+            found += node.ends[word]
+        if node.one_word_ends:
+            found += node.one_word_ends
 
 
 class RoutingTrie:
@@ -93,51 +89,51 @@ class RoutingTrie:
 
     def match(self, key: str) -> tuple[int, ...]:
         """The owners of all matching patterns, sorted, each once."""
-        found = self._memo.get(key)
+        memo = self._memo
+        found = memo.get(key)
         if found is None:
-            found = self.walk(key)
+            found = memo[key] = self.walk(key)
             self._remembered += len(found)
-            if len(self._memo) >= MEMO_KEYS_MAX or self._remembered > MEMO_OWNERS_MAX:
-                self._memo.clear()
-                self._remembered = len(found)
-            self._memo[key] = found
+            if len(memo) > MEMO_KEYS_MAX or self._remembered > MEMO_OWNERS_MAX:
+                memo.clear()
+                self._remembered = 0
         return found
 
     def walk(self, key: str) -> tuple[int, ...]:
         """As :meth:`match`, without the memo.
 
-        The nodes reached so far go forward together. A ``#`` with words behind it is never left again, so it is
-        kept apart, and once; every other node is reached once per word, because its parent is. Below such a ``#``
-        a node may be reached again later, so from then on a ``#`` without words behind it is kept, too.
+        The nodes reached so far go forward together, and those that a ``#`` adds to them on the way. A ``#`` with words
+        behind it is never left again, so it is kept in *lasting*, once; every other node is reached once per word,
+        because its parent is. Below such a ``#`` a node may be reached again later, and so may its owners.
         """
+        if not key:
+            return self._wordless
+        before = key.split(SEPARATOR)
+        last = before.pop()
         found: list[int] = []
         reached = [self._root]
         lasting: dict[_Node, None] = {}
-        for word in key.split(SEPARATOR) if key else ():
+        for word in before:
             following: list[_Node] = []
             for node in reached:
                 words = node.words
                 if words is None:
                     words = node.grow()
-                repeat = node.any_words
-                if repeat is not None and repeat not in lasting:
-                    found += repeat.owners
-                    if lasting or repeat.words is None or repeat.words or repeat.one_word is not None:
-                        lasting[repeat] = None
-                child = words.get(word)
-                if child is not None:
-                    following.append(child)
+                if node.always:
+                    found += node.always
+                if node.any_words is not None:
+                    _keep(node.any_words, reached, lasting)
+                if word in words:
+                    following.append(words[word])
                 child = node.one_word
                 if child is not None:
                     following.append(child)
-            if lasting:
-                following += _behind(lasting, word)
-            reached = following
-            if not reached and not lasting:
-                break
-        found += _ending(reached, lasting)
-        # An owner with several patterns may be found several times.
-        return tuple(found) if len(found) < 2 else tuple(sorted(set(found) if self._shared else found))
+            reached = [*following, *lasting] if lasting else following
+        _find_ends(last, found, reached, lasting)
+        if lasting or self._shared:
+            found = list(set(found))
+        found.sort()
+        return tuple(found)
 
     @property
     def remembered(self) -> tuple[int, int]:
@@ -164,6 +160,5 @@ class RoutingTrie:
         every = [owner for several in owners.values() for owner in several]
         self._shared = len(set(every)) < len(every)
         self._root = _Node()
-        self._root.words = None
         self._root.pending = [(pattern, several) for pattern, several in owners.items() if pattern]
-        self._root.owners = owners.get("", ())
+        self._wordless = tuple(sorted({*owners.get("", ()), *owners.get(ANY_WORDS, ())}))

@@ -65,6 +65,7 @@ class TopicIndex:
         self._conditions = conditions
         self._has_tags, self._has_patterns = len(tags) > 0, len(routing) > 0
         self._overlapping = conditions is not None and conditions.overlapping
+        self._has_patterns_alone = self._has_patterns and not (self._has_tags or self._has_all_tags or conditions)
         self._only: CompiledFilter | None = None
         self._received = self._failed = _NOBODY
 
@@ -107,6 +108,9 @@ class TopicIndex:
                 return self._received if self._only.evaluate(message) is True else _NOBODY
             except FilterEvaluationError:
                 return self._failed
+        if self._has_patterns_alone:
+            # Thrice as quick as the constructor of a NamedTuple.
+            return tuple.__new__(Matched, (self._routing.match(message.routing_key or ""), ()))
         bits, few = self._tags.match(message.tags) if self._has_tags else (0, ())
         routed = self._routing.match(message.routing_key or "") if self._has_patterns else ()
         found, errors = self._conditions.match(message) if self._conditions is not None else ([], [])
