@@ -59,7 +59,7 @@ chromium:  ## Find a Chromium for the tests of the console, or install Debian's 
 	  || { echo "The tests of the console need Chromium: sudo apt-get install chromium (or put one into the PATH)." >&2; exit 1; }
 
 pictures: .venv/.installed chromium  ## Picture the console for the documents, from a scene that is played for it.
-	$(BIN)/python -m tests.console.pictures
+	$(BIN)/python -m tests.console.pictures $(FOLDER)
 
 test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
@@ -69,8 +69,9 @@ test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, i
 	$(BIN)/cfn-lint template.yaml
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40
 
-nightly: .venv/.installed .venv-second/.installed  ## Plant every planted bug, and play the long stories: what `make test` takes a tenth of.
-	$(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40
+nightly: .venv/.installed .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
+	@status=0; $(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40 $(TESTS) || status=1; \
+	  $(MAKE) bench || status=1; exit $$status
 
 second-opinion: .venv/.installed .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
 	$(BIN)/pytest -m "nightly or not nightly" --durations 20 tests/second_opinion
@@ -87,14 +88,12 @@ demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 worst-day: .venv/.installed  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
 	@exec $(BIN)/python -m tests.console.worst_day --port $(PORT) --console-port $(CONSOLE_PORT)
 
-bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
-	@status=0; for name in $(filter-out push receivers,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
-	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
-	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; \
-	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status
+bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
+	@status=0; $(BIN)/python -m tests.benchmarks $(ONLY) $(if $(RECORD),--record) || status=1; \
+	  $(if $(ONLY),,$(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit || status=1;) exit $$status
 
 twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
-	$(BIN)/python -m tests.benchmarks.twin --table --wide --seconds $(CELL_SECONDS) --place $(PLACE)
+	$(BIN)/python -m tests.benchmarks.twin --table $(SUBSCRIPTIONS) --wide $(WIDE) --seconds $(CELL_SECONDS) --place $(PLACE)
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
@@ -106,7 +105,7 @@ digests: .venv/.installed  ## Compare what seeds of both simulations ask of thei
 	$(BIN)/python -m tests.simulation.digests --jobs $(JOBS)
 
 mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
-	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
 
 fuzz: .venv/.installed  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
 	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
@@ -149,7 +148,7 @@ python313:  ## Run unit and integration tests, and the build, on the Python that
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
 	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
 	# The jobs run on the Python of Glue, and Spark is not installed here.
-	.venv-3.13/bin/python -m pytest -q tests/unit tests/integration \
+	.venv-3.13/bin/python -m pytest -q $(or $(TESTS),tests/unit tests/integration) \
 	  --deselect tests/unit/cli/test_job_commands.py::test_a_job_that_breaks_is_quoted
 	$(MAKE) sam-validate
 

@@ -163,6 +163,20 @@ def test_every_limit_is_the_number_in_the_code(name: str, column: str) -> None:
     assert checked >= 10
 
 
+def test_a_number_with_the_name_of_its_constant_behind_it_is_its_value() -> None:
+    known = constants()
+    found = [
+        (name, each[0], float(each[1].replace(",", "")), each[2])
+        for name in DOCUMENTS
+        for each in re.finditer(
+            r"(?<![\w.,])(\d[\d,]*(?:\.\d+)?)(?: [a-zA-Z%]+)? \(`([A-Z][A-Z0-9_]+)`\)", text_of(name)
+        )
+    ]
+
+    assert len(found) >= 4
+    assert [each for each in found if each[2] not in known.get(each[3], ())] == []
+
+
 def test_every_reference_to_a_document_names_a_heading_of_it() -> None:
     for name in SOURCES:
         text = " ".join(text_of(name).replace("#", " ").split())

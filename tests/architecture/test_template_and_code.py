@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.keys import kind_of
+from tagcast_aws import api
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
@@ -89,6 +92,15 @@ def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
     served |= {(ANY_METHOD, path, "CmqFunction") for path in PATHS}
     assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
     assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
+
+
+def test_manage_serves_every_room_of_the_api_but_publishing_pulling_and_tails() -> None:
+    names = [name for _, name, _ in pkgutil.walk_packages(api.__path__, f"{api.__name__}.") if "__main__" not in name]
+    rooms = {name.removeprefix("tagcast_aws.api."): getattr(import_module(name), "ROUTES", ()) for name in names}
+    others = {room for room, routes in rooms.items() if not all(route in MANAGE for route in routes)}
+
+    assert sum(map(bool, rooms.values())) > 8
+    assert {room.partition(".")[0] for room in others} == {"publishing", "pulling", "tail"}
 
 
 def test_public_routes_of_the_code_need_no_signature() -> None:

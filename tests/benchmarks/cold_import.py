@@ -1,4 +1,4 @@
-"""CPU time to import each function from the layer as it is built: ``python -m tests.benchmarks.cold_import``.
+"""CPU time to import each function from the layer as it is built: ``python -m tests.benchmarks.cold_import [ROUNDS]``.
 
 The layer's own Makefile builds it, for the functions' Python (3.13) and with the wheels of this machine: those of AWS
 are for another processor. boto3 comes with the runtime there, and lies beside the layer here. Each import runs in a
@@ -17,6 +17,8 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.benchmarks.ratios import report
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYER = ROOT / "layers" / "tag_matching" / "python"
@@ -83,7 +85,7 @@ def cold(module: str, python: str, *path: Path) -> float:
     return float(ran.stdout)
 
 
-def measure(rounds: int = ROUNDS) -> Mapping[str, tuple[float, float]]:
+def measure(rounds: int) -> Mapping[str, tuple[float, float]]:
     """Return for boto3 and each function the medians with and without bytecode, taken in turns."""
     python = functions_python()
     with tempfile.TemporaryDirectory() as folder:
@@ -100,11 +102,14 @@ def measure(rounds: int = ROUNDS) -> Mapping[str, tuple[float, float]]:
 
 def main() -> None:
     """Print the table; exit with a fault when bytecode does not halve what a function of the goals takes."""
-    measured = measure()
-    print(f"median of {ROUNDS} fresh processes of Python 3.13, CPU ms\n")
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    measured = measure(rounds)
+    print(f"median of {rounds} fresh processes of Python 3.13, CPU ms\n")
     print("| import | as it is built | without bytecode | goal |\n|---|---|---|---|")
     for name, (compiled, source) in measured.items():
         print(f"| {name} | {compiled:.0f} | {source:.0f} | {GOALS_MS.get(name, '')} |")
+        if name in GOALS_MS:
+            report(f"import of {name}", source / compiled, "without bytecode")
     slow = [name for name in GOALS_MS if measured[name][0] > 0.7 * measured[name][1]]
     raise SystemExit(f"bytecode does not help: {', '.join(slow)}" if slow else 0)
 

@@ -1,15 +1,20 @@
-"""Lanes at one host that is dead for an hour: attempts made meanwhile, and how late they get their message; a script.
+"""Lanes at one host that is dead for an hour: attempts made meanwhile, and how late they get their message.
+
+    python -m tests.benchmarks.dead_host [LANES ...]
 
 Time is virtual, and every invocation another process (tests/fakes/dead_host.py).
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 from tagcast.pushing.circuit import PROBE_GAP_S, WAIT_S_MAX
 
 from tests.fakes.dead_host import HOUR_S, outage
+
+LANES = (5, 100, 1_000)
 
 
 def main() -> None:
@@ -17,7 +22,7 @@ def main() -> None:
     print("| lanes | attempts of the first round | attempts in the hour behind it | last message after | played in |")
     print("|---|---|---|---|---|")
     over = []
-    for lanes in (5, 100, 1_000):
+    for lanes in [int(each) for each in sys.argv[1:]] or LANES:
         began = time.perf_counter()
         came = outage(lanes)
         took_s = time.perf_counter() - began

@@ -1,4 +1,6 @@
-"""Healthy receivers beside hanging and failing ones, over real sockets: ``python -m tests.benchmarks.fair_pushes``.
+"""Healthy receivers beside hanging and failing ones, over real sockets.
+
+    python -m tests.benchmarks.fair_pushes [CASES]
 
 All receivers are one process on many loopback addresses (Linux): each is a host of its own. A call of the table takes
 5 ms in a thread, as one of AWS does. The figures are ratios to the healthy receivers alone, in the same run.
@@ -6,6 +8,7 @@ All receivers are one process on many loopback addresses (Linux): each is a host
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -180,7 +183,7 @@ CASES = [
 ]
 
 
-def measure(known: bool = True) -> Iterator[tuple[str, Figures, Figures]]:
+def measure(known: bool, cases: int) -> Iterator[tuple[str, Figures, Figures]]:
     """Yield each case with the figures of the healthy receivers alone and beside the others.
 
     *known* says whether this process pushed to the healthy ones before: then they start first. Otherwise the start
@@ -188,12 +191,14 @@ def measure(known: bool = True) -> Iterator[tuple[str, Figures, Figures]]:
     """
     with receivers(AsTold) as port:
         first_round(port, [Kind("healthy", 10)], 1)
-        for others, kind, messages in CASES:
+        for others, kind, messages in CASES[:cases]:
             healthy = replace(kind, known=known)
             alone = first_round(port, [healthy], messages)
             beside = first_round(port, [replace(others, known=False, strategy=kind.strategy), healthy], messages)
             name = f"{others.count} {others.name} ({others.timeout_s} s), {kind.count} healthy ({kind.delay_ms} ms)"
             yield f"{name}, {messages} messages, {kind.strategy.value}", alone, beside
+        if cases < len(CASES):
+            return
         failing = Kind("failing", 999, 500, delay_ms=0, known=False)
         healthy = Kind("healthy", 1)
         yield "999 failing, 10 messages", first_round(port, [healthy], 10), first_round(port, [failing, healthy], 10)
@@ -208,10 +213,11 @@ def told(name: str, alone: Figures, beside: Figures) -> str:
 
 def main() -> None:
     """Print the figures; exit with a fault when receivers that the process knows are delayed, charged or left."""
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else len(CASES)
     misses = []
     for known in (True, False):
         print("Receivers that the process knows:" if known else "Receivers that nobody knows yet:")
-        for name, alone, beside in measure(known):
+        for name, alone, beside in measure(known, cases):
             print(told(name, alone, beside), flush=True)
             if known and (beside.charged or beside.left or beside.healthy_s > RATIO_MAX * alone.healthy_s):
                 misses.append(name)

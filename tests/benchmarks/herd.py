@@ -1,4 +1,6 @@
-"""Lanes that all owe the same messages: pushes made twice, how long the table takes, what removed ones hold; a script.
+"""Lanes that all owe the same messages: pushes made twice, how long the table takes, what removed ones hold.
+
+    python -m tests.benchmarks.herd [LANES_MAX]
 
 Time is virtual and the table a model of DynamoDB (tests/fakes/herd.py), so that the figures are the same on every
 machine: milliseconds a call, conflicts of transactions, and the thousand write units a second that one row gives.
@@ -6,6 +8,7 @@ machine: milliseconds a call, conflicts of transactions, and the thousand write 
 
 from __future__ import annotations
 
+import sys
 import time
 
 from tests.fakes.herd import Stampede, removal, stampede
@@ -33,7 +36,8 @@ def main() -> None:
     print("| lanes | body | extra pushes | settled after | tries per lane | ends kept in due rows | played in |")
     print("|---|---|---|---|---|---|---|")
     over = []
-    for lanes, body_kib in HERDS:
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else sys.maxsize
+    for lanes, body_kib in [herd for herd in HERDS if herd[0] <= most]:
         began = time.perf_counter()
         herd = stampede(lanes, body_kib * 1024)
         print(line(body_kib, herd, time.perf_counter() - began), flush=True)
@@ -41,7 +45,7 @@ def main() -> None:
         if slow or herd.extra_percent > EXTRA_PERCENT_MAX or herd.uncounted:
             over.append(f"{lanes} lanes with {body_kib} KiB")
     print("\n| removed lanes | messages owed by each | over after | functions were held for |\n|---|---|---|---|")
-    for lanes, messages in REMOVALS:
+    for lanes, messages in [each for each in REMOVALS if each[0] <= most]:
         came = removal(lanes, messages, at_once=8)
         print(f"| {lanes} | {messages} | {came.seconds:.1f} s | {came.worker_s:.0f} s |", flush=True)
         if came.worker_s > HELD_S_MAX * lanes * messages:

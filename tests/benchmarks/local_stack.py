@@ -9,6 +9,7 @@ compared: of each process of the stack, of the publishers and receivers, which a
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import re
@@ -131,7 +132,7 @@ class Bench:
         """CPU seconds by now, of the processes of the stack and of this one."""
         return {**cpu_s(self.root), "publishers and receivers": time.process_time()}
 
-    def carry(self, topic: str, batch: int) -> None:
+    def carry(self, topic: str, batch: int, count: int = MESSAGES) -> None:
         """Print the messages a second from the first publish to the last push, and the CPU of each."""
         used, before, began = self.cpu_s(), len(self.pushes.at), time.monotonic()
 
@@ -143,12 +144,12 @@ class Bench:
                 self.client.publish_batch(topic, messages)
 
         with ThreadPoolExecutor(PUBLISHERS) as publishers:
-            list(publishers.map(publish, range(MESSAGES // batch)))
-        assert wait_until(lambda: len(self.pushes.at) == before + MESSAGES * SUBSCRIBERS, PATIENCE_S)
+            list(publishers.map(publish, range(count // batch)))
+        assert wait_until(lambda: len(self.pushes.at) == before + count * SUBSCRIBERS, PATIENCE_S)
         spent = {name: seconds - used.get(name, 0.0) for name, seconds in self.cpu_s().items()}
-        rate = MESSAGES / (max(self.pushes.at.values()) - began)
-        told = ", ".join(f"{name} {1000 * each / MESSAGES:.1f}" for name, each in sorted(spent.items()) if each)
-        each_ms = 1000 * sum(spent.values()) / MESSAGES
+        rate = count / (max(self.pushes.at.values()) - began)
+        told = ", ".join(f"{name} {1000 * each / count:.1f}" for name, each in sorted(spent.items()) if each)
+        each_ms = 1000 * sum(spent.values()) / count
         figure = f"{topic}, {batch} at once: {rate:.0f} messages/s, {each_ms:.1f} ms of CPU each"
         print(f"{figure} (goal {GOALS[batch]}/s, {load()})\n    {told}", flush=True)
 
@@ -165,17 +166,21 @@ class Bench:
         p50, p99 = statistics.median(waits), statistics.quantiles(waits, n=100)[98]
         print(f"publish to push at 10/s: p50 {p50:.0f} ms, p99 {p99:.0f} ms (goal p50 {WAIT_MS_GOAL} ms, {load()})")
 
-    def idle(self) -> None:
+    def idle(self, seconds: float) -> None:
         """Print what the stack uses while nothing happens, once what it had to do is done: two sweeps are in it."""
-        time.sleep(CALM_S)
+        time.sleep(min(CALM_S, seconds))
         before = sum(cpu_s(self.root).values())
-        time.sleep(IDLE_S)
-        used = 100 * (sum(cpu_s(self.root).values()) - before) / IDLE_S
+        time.sleep(seconds)
+        used = 100 * (sum(cpu_s(self.root).values()) - before) / seconds
         print(f"idle: {used:.1f} % of a core (goal below {IDLE_GOAL} %)")
 
 
 def main() -> None:
     """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_stack")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="of each figure (default: %(default)s)")
+    parser.add_argument("--idle", type=float, default=IDLE_S, metavar="SECONDS", help="(default: %(default)s)")
+    asked = parser.parse_args()
     pushes = Pushes()
     with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
         stack = start_stack(Path(folder) / "data")
@@ -184,10 +189,10 @@ def main() -> None:
                 bench = Bench(stack.process.pid, client, pushes)
                 for topic, retry in RETRIES.items():
                     bench.subscribe(topic, url, retry)
-                    bench.carry(topic, BATCH)
-                    bench.carry(topic, 1)
+                    bench.carry(topic, BATCH, asked.messages)
+                    bench.carry(topic, 1, asked.messages)
                 bench.pace("unordered")
-                bench.idle()
+                bench.idle(asked.idle)
         finally:
             stack.stop()
 

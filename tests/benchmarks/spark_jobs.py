@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.ratios import report
+
 NOON = 1_795_132_800_000
 DAY, LIFE_MS = "2026-11-20", 86_400_000
 TOPICS, ORDINALS, TAGS = 20, 50, 200
@@ -324,6 +326,8 @@ def compare(folder: Path, rows: int, skew: bool) -> None:
     ]
     for name, (wall, cpu, peak, spilled) in ours.items():
         other = tuple(f"{each:.2f}" for each in reversed(theirs.get(name, ()))) or ("", "")
+        if name in theirs:
+            report(f"{name} of {rows:,} deliveries{', skewed' if skew else ''}, CPU", theirs[name][1] / cpu, "DuckDB")
         million = f"{cpu / rows * 1_000_000:.1f}"
         lines.append((name, f"{cpu:.1f}", million, f"{wall:.1f}", str(peak), str(spilled), *other))
     tabulate(f"{rows:,} deliveries{', skewed' if skew else ''}, two cores, 8 GiB", lines)

@@ -20,7 +20,8 @@ from tagcast.filters.index.event_index import PatternIndex
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 
-from tests.benchmarks.filtering.measure import Message, cost, cpu_us
+from tests.benchmarks.filtering.measure import Message, beside, cpu_us
+from tests.benchmarks.ratios import report
 
 RULES, EVENTS, WALKED = 10_000, 1_000, 20
 WORDS = [f"{letter}{number}" for letter in "abcdefghij" for number in range(30)]
@@ -128,14 +129,16 @@ def _line(name: str) -> list[str]:
         expected = [n for n, one in each if matches(one.pattern, event)]
         assert sorted(index.match(event)[0]) == expected
         found += len(expected)
-    ours = cost(index.match, events)
-    walk = cost(lambda event: [n for n, one in each if matches(one.pattern, event)], events[:WALKED], rounds=1)
+    ours, walk_us = beside(
+        index.match, events, lambda event: [n for n, one in each if matches(one.pattern, event)], events[:WALKED]
+    )
+    report(f"event patterns, {name}", walk_us / ours.us, "a walk over all rules")
     packed = TopicIndex.build(compiled).to_snapshot()
     messages = [Message(body=json.dumps(body).encode()) for body in bodies]
     loading = cpu_us(lambda: TopicIndex.from_snapshot(packed)) / 1_000
     loaded = TopicIndex.from_snapshot(packed)
     cold = [cpu_us(lambda one=one: loaded.match(one)) / 1_000 for one in messages]  # type: ignore[misc]
-    figures = [found / WALKED, ours.median, walk.median, walk.median / ours.median, built, len(packed) / 1e6]
+    figures = [found / WALKED, ours.us, walk_us, walk_us / ours.us, built, len(packed) / 1e6]
     return [f"{figure:,.2f}" for figure in (*figures, loading, cold[0], max(cold))]
 
 

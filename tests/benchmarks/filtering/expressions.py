@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import rule_engine
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import compile_filter
+from tagcast.filters.kinds import CompiledFilter, compile_filter
 from tagcast.filters.sql92 import compile_sql92
 
 from tests.benchmarks.filtering import loads
-from tests.benchmarks.filtering.measure import Cost, Message, cost, head, row
+from tests.benchmarks.filtering.measure import Message, beside, compared_row, cost, head, row
 
 RULER, ROCKETMQ = "event-ruler (JVM, docs)", "RocketMQ (JVM, docs)"
 PEERS: Mapping[str, tuple[Callable[[random.Random, int], list[str]], int, str, float, str]] = {
@@ -41,8 +42,13 @@ def expressions() -> None:
             cost(index.match, messages, rounds=1)
             row(f"{name}, {dialect}", cost(index.match, messages, rounds=3), peer, peer_us, wanted)
             if name == "mixed" and dialect == "strict":
-                walked = cost(lambda m, filters=compiled: [f.evaluate(m) for f in filters.values()], few, rounds=1)  # type: ignore[misc]
-                row(f"{name}, {dialect}", cost(index.match, messages), "each evaluated", walked.median, ">= 100")
+                filters = list(compiled.values())
+                ours, walked_us = beside(index.match, messages, partial(_each_evaluated, filters), few)
+                compared_row(f"{name}, {dialect}", ours, "each evaluated", walked_us, 100)
+
+
+def _each_evaluated(filters: Sequence[CompiledFilter], message: Message) -> list[bool | None]:
+    return [each.evaluate(message) for each in filters]
 
 
 def beside_rule_engine() -> None:
@@ -56,9 +62,8 @@ def beside_rule_engine() -> None:
     messages = [Message(properties=each) for each in properties]
     for message, each in zip(messages[:5], typed, strict=False):
         assert [n for n, rule in enumerate(rules) if rule.matches(each)] == list(index.match(message).ordinals)
-    theirs = cost(lambda each: [rule.matches(each) for rule in rules], typed[:5], rounds=1)
-    cost(index.match, messages, rounds=1)
-    row("mixed, strict", cost(index.match, messages), "rule-engine", theirs.median, ">= 100")
+    ours, theirs_us = beside(index.match, messages, lambda each: [rule.matches(each) for rule in rules], typed[:5])
+    compared_row("1,000 mixed, strict", ours, "rule-engine", theirs_us, 100)
 
 
 def tags() -> None:
@@ -82,8 +87,8 @@ def single() -> None:
         for dialect in ("strict", "rocketmq"):
             expression = compile_sql92(text, dialect)
             index = TopicIndex.build({1: sql92(text, dialect)})
-            ours, plain = cost(index.match, messages, 9), cost(expression.evaluate, properties, 9)
-            row(f"{text}, {dialect}", ours, "evaluating it", plain.median, ">= 0.67")
+            ours, plain_us = beside(index.match, messages, expression.evaluate, properties)
+            compared_row(f"{text}, {dialect}", ours, "evaluating it", plain_us, 0.67)
 
 
 def sql92(text: str, dialect: str):  # type: ignore[no-untyped-def]
@@ -95,6 +100,3 @@ def translated(text: str) -> str:
     text = re.sub(r"(\w+) BETWEEN (\d+) AND (\d+)", r"(\1 >= \2 and \1 <= \3)", text)
     text = re.sub(r"IN \(('\w+'), ('\w+')\)", r"in [\1, \2]", text).replace(" = ", " == ")
     return text.replace(" AND ", " and ").replace(" OR ", " or ").replace("NOT ", "not ")
-
-
-__all__ = ["Cost", "beside_rule_engine", "expressions", "single", "tags"]
