@@ -2277,6 +2277,58 @@ ASKED_OF_BODIES = (
         f"{PATTERNS}::test_what_would_take_long",
     ),
 )
+SECOND_LOOK = (
+    _planted(
+        "a group that is removed during a pull gives what its queue still holds",
+        "tagcast.pulling.pull:pull",
+        "lane.state in (LaneState.PAUSED, LaneState.REMOVED)",
+        "lane.state is LaneState.PAUSED",
+        f"{PULLING}::test_a_group_that_is_removed_during",
+    ),
+    _planted(
+        "what ended otherwise stays in the queue of its group",
+        "tagcast.pulling.answering:acknowledge",
+        "done = (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED, Status.OVER)",
+        "done = (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED)",
+        f"{PULLING}::test_what_ended_otherwise",
+    ),
+    _planted(
+        "a rate is kept by the time of the wall where time is scaled",
+        "tagcast.pushing.rate_limit:take",
+        "per_second * world.time_scale",
+        "per_second",
+        "unit/test_rate.py::test_where_time_is_scaled",
+    ),
+    _planted(
+        "a circuit that was open an hour ago opens with the first failure",
+        "tagcast.pushing.circuit:failed",
+        "if known is None or now >= known.kept_until:",
+        "if known is None:",
+        f"{CIRCUIT}::test_after_an_hour_without",
+    ),
+    _planted(
+        "the last page of one shard of lanes has no cursor",
+        "tagcast.operating.urgency:urgent_lanes",
+        "_shard(world, shard, limit + 1, last)",
+        "_shard(world, shard, limit, last)",
+        "unit/test_urgency.py::test_pages_of_one_shard",
+    ),
+    _planted(
+        "a group goes as soon as its last member is lost",
+        "tagcast.repairing.removals:_look_at",
+        "2 * LIVENESS_S",
+        "LIVENESS_S",
+        f"{MEMBERS}::test_where_time_is_scaled",
+    ),
+    _planted(
+        "a tail says of when it counted that it is since then",
+        "tagcast.operating.tailing:tail",
+        "        now,\n        reading.cursor(now)",
+        "        max(watched.since, reading.since),\n        reading.cursor(now)",
+        f"{TAIL}::test_an_answer_says_since_when",
+    ),
+)
+"""Bugs that nothing noticed when they were planted: each has had its test since."""
 PLANTED = (
     *ASKED_OF_BODIES,
     *BOUNDED,
@@ -2301,4 +2353,5 @@ PLANTED = (
     *CLIENT,
     *CONTRACT,
     *RIGHTS,
+    *SECOND_LOOK,
 )

@@ -424,6 +424,21 @@ def test_what_was_written_of_a_host_counts_for_an_hour(fake: FakeWorld) -> None:
     assert json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"] == []
 
 
+def test_after_an_hour_without_an_attempt_the_first_failure_opens_no_circuit(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    assert is_open(fake)
+    fake.clock.sleep(UNREACHED_S + 1)
+    forget(fake)
+    way = passage(fake, "D0")
+    way.hear(UNREACHED)
+    asyncio.run(way.tell())
+
+    assert not is_open(fake)
+    host = host_of(fake)
+    assert host is not None
+    assert (len(host.failures), host.opened_at) == (1, None)
+
+
 def test_a_process_that_had_an_answer_records_nothing_against_the_host(fake: FakeWorld) -> None:
     """Five tenants of a host that serves a thousand may hang without being everybody's trouble."""
     lane_at(fake, "healthy", OK)

@@ -301,6 +301,16 @@ def test_a_group_says_itself_after_how_much_silence_it_goes(fake: FakeWorld) -> 
     assert fake.sweep().removed == 1
 
 
+def test_where_time_is_scaled_no_group_goes_before_its_members_may_be_silent_twice_over(fake: FakeWorld) -> None:
+    """A member that misses one heartbeat is lost; its group waits for the next."""
+    beat(fake)
+    fake.world = replace(fake.world, time_scale=SILENCE_S / 60)
+    later(fake, 2 * LIVENESS_S - 1)
+    assert fake.sweep().removed == 0
+    later(fake, 1)
+    assert fake.sweep().removed == 1
+
+
 def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWorld) -> None:
     beat(fake)
     known = group_of(fake)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,8 +15,9 @@ from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscrip
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
-from tagcast.registry import topics
+from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.keys import message_key, retained_key
@@ -420,6 +422,24 @@ def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> N
     assert bodies(pull(world)) == ["a", "b"]
 
 
+def test_a_group_that_is_removed_during_a_pull_gives_none_of_what_its_queue_still_holds(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(world, "a")
+    read = stored.lane
+
+    def lane(*of: Any) -> Any:
+        monkeypatch.undo()
+        subscriptions.delete_subscription(world.world, "test1", "g")
+        return read(*of)
+
+    monkeypatch.setattr(stored, "lane", lane)
+
+    assert pull(world) == []
+    [held] = next(iter(world.group_queues.queues.values()))
+    assert held.times == 0
+
+
 def _group(world: FakeWorld) -> Any:
     group = stored.subscription(world.store, "test1", "g")
     assert group is not None
@@ -605,6 +625,17 @@ def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
     assert said(world, "nack", message) == ["already_acknowledged"]
     assert said(world, "extend", message) == ["already_acknowledged"]
     assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(world: FakeWorld) -> None:
+    published(world, "a", "b")
+    message, _ = pull(world, invisible_seconds=30)
+    world.clock.sleep(86_400)
+    asyncio.run(expire_messages(world.world, "test1", [(message["message_id"], None)]))
+
+    assert said(world, "ack", message) == ["over"]
+    [held] = next(iter(world.group_queues.queues.values()))
+    assert held.entry.message_id != message["message_id"]
 
 
 @pytest.mark.parametrize(

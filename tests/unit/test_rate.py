@@ -106,6 +106,20 @@ def test_a_worker_reads_few_more_messages_than_the_rate_lets_it_push(
     assert sum(pk.startswith("MSG#") for pk in read) <= 2 * len(ids)
 
 
+def test_where_time_is_scaled_a_rate_lets_as_many_more_begin_in_a_second(fake: FakeWorld) -> None:
+    limited(fake, 2.0)
+    fake.world = replace(fake.world, time_scale=10.0)
+    instants = began_at(fake)
+    began = fake.clock.instant
+    for batch in range(4):
+        fake.publish(*(f"{batch}-{place}" for place in range(10)))
+    fake.deliver()
+    fake.run_workflows(until=began + 2_000)
+
+    assert sum(instant < began + 1_000 for instant in instants) == 20
+    assert [later - earlier for earlier, later in pairwise(instants[:20])] == [50] * 19
+
+
 def test_retries_count_as_well(fake: FakeWorld) -> None:
     limited(fake, 0.01, Strategy.EXPONENTIAL_DECAY_RETRY)
     instants = began_at(fake, FAIL)

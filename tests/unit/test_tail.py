@@ -148,6 +148,16 @@ def test_a_question_leaves_word_once_in_half_a_minute_and_says_since_when_it_is_
     assert watched.ask().since == watched.fakes.clock.now()
 
 
+def test_an_answer_says_since_when_and_until_when_it_counted(watched: Watched) -> None:
+    began = watched.fakes.clock.now()
+    first = watched.ask()
+    watched.fakes.clock.sleep(7)
+    second = watched.ask(cursor=first.cursor)
+
+    assert (first.since, first.counted_at) == (began, began)
+    assert (second.since, second.counted_at) == (began, began + 7_000)
+
+
 def test_a_question_waits_for_what_it_wishes_and_no_longer_than_it_said(watched: Watched) -> None:
     watched.ask()
     began = watched.fakes.clock.monotonic()

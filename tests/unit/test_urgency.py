@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 from tagcast.errors import InvalidRequestError
 from tagcast.model import LaneState
 from tagcast.operating import lanes
 from tagcast.operating.urgency import UrgentLane, urgent_lanes
 from tagcast.registry import subscriptions
+from tagcast.rows.lane import WAKE_SHARDS
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -54,6 +57,37 @@ def test_its_pages_hold_each_lane_once(fake: FakeWorld) -> None:
             break
 
     assert seen == [["S0", "S1"], ["S2", "S3"], ["S4"]]
+
+
+def test_pages_of_one_shard_of_the_index_lead_to_each_of_its_lanes() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("first")
+    shard = lane_shard(fake, "first")
+    found, number = ["first"], 0
+    while len(found) < 5:
+        number += 1
+        fake.subscribe(f"S{number}")
+        if lane_shard(fake, f"S{number}") == shard:
+            found.append(f"S{number}")
+    for name in found:
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("body")
+    fake.deliver()
+    seen, cursor = [], None
+    while True:
+        page = urgent_lanes(fake.world, 2, cursor)
+        assert len(page.items) <= 2
+        seen += names(page.items)
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert sorted(seen) == sorted(found)
+
+
+def lane_shard(fake: FakeWorld, name: str) -> int:
+    return crc32(subscriptions.get_subscription(fake.world, "test1", name).subscription_id.encode()) % WAKE_SHARDS
 
 
 def test_the_name_of_a_subscription_is_read_once_and_never_anothers(fake: FakeWorld) -> None:

@@ -189,3 +189,35 @@ def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_
     assert bucket.prefixes == [f"raw/messages/dt=2026-11-23/hour={hour}/" for hour in (12, 13)]
     assert archived_message(bucket, "archive", "orders", str(int(message_id) + 1)) is None
     assert archived_message(Bucket({**other, "body": None}), "archive", "others", message_id) is None
+
+
+def test_what_is_older_than_a_chart_is_in_none_of_its_bars() -> None:
+    present = NOW.replace(second=0)
+    for name, minutes in (("hour", 60), ("day", 24 * 60)):
+        old, oldest = (
+            Minute(present - timedelta(minutes=minutes), 7),
+            Minute(present - timedelta(minutes=minutes - 1), 7),
+        )
+        assert charts_of([old], NOW, name)[0].most == "—"
+        [bar] = charts_of([oldest], NOW, name)[0].bars
+        assert bar.x == 0
+
+
+def test_minutes_and_looks_are_those_of_one_api_and_go_with_their_topic(tmp_path: Path) -> None:
+    file, other = (MinuteFile(tmp_path / "minutes.sqlite", api) for api in "ab")
+    other.keep("orders", "", [Minute(NOW, published=1)])
+    other.looked("orders", NOW)
+    assert (file.published_at("orders"), file.looked_at(NOW - timedelta(hours=1), 9)) == (None, [])
+
+    file.keep("orders", "", [Minute(NOW, published=1)])
+    for number, topic in enumerate(("orders", "bills")):
+        file.looked(topic, NOW + timedelta(seconds=number))
+    assert file.looked_at(NOW - timedelta(hours=1), 9) == ["bills", "orders"]
+    file.forget("orders")
+    assert (file.published_at("orders"), file.looked_at(NOW - timedelta(hours=1), 9)) == (None, ["bills"])
+    assert (other.published_at("orders"), other.looked_at(NOW - timedelta(hours=1), 9)) == (
+        NOW.replace(microsecond=0),
+        ["orders"],
+    )
+    file.close()
+    other.close()

@@ -102,3 +102,9 @@ def test_the_dashboard_has_its_variables_and_every_panel_its_place() -> None:
     assert used == known
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]]
     assert len(set(places)) == len(places)
+
+
+def test_of_several_values_of_a_level_the_last_one_counts(exposition: Exposition) -> None:
+    exposition.hear(line({"OldestBlockedHeadSeconds": [60], "ExpiringWithinHour": [3, 5, 4]}))
+
+    assert read(exposition)[("tagcast_expiring_within_hour",)] == 4

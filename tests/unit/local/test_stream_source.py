@@ -179,3 +179,26 @@ def test_little_waits_for_company_and_nothing_is_left_when_the_stack_stops() -> 
 
     assert (go_on(1), go_on(200), go_on(200, window_s=5.0)) == (False, True, False)
     assert (go_on(1, urgent=True), go_on(1, urgent=True, window_s=5.0), go_on(0, urgent=True)) == (True, True, False)
+
+
+def test_after_records_are_given_up_the_next_ones_have_all_their_attempts() -> None:
+    batches, given_up = run(Stream("a", "b"), StreamRules(bisect=True, attempts_max=1), lambda _: CRASH)
+    assert batches == [["a", "b"], ["a"], ["b"], ["b"]]
+    assert [each["DDBStreamBatchInfo"]["startSequenceNumber"] for each in given_up] == ["0", "1"]
+    assert [each["requestContext"]["approximateInvokeCount"] for each in given_up] == [2, 2]
+
+
+def test_a_filter_may_ask_that_something_is_there_or_is_not() -> None:
+    for is_there, expected in ((True, [["a", "b"]]), (False, [])):
+        rules = StreamRules(filters=[{"dynamodb": {"NewImage": {"body": {"B": [{"exists": is_there}]}}}}])
+        assert run(Stream("a", "b"), rules, lambda _: DONE)[0] == expected
+        rules = StreamRules(filters=[{"dynamodb": {"OldImage": {"body": {"B": [{"exists": not is_there}]}}}}])
+        assert run(Stream("a", "b"), rules, lambda _: DONE)[0] == expected
+
+
+def test_a_batch_is_too_old_when_its_first_record_is() -> None:
+    stream = Stream("a", "b")
+    stream.records[1]["dynamodb"]["ApproximateCreationDateTime"] = 149.0
+    batches, given_up = run(stream, StreamRules(age_max_s=10), lambda _: CRASH)
+    assert (len(batches), given_up[0]["requestContext"]["condition"]) == (1, "RecordAgeExceeded")
+    assert given_up[0]["DDBStreamBatchInfo"]["batchSize"] == 2
