@@ -59,7 +59,9 @@ FORMS = {
     "make simulate-aws": Form("make simulate-aws RUNS=1", True),
     "make digests": Form("make digests", True),
     "make mutate": Form(
-        "make mutate SAMPLE=2 ONLY=tagcast.filters.routing_key SUITE=tests/unit/test_routing_key.py", True, result="2 of 2"
+        "make mutate SAMPLE=2 ONLY=tagcast.filters.routing_key SUITE=tests/unit/test_routing_key.py",
+        True,
+        result="2 of 2",
     ),
     "make fuzz": Form("make fuzz SECONDS=2", True),
     "make permissions": Form("make permissions AGAIN=0", True),

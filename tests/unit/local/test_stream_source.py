@@ -16,7 +16,7 @@ class Stream:
     """A stream with the given records, read once."""
 
     def __init__(self, *keys: str) -> None:
-        self.records = [
+        self.records: list[dict[str, Any]] = [
             {
                 "eventID": key, "eventName": "INSERT", "eventVersion": "1.1", "eventSource": "aws:dynamodb",
                 "awsRegion": "us-east-1",
