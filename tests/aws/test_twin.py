@@ -219,7 +219,8 @@ def test_a_bill_has_a_line_for_whatever_was_used() -> None:
 def test_what_an_owner_chooses_is_played_as_the_template_says() -> None:
     thrifty = account_of(replace(SINGLY, parameters=THRIFT))
     course = played(thrifty, Load(publishers=2), 6)
-    usage, plain = course.usage, played(account_of(SINGLY), Load(publishers=2), 6).usage
+    usage, lavish = course.usage, replace(SINGLY, parameters=(*SINGLY.parameters, ("SystemLogLevel", "INFO")))
+    plain = played(account_of(lavish), Load(publishers=2), 6).usage
     assert (len(course.sent), course.pushes, course.refused) == (6, 18, 0)
     assert (usage.api_requests, usage.platform_lines) == (0, 0)
     assert (plain.api_requests, plain.platform_lines) == (6, sum(plain.invocations.values()))

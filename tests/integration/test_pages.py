@@ -13,9 +13,12 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import ANY, Stubber
+from tagcast.model import LaneState
 from tagcast.ports import GroupQueue, Table
+from tagcast.rows.lane import LANES, Lane
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.dynamodb import DynamoStore
 
 from glue_jobs.io.objects import BucketObjects
@@ -28,6 +31,8 @@ LISTING = {
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
     "local/cli/job_run.py",
+    # tests/unit/cli/test_smoke_aws.py has five objects on three pages.
+    "local/cli/smoke_aws.py",
     "local/sources/sources.py",
     # tests/unit/console/test_archive_jobs.py has a page for each object.
     "local/console/archive_jobs.py",
@@ -120,8 +125,11 @@ def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> 
     with Stubber(dynamodb) as stub:
         described = {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "wake"}]}}
         stub.add_response("describe_table", described, {"TableName": "t"})
+        row = LANES.row_of(Lane("t", "1.0", LaneState.PAUSED, "7", appended=1, claim=0))
+        lane = {name: to_attribute(value) for name, value in row.items()}
         for more, page in pages():
-            stub.add_response("scan", page, {"TableName": "t", "IndexName": "wake"} | more)
+            lanes = page | {"Items": [lane | key for key in page["Items"]]}
+            stub.add_response("scan", lanes, {"TableName": "t", "IndexName": "wake"} | more)
 
         assert names(_lanes(engine, "arn:aws:dynamodb:us-east-1:1:table/t/stream/1")) == list("abcde")
         stub.assert_no_pending_responses()

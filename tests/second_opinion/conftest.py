@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from tagcast_aws import wiring
 
+from tests.aws.quiet import quiet
 from tests.second_opinion import implementations
 from tests.second_opinion.deployed import Deployment
 from tests.second_opinion.implementations import Implementation
@@ -36,13 +36,12 @@ def other_processes(lambdas: LambdaApi, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def aws(request: pytest.FixtureRequest, lambdas: LambdaApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
     """A fresh stack, on the implementation that the test's parameter names; every request is judged when it is over."""
-    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    wiring.metrics().clear_metrics()
-    if request.param == "others":
-        yield from _deployed(request.getfixturevalue("other_processes"))
-        return
-    with implementations.moto(lambdas, monkeypatch) as made:
-        yield from _deployed(made)
+    with quiet():
+        if request.param == "others":
+            yield from _deployed(request.getfixturevalue("other_processes"))
+            return
+        with implementations.moto(lambdas, monkeypatch) as made:
+            yield from _deployed(made)
 
 
 def _deployed(implementation: Implementation) -> Iterator[Deployment]:

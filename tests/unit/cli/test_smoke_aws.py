@@ -58,6 +58,7 @@ class Answers:
     faults: list[tuple[str, str]] = field(default_factory=list)
     url_status: int = 200
     slept: list[float] = field(default_factory=list)
+    keys_of_a_page: int = 1_000
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def of(self, action: str) -> list[dict[str, Any]]:
@@ -81,6 +82,8 @@ class Session:
     def _note(self, params: dict[str, Any], model: Any, **_: Any) -> None:
         called = f"{model.service_model.service_name}:{model.name}"
         self.answers.calls.append((ACTIONS.get(called, called), dict(params)))
+        if model.name == "ListObjectsV2":
+            params["MaxKeys"] = self.answers.keys_of_a_page
 
     def _answer(self, model: Any, **_: Any) -> Any:
         if model.name in self.answers.denied:
@@ -344,6 +347,16 @@ def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run
     reads = len(answers.of("s3:GetObject"))
     assert place.archived("t") == {"1", "3"}
     assert len(answers.of("s3:GetObject")) == reads == 1
+
+
+def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers) -> None:
+    place, now, s3 = place_of(answers), datetime.now(UTC), own("s3")
+    for number in range(5):
+        body = gzip.compress(json.dumps({"topic": "t", "message_id": f"{number}"}).encode())
+        s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/{number}.gz", Body=body)
+    answers.keys_of_a_page = 2
+    assert place.archived("t") == set("01234")
+    assert len(answers.of("s3:ListBucket")) >= 3
 
 
 def test_what_was_archived_before_the_run_is_not_read(answers: Answers) -> None:
