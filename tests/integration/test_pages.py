@@ -125,7 +125,7 @@ def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> 
     with Stubber(dynamodb) as stub:
         described = {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "wake"}]}}
         stub.add_response("describe_table", described, {"TableName": "t"})
-        row = LANES.row_of(Lane("t", "1.0", LaneState.PAUSED, "7", appended=1, claim=0))
+        row = LANES.row_of(Lane("t", "1.0", LaneState.PAUSED, "7", 1, 0, None, None))
         lane = {name: to_attribute(value) for name, value in row.items()}
         for more, page in pages():
             lanes = page | {"Items": [lane | key for key in page["Items"]]}
