@@ -74,7 +74,7 @@ nightly: .venv/.installed .venv/.installed-spark .venv-second/.installed chromiu
 	  $(MAKE) bench || status=1; exit $$status
 
 second-opinion: .venv/.installed .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
-	$(BIN)/pytest -m "nightly or not nightly" --durations 20 tests/second_opinion
+	$(BIN)/pytest -m "nightly or not nightly" --durations 20 $(or $(TESTS),tests/second_opinion)
 
 .venv-second/.installed: requirements-second.lock
 	@echo "Installing somebody else's AWS (LocalStack, roto) into .venv-second, about 540 MB"
