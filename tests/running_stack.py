@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def start_stack(folder: Path, *flags: str) -> RunningStack:
     announced = folder / "stack.json"
     deadline = time.monotonic() + READY_S
     while True:
-        if announced.exists():
+        with suppress(FileNotFoundError):  # The stack removes the file of the one before it.
             where = json.loads(announced.read_text())
             if where["pid"] == process.pid:
                 return RunningStack(folder, process, where)

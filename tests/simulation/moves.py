@@ -60,6 +60,7 @@ class State:
     copies: int = 0
     failures: int = 0
     changes: tuple[str, ...] = ()
+    late_answers: bool = True
     pushed: tuple[tuple[str, int, int, bool | None], ...] = ()
     """Message, ordinal, attempt and success (None while it is under way) of every push."""
     told: tuple[str, ...] = field(default=(), compare=False)
@@ -88,12 +89,13 @@ def _told(item: tuple[Key, Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How often what may go wrong."""
+    """How often what may go wrong; *late_answers*: whether a batch may go on before a receiver answers."""
 
     crashes: int = 2
     copies: int = 1
     failures: int = 2
     changes: tuple[str, ...] = tuple(CHANGES)
+    late_answers: bool = True
 
 
 def beginning(bounds: Bounds) -> State:
@@ -119,6 +121,7 @@ def beginning(bounds: Bounds) -> State:
         copies=bounds.copies,
         failures=bounds.failures,
         changes=bounds.changes,
+        late_answers=bounds.late_answers,
     )
 
 
@@ -134,7 +137,9 @@ class Mover:
 
     def move(self, standing: Standing | None, actor: Actor, **how: Any) -> State:
         """Let *actor* proceed; *standing* is where it stood before, if it is not new."""
-        after = proceed(actor, Effects(self._call, lambda: self.now, self._begin, self.state.directories), **how)
+        state = self.state
+        effects = Effects(self._call, lambda: self.now, self._begin, state.directories, state.late_answers)
+        after = proceed(actor, effects, **how)
         others = tuple(other for other in self.state.standing if other is not standing)
         acknowledged = self.state.acknowledged
         if not after.ended:

@@ -68,6 +68,8 @@ class Effects(NamedTuple):
     begin_push: Callable[[Actor, Push], None]
     directories: Mapping[str, Directory]
     """What a process remembers of topics from earlier invocations."""
+    late_answers: bool
+    """Whether a pause may be over before a push that is under way."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class _Run:
         self.steps_left = steps_left
         self.paused = False
         self.waiting: dict[PushName, asyncio.Future[Outcome]] = {}
+        self.pauses: list[asyncio.Future[None]] = []
         self.pushes: tuple[PushName, ...] = ()
 
     def stand(self) -> Standing:
@@ -168,6 +171,10 @@ class _Run:
             raise DivergedError(self.actor.name)
         self.place += 1
         self.waiting.pop(event.push).set_result(event.value)
+        if not self.waiting:
+            for pause in self.pauses:
+                pause.set_result(None)
+            self.pauses.clear()
 
 
 class _Loop(asyncio.BaseEventLoop):
@@ -268,7 +275,12 @@ class _Clock:
         self._run.call("sleep", seconds)
 
     async def pause(self, seconds: float) -> None:
-        self._run.call("sleep", seconds)
+        if not self._run.waiting or self._run.effects.late_answers:
+            self._run.call("sleep", seconds)
+            return
+        over = asyncio.get_running_loop().create_future()
+        self._run.pauses.append(over)
+        await over
 
 
 class _Dice:

@@ -12,7 +12,7 @@ UNORDERED = next(mutant for mutant in MUTANTS if mutant.name == "messages are cl
 
 
 def test_a_quiet_small_world_is_walked_whole() -> None:
-    walk = explore(SECONDS, Bounds(crashes=1, copies=0, failures=0, changes=()))
+    walk = explore(SECONDS, Bounds(crashes=1, copies=0, failures=0, changes=(), late_answers=False))
 
     assert walk.broken is None, walk.story
     assert walk.whole

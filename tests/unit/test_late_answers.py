@@ -44,7 +44,7 @@ def test_what_stands_behind_it_in_an_order_comes_before_a_push_that_hangs_ends(t
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_an_answer_that_comes_late_ends_its_delivery_by_one_attempt(timed: TimedWorld, strategy: Strategy) -> None:
-    timed.subscribe("slow", answers=(5.0, OK), strategy=strategy)
+    timed.subscribe("slow", answers=(ANSWERED_WITHIN_S + 0.5, OK), strategy=strategy)
 
     came = timed.first_round("1", "2")
 

@@ -30,10 +30,10 @@ MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:_SlicedBatch._deliver",
-        "works = [this.deliver(",
+        "works = [this.deliver_all(",
         "closed = {each: replace(one, is_served=True) for each, one in this.rounds.items()}\n"
         "        await replace(this, rounds=closed).write()\n"
-        "        works = [this.deliver(",
+        "        works = [this.deliver_all(",
         FAILING,
     ),
     Mutant(
@@ -130,10 +130,10 @@ MUTANTS = (
     Mutant(
         "messages behind a failed one are pushed",
         "tagcast.pushing.engine:_Sender.may_go_on",
-        "not self.result.failures and ",
-        "",
+        "self.result.failures or self.run.is_left",
+        "self.run.is_left",
         FAILING,
-        ("tagcast.pushing.engine:_Sender.send", "if self.result.failures:", "if False:"),
+        ("tagcast.pushing.engine:_Sender.send", "if self.result.failures or self.run.is_left:", "if self.run.is_left:"),
     ),
     Mutant(
         "a slow receiver takes as long as it likes",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 
@@ -27,17 +26,28 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
         for work in begun:
             await watched(work)
         return faults
-    async with together() as group:
+    async with Together() as group:
         for work in begun:
             group.create_task(watched(work))
     return faults
 
 
-@asynccontextmanager
-async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Return a context that ends with the last of its tasks; what stops one of them comes out of it as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield group
-    except BaseExceptionGroup as stopped:
-        raise stopped.exceptions[0] from None
+class Together:
+    """A group of tasks that is left with the last of them; what stops one of them comes out of it as it is.
+
+    It is no generator, because one that is abandoned half-way is closed later, by whichever loop runs then.
+    """
+
+    def __init__(self) -> None:
+        self._group = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> asyncio.TaskGroup:
+        return await self._group.__aenter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, stopped: BaseException | None, _: object) -> None:
+        if kind is GeneratorExit:  # It is closed without a loop: nothing can be awaited any more.
+            return
+        try:
+            await self._group.__aexit__(kind, stopped, None)
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None

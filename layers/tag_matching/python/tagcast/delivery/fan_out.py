@@ -17,7 +17,7 @@ from functools import partial
 from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
-from tagcast.concurrency.side_by_side import side_by_side, together
+from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.ending import TURN_S, Conflict, Ended, Ending, end_each, write_ending
 from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, Task, end_late
 from tagcast.errors import ConditionLostError, NotFoundError
@@ -63,7 +63,7 @@ async def fan_out(
     them is written before this returns.
     """
     begun_s, left = world.clock.monotonic(), tuple(entries)
-    async with together() as group:
+    async with Together() as group:
         batch = _SlicedBatch(world, topic, slots, group)
         while left:
             first, behind = _first_slice(left, world.slice_max)
