@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
+from types import TracebackType
 from typing import Any
 
 
@@ -32,22 +33,15 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
     return faults
 
 
-class Together:
-    """A group of tasks that is left with the last of them; what stops one of them comes out of it as it is.
+class Together(asyncio.TaskGroup):
+    """A group of tasks that is left with the last of them; what stops one of them comes out of it as it is."""
 
-    It is no generator, because one that is abandoned half-way is closed later, by whichever loop runs then.
-    """
-
-    def __init__(self) -> None:
-        self._group = asyncio.TaskGroup()
-
-    async def __aenter__(self) -> asyncio.TaskGroup:
-        return await self._group.__aenter__()
-
-    async def __aexit__(self, kind: type[BaseException] | None, stopped: BaseException | None, _: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, stopped: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is GeneratorExit:  # It is closed without a loop: nothing can be awaited any more.
             return
         try:
-            await self._group.__aexit__(kind, stopped, None)
+            await super().__aexit__(kind, stopped, trace)
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
