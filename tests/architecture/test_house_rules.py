@@ -57,6 +57,12 @@ def test_modules_and_classes_are_named_by_what_they_hold() -> None:
     assert [each for each in classes if each[1].endswith(ends)] == []
 
 
+def test_no_code_stands_in_a_text() -> None:
+    calls = [(name, node.func) for name, node in nodes(product(), ast.Call) if isinstance(node, ast.Call)]
+
+    assert [name for name, func in calls if isinstance(func, ast.Name) and func.id in ("exec", "eval", "compile")] == []
+
+
 def test_fakes_instead_of_patches() -> None:
     patched = []
     for name, node in nodes(trees(), ast.ImportFrom, ast.Import):

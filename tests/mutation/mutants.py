@@ -33,7 +33,7 @@ CORE = (
     "rows.message",
     "rows.message_writes",
     "rows.ended_entries",
-    "rows.declaration",
+    "rows.kind",
     "rows.topic",
     "rows.subscription",
     "rows.values",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import cache
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
-from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTION_FIELDS, SUBSCRIPTIONS, settings_attributes
+from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, settings_attributes
 from tagcast.rows.topic import TOPICS
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
@@ -62,15 +61,8 @@ def _shown(subscription: Subscription) -> dict[str, str | int | None]:
     """Return what a subscriber chose or not, under the names of its row, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
-    chosen = settings_attributes(replace(subscription, settings=replace(subscription.settings, endpoint=place)))
-    return {"endpoint" if name == "target" else name: chosen.get(name) for name in _names_shown()}
-
-
-@cache
-def _names_shown() -> tuple[str, ...]:
-    """Return the names of what a subscriber may choose, but for what the archive is not told."""
-    left_out = _LEFT_OUT | SUBSCRIPTION_FIELDS
-    return tuple(name for name, _, _ in SUBSCRIPTIONS.attributes() if name not in left_out)
+    chosen = settings_attributes(replace(subscription.settings, endpoint=place))
+    return {"endpoint" if name == "target" else name: it for name, it in chosen.items() if name not in _LEFT_OUT}
 
 
 def _without_secrets(endpoint: Endpoint) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tagcast.rows.declaration import NOT_STORED, Declaration, Fields, Written
 from tagcast.rows.keys import claim_key, nonce_key
-from tagcast.tables import ABSENT, Expectation, Put
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.tables import ABSENT, Expectation, Put, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,24 @@ class Claim:
     accepted: Accepted
 
 
-CLAIM_ROWS = Declaration(
-    Claim,
-    claim_key,
-    "what a request with this Idempotency-Key was told",
-    "with the life of the message",
-    "publish",
-    accepted=Fields(is_replay=NOT_STORED),
-    ttl=Written("{} // 1000 + 1", "accepted.expires_at"),
-)
+def _claim_row(claim: Claim) -> dict[str, Value]:
+    accepted = claim.accepted
+    return {
+        "fingerprint": claim.fingerprint,
+        "message_id": accepted.message_id,
+        "accepted_at": accepted.accepted_at,
+        "expires_at": accepted.expires_at,
+        "matched": accepted.matched,
+        "ttl": accepted.expires_at // 1000 + 1,
+    }
+
+
+def _claim_in(row: Attributes) -> Claim:
+    accepted = Accepted(row["message_id"], row["accepted_at"], row["expires_at"], row["matched"])
+    return Claim(row["fingerprint"], accepted)
+
+
+CLAIM_ROWS = Kind(claim_key, _claim_row, _claim_in)
 
 
 def claim_put(topic: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
@@ -56,8 +65,10 @@ class Nonce:
     ttl: int
 
 
-NONCE_ROWS = Declaration(
-    Nonce, nonce_key, "that a signed request of CMQ was taken", "10 minutes after its timestamp", "cmq"
+NONCE_ROWS = Kind[Nonce](
+    nonce_key,
+    lambda nonce: {"taken_by": nonce.taken_by, "ttl": nonce.ttl},
+    lambda row: Nonce(row["taken_by"], row["ttl"]),
 )
 
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.declaration import Attribute, Beside, Declaration, InKey
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY, MessageRow, fits
-from tagcast.rows.values import deflated_json, inflated_json
-from tagcast.tables import Delete, Key, Put, Row
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.message import MessageRow, fits, ttl_after
+from tagcast.rows.values import deflated_json, dense, inflated_json
+from tagcast.tables import Delete, Key, Put, Row, Value
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
@@ -135,19 +135,40 @@ class OwedDelivery:
         )
 
 
-DUES = Declaration(
-    OwedDelivery,
-    due_key,
-    "one owed delivery of a lane that is not active",
-    "with the end of its entry",
-    "fan_out, retry; removed by manage (skip) and sweep, too",
-    subscription_id=InKey("pk", 1),
-    position=InKey("sk", 0),
-    message_id=InKey("sk", 1),
-    last_outcome=Attribute("text", bounded, default=None),
-    history=Attribute("JSON, deflated", packed, unpacked, default=()),
-    ttl=TTL_AFTER_EXPIRY,
-)
+def _due_row(due: OwedDelivery) -> dict[str, Value]:
+    return dense(
+        {
+            "attempts": due.attempts,
+            "expires_at": due.expires_at,
+            "last_attempt_at": due.last_attempt_at,
+            "last_outcome": bounded(due.last_outcome),
+            "unjudged": 1 if due.unjudged else None,
+            "ended": None if due.ended is None else due.ended.value,
+            "history": packed(due.history) if due.history else None,
+            "not_before": due.not_before,
+            "ttl": ttl_after(due.expires_at),
+        }
+    )
+
+
+def _due_in(row: Attributes) -> OwedDelivery:
+    place, _, message_id = row["sk"].partition("#")
+    return OwedDelivery(
+        subscription_id=row["pk"].partition("#")[2],
+        position=place,
+        message_id=message_id,
+        attempts=row["attempts"],
+        expires_at=row["expires_at"],
+        last_attempt_at=row.get("last_attempt_at"),
+        last_outcome=row.get("last_outcome"),
+        unjudged="unjudged" in row,
+        ended=EntryState(row["ended"]) if "ended" in row else None,
+        history=unpacked(row["history"]) if "history" in row else (),
+        not_before=row.get("not_before"),
+    )
+
+
+DUES = Kind(due_key, _due_row, _due_in)
 LATE_POSITION = f"{0:020d}"
 """Where what is older than its group stands, in the order of the messages: before all batches, whose first is 1."""
 
@@ -198,13 +219,14 @@ class Pulled:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
-PULLED = Declaration(
-    Pulled,
+PULLED = Kind[Pulled](
     pulled_key,
-    "what came of the pulls of an entry that its group was handed",
-    "3 days after the expiry",
-    "pull (pulled again, given back)",
-    ttl=Beside("seconds", optional=False),
+    lambda pulled: {
+        "attempts": pulled.attempts,
+        "last_attempt_at": pulled.last_attempt_at,
+        "last_outcome": pulled.last_outcome,
+    },
+    lambda row: Pulled(row["attempts"], row["last_attempt_at"], row["last_outcome"]),
 )
 
 
@@ -223,7 +245,7 @@ def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
     """Return the write of what is known of an entry."""
-    row = {**PULLED.row_of(pulled), "ttl": expires_at // 1000 + GARBAGE_S}
+    row = {**PULLED.row_of(pulled), "ttl": ttl_after(expires_at)}
     return Put(pulled_key(topic, message_id, ordinal), row)
 
 

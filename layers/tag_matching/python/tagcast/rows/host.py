@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.ports import Store
-from tagcast.rows.declaration import Attribute, Declaration, attribute
 from tagcast.rows.keys import host_key
-from tagcast.tables import ABSENT, Put, Row, Table
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import dense
+from tagcast.tables import ABSENT, Put, Row, Table, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,33 @@ class Host:
         return self.probe_at is not None and now < self.kept_until
 
 
-HOSTS = Declaration(
-    Host,
-    (Table.MESSAGES, "HOSTS", "hash of the host"),
-    "a host that gave no answer lately: to which lanes, and whether its circuit is open (`probe_at`)",
-    "an hour after its last write",
-    "fan_out, retry",
-    name=attribute(named="host"),
-    failures=Attribute(
-        "instants by lane",
-        "{{lane: str(at) for lane, at in {}.items()}}",
-        lambda failures: {lane: int(at) for lane, at in failures.items()},
-    ),
-    kept_until=Attribute("seconds", "{} // 1000", lambda seconds: seconds * 1000, name="ttl"),
-)
+def _host_row(host: Host) -> dict[str, Value]:
+    return dense(
+        {
+            "host": host.name,
+            "version": host.version,
+            "failures": {lane: str(at) for lane, at in host.failures.items()},
+            "ttl": host.kept_until // 1000,
+            "opened_at": host.opened_at,
+            "closed_at": host.closed_at,
+            "probe_at": host.probe_at,
+        }
+    )
+
+
+def _host_in(row: Attributes) -> Host:
+    return Host(
+        name=row["host"],
+        version=row["version"],
+        failures={lane: int(at) for lane, at in row["failures"].items()},
+        kept_until=row["ttl"] * 1000,
+        opened_at=row.get("opened_at"),
+        closed_at=row.get("closed_at"),
+        probe_at=row.get("probe_at"),
+    )
+
+
+HOSTS = Kind(host_key, _host_row, _host_in)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:

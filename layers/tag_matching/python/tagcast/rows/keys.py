@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from enum import Enum, auto
 from hashlib import sha256
@@ -17,56 +16,129 @@ MESSAGE_PARTITION = "MSG#"
 _PLACES = 10**20 - 1
 
 
-class KeyOf:
-    """Makes the keys of one kind of row from the values that *pk* and *sk* name, in their order.
-
-    >>> KeyOf(Table.MESSAGES, "LANES#{topic}", "{subscription_id}")("orders", "1.2").pk
-    'LANES#orders'
-    """
-
-    def __init__(self, table: Table, pk: str, sk: str) -> None:
-        self.table, self.pk, self.sk = table, pk, sk
-        names = ", ".join(re.findall(r"{(\w+)", pk + sk))
-        self._made = eval(f"lambda {names}: Key(table, f{pk!r}, f{sk!r})", {"Key": Key, "table": table})
-
-    def __call__(self, *values: str | int) -> Key:
-        """Return the key of the row of these values."""
-        made: Key = self._made(*values)
-        return made
-
-    @property
-    def looks(self) -> tuple[Table, str, str]:
-        """Return table and keys as people read them."""
-        pk, sk = (re.sub(r"{(\w+)[^}]*}", lambda m: m[1].replace("_", " "), each) for each in (self.pk, self.sk))
-        return self.table, pk, sk
+def topic_key(topic: str) -> Key:
+    """Return the key of a topic."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", "TOPIC")
 
 
-topic_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "TOPIC")
-directory_key = KeyOf(Table.REGISTRY, "TOPICS", "{topic}")
-counters_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "GRAVE")
-subscription_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "SUB#{name}")
-name_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "NAME#{ordinal:010d}")
-version_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "VERSION#{ordinal:010d}#{version:010d}")
-shadow_key = KeyOf(Table.REGISTRY, "TOPIC#{topic}", "SHADOW#{name}")
-secrets_key = KeyOf(Table.REGISTRY, "SECRETS#{topic}", "{name}")
-"""No stream's reader is told of its partition."""
-exchange_key = KeyOf(Table.REGISTRY, "EXCHANGED", "{until:>015}#{topic}#{name}")
-shadow_count_key = KeyOf(Table.MESSAGES, "{partition}", "COUNTS#{shard}")
-shadow_sample_key = KeyOf(Table.MESSAGES, "{partition}", "SAMPLE#{way}#{slot:02d}")
-message_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "MSG")
-section_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "SECTION#{section:05d}")
-tally_key = KeyOf(Table.MESSAGES, MESSAGE_PARTITION + "{topic}#{message_id}", "TALLY")
-lane_key = KeyOf(Table.MESSAGES, "LANES#{topic}", "{subscription_id}")
-due_key = KeyOf(Table.MESSAGES, "DUE#{subscription_id}", "{position}#{message_id}")
-rate_key = KeyOf(Table.MESSAGES, "RATE#{subscription_id}", "RATE")
-pulled_key = KeyOf(Table.MESSAGES, "PULLED#{topic}#{message_id}", "{ordinal:010d}")
-member_key = KeyOf(Table.MESSAGES, "MEMBERS#{topic}#{group}", "{client_id}")
-registration_key = KeyOf(Table.MESSAGES, "GROUPS", "{topic}#{group}#{subscription}")
-sweep_key = KeyOf(Table.MESSAGES, "SWEEP", "SWEEP")
-nonce_key = KeyOf(Table.MESSAGES, "NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
-watch_key = KeyOf(Table.MESSAGES, "WATCHED", "{topic}")
-waiting_key = KeyOf(Table.MESSAGES, "WAITING#{topic}", "WAITING")
-claim_key = KeyOf(Table.MESSAGES, "IDEM#{topic}#{idempotency_key}", "IDEM")
+def directory_key(topic: str) -> Key:
+    """Return the key of a topic in the list of all of them."""
+    return Key(Table.REGISTRY, "TOPICS", topic)
+
+
+def counters_key(topic: str) -> Key:
+    """Return the key of what outlives a topic."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
+
+
+def subscription_key(topic: str, name: str) -> Key:
+    """Return the key of a subscription."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SUB#{name}")
+
+
+def name_key(topic: str, ordinal: int) -> Key:
+    """Return the key of the name of a removed subscription."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"NAME#{ordinal:010d}")
+
+
+def version_key(topic: str, ordinal: int, version: int) -> Key:
+    """Return the key of one version of a filter."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{version:010d}")
+
+
+def shadow_key(topic: str, name: str) -> Key:
+    """Return the key of the shadow of a subscription."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
+
+
+def secrets_key(topic: str, name: str) -> Key:
+    """Return the key of the secrets of a subscription; no stream's reader is told of their partition."""
+    return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
+
+
+def exchange_key(until: int, topic: str, name: str) -> Key:
+    """Return the key that lists exchanged secrets, the earliest *until* first."""
+    return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
+
+
+def shadow_count_key(partition: str, shard: int) -> Key:
+    """Return the key of counts of a shadow."""
+    return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
+
+
+def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
+    """Return the key of a sample of what a shadow saw."""
+    return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
+
+
+def message_key(topic: str, message_id: str) -> Key:
+    """Return the key of a message."""
+    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "MSG")
+
+
+def section_key(topic: str, message_id: str, section: int) -> Key:
+    """Return the key of a section of a wide message's map."""
+    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", f"SECTION#{section:05d}")
+
+
+def tally_key(topic: str, message_id: str) -> Key:
+    """Return the key of what says which sections of a wide message have ended; it stands behind all of them."""
+    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "TALLY")
+
+
+def lane_key(topic: str, subscription_id: str) -> Key:
+    """Return the key of a lane."""
+    return Key(Table.MESSAGES, f"LANES#{topic}", subscription_id)
+
+
+def due_key(subscription_id: str, position: str, message_id: str) -> Key:
+    """Return the key of an owed delivery in its backlog."""
+    return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
+
+
+def rate_key(subscription_id: str) -> Key:
+    """Return the key of what a subscription's rate has given away."""
+    return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
+
+
+def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
+    """Return the key of what came of pulls of an entry."""
+    return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
+
+
+def member_key(topic: str, group: str, client_id: str) -> Key:
+    """Return the key of a consumer of a group."""
+    return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", client_id)
+
+
+def registration_key(topic: str, group: str, subscription: str) -> Key:
+    """Return the key of what heartbeats made."""
+    return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
+
+
+def sweep_key() -> Key:
+    """Return the key of how far the sweep came."""
+    return Key(Table.MESSAGES, "SWEEP", "SWEEP")
+
+
+def nonce_key(secret_id: str, timestamp: int, nonce: str) -> Key:
+    """Return the key of a signed request of CMQ that was taken."""
+    return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+
+
+def watch_key(topic: str) -> Key:
+    """Return the key of the watch of a topic."""
+    return Key(Table.MESSAGES, "WATCHED", topic)
+
+
+def waiting_key(topic: str) -> Key:
+    """Return the key of the places in which requests about a topic wait."""
+    return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
+
+
+def claim_key(topic: str, idempotency_key: str) -> Key:
+    """Return the key of what a request with an Idempotency-Key was told."""
+    return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:

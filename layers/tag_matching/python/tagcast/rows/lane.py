@@ -10,10 +10,10 @@ from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
-from tagcast.rows.declaration import Attribute, Declaration, From, InKey, Written, attribute
 from tagcast.rows.due import PLACES
 from tagcast.rows.keys import lane_key
-from tagcast.rows.values import text
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
 WAKE_SHARDS = 8
@@ -114,23 +114,45 @@ def _shard_of(subscription_id: str) -> str:
     return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
-LANES = Declaration(
-    Lane,
-    lane_key,
-    "a lane, **only while it is not active**",
-    "when its backlog is empty; a removed one after 8 days",
-    "fan_out, retry, manage, sweep",
-    subscription_id=InKey("sk"),
-    wake_shard=Written(_shard_of, "subscription_id", beside="wake_at", kind="text"),
-    joined=attribute(default=b""),
-    queue=From(
-        lambda row: GroupQueue(text(row, "sk"), row["queue"] == "ordered"),
-        Attribute("`ordered`, `unordered`", "'ordered' if {}.ordered else 'unordered'", default=None),
-    ),
-    filling=Attribute(
-        "JSON", lambda filling: json.dumps(astuple(filling)), lambda text: Filling(*json.loads(text)), default=None
-    ),
-)
+def _lane_row(lane: Lane) -> dict[str, Value]:
+    return dense(
+        {
+            "topic": lane.topic,
+            "state": lane.state.value,
+            "generation": lane.generation,
+            "appended": lane.appended,
+            "claim": lane.claim,
+            "next_attempt_at": lane.next_attempt_at,
+            "wake_at": lane.wake_at,
+            "wake_shard": None if lane.wake_at is None else _shard_of(lane.subscription_id),
+            "ttl": lane.ttl,
+            "joined": lane.joined or None,
+            "queue": None if lane.queue is None else "ordered" if lane.queue.ordered else "unordered",
+            "filling": None if lane.filling is None else json.dumps(astuple(lane.filling)),
+            "planned_for": lane.planned_for,
+        }
+    )
+
+
+def _lane_in(row: Attributes) -> Lane:
+    return Lane(
+        topic=row["topic"],
+        subscription_id=row["sk"],
+        state=LaneState(row["state"]),
+        generation=row["generation"],
+        appended=row["appended"],
+        claim=row["claim"],
+        next_attempt_at=row.get("next_attempt_at"),
+        wake_at=row.get("wake_at"),
+        ttl=row.get("ttl"),
+        joined=row.get("joined", b""),
+        queue=GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None,
+        filling=Filling(*json.loads(row["filling"])) if "filling" in row else None,
+        planned_for=row.get("planned_for"),
+    )
+
+
+LANES = Kind(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:

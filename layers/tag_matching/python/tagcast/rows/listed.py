@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
-from tagcast.rows.declaration import Beside, Declaration, Fields, From, InKey, Written
-from tagcast.rows.keys import sweep_key, unsent_key
-from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY
-from tagcast.rows.values import number, optional_text, text, texts
-from tagcast.tables import Delete, Key, Put, Row, Table
+from tagcast.queues import Audience
+from tagcast.rows.keys import retained_key, sweep_key, unsent_key
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.message import ttl_after
+from tagcast.rows.values import dense, number, optional_text, text
+from tagcast.tables import Delete, Key, Put, Row, Table, Value
 
 FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "pending", "expires_at", "bounds")
 """What a search has to show of the messages that it finds."""
@@ -25,36 +26,41 @@ class Retained:
     section: int | None = None
 
 
-def _section_of(row: Row) -> int | None:
-    number = text(row, "sk").partition("#")[2]
-    return int(number) if number else None
+def _retained_row(retained: Retained) -> dict[str, Value]:
+    return {
+        "expires_at": retained.expires_at,
+        "accepted_at": retained.accepted_at,
+        "ttl": ttl_after(retained.expires_at),
+    }
 
 
-RETAINED = Declaration(
-    Retained,
-    (Table.MESSAGES, "RETAINED#topic", "`id` or `id#section`"),
-    "a message, or a section of its map, that is owed after its first round, and was not handed over",
-    "with the last entry",
-    "the write that closes the round or ends the last entry",
-    message_id=InKey("sk", 0),
-    section=From(_section_of),
-    ttl=TTL_AFTER_EXPIRY,
-)
-UNSENT = Declaration(
-    QueueEntry,
-    (
-        Table.MESSAGES,
-        "UNSENT#shard",
-        "`id#topic#audience` or `id#topic#audience#section`; behind that of a pack a digest of its other ids",
-    ),
-    "an entry that the queue did not take",
-    "when the queue took it",
-    "relay, sweep",
-    message_ids=Written("list({})", "message_ids", kind="texts"),
-    message_id=From(lambda row: texts(row, "message_ids")[0]),
-    others=From(lambda row: tuple(texts(row, "message_ids")[1:])),
-    ttl=Beside("seconds", optional=False),
-)
+def _retained_in(row: Attributes) -> Retained:
+    message_id, _, section = row["sk"].partition("#")
+    return Retained(message_id, row["expires_at"], row["accepted_at"], int(section) if section else None)
+
+
+RETAINED = Kind(retained_key, _retained_row, _retained_in)
+
+
+def _unsent_row(entry: QueueEntry) -> dict[str, Value]:
+    return dense(
+        {
+            "topic": entry.topic,
+            "message_ids": list(entry.message_ids),
+            "group": entry.group,
+            "audience": entry.audience.value,
+            "section": entry.section,
+        }
+    )
+
+
+def _unsent_in(row: Attributes) -> QueueEntry:
+    message_id, *others = row["message_ids"]
+    audience = Audience(row["audience"])
+    return QueueEntry(row["topic"], message_id, row["group"], audience, tuple(others), row.get("section"))
+
+
+UNSENT = Kind(unsent_key, _unsent_row, _unsent_in)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,7 +101,7 @@ def kept_id(row: Row) -> str:
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
-    return Put(_unsent_key(entry), {**UNSENT.row_of(entry), "ttl": expires_at // 1000 + GARBAGE_S})
+    return Put(_unsent_key(entry), {**UNSENT.row_of(entry), "ttl": ttl_after(expires_at)})
 
 
 def unsent_delete(row: Row) -> Delete:
@@ -127,4 +133,13 @@ class Progress:
     search: Pass = Pass()
 
 
-SWEEP_ROWS = Declaration(Progress, sweep_key, "how far the sweep came", "never", "sweep", search=Fields())
+def _progress_row(progress: Progress) -> dict[str, Value]:
+    search = progress.search
+    return dense({"topic": progress.topic, "cursor": search.cursor, "began_at": search.began_at})
+
+
+def _progress_in(row: Attributes) -> Progress:
+    return Progress(row["topic"], Pass(row.get("cursor"), row.get("began_at")))
+
+
+SWEEP_ROWS = Kind(sweep_key, _progress_row, _progress_in)

@@ -2,33 +2,74 @@
 
 from __future__ import annotations
 
-from tagcast.membership import Member, Registration
-from tagcast.rows.declaration import Declaration, Fields, InKey, Written, attribute
+from tagcast.membership import Client, Member, Mode, Registration
 from tagcast.rows.keys import member_key, registration_key
-from tagcast.tables import Delete, Key, Update
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import dense
+from tagcast.tables import Delete, Key, Update, Value
 
 TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, because it says when the member was last seen."""
 
 
-MEMBERS = Declaration(
-    Member,
-    member_key,
-    "what a consumer of a group said last; `digest` stands for the filter that it wants",
-    "a day after its group may go for silence",
-    "manage (heartbeats); sweep says who is gone",
-    client=Fields(client_id=InKey("sk"), version=attribute(named="client_version")),
-    ttl=Written(lambda member: member.seen_at // 1000 + member.silence_s + TTL_GRACE_S),
-)
-REGISTRATIONS = Declaration(
-    Registration,
-    registration_key,
-    "that heartbeats made this version of a subscription",
-    "with the subscription, or when somebody changed that",
-    "manage (the heartbeat that makes it, and each that joins); removed by sweep",
-    group=attribute(named="name"),
-    client=Fields(version=attribute(named="client_version")),
-)
+def _member_row(member: Member) -> dict[str, Value]:
+    return dense(
+        {
+            "client_version": member.client.version,
+            "digest": member.digest,
+            "joined_at": member.joined_at,
+            "seen_at": member.seen_at,
+            "silence_s": member.silence_s,
+            "is_gone": 1 if member.is_gone else None,
+            "is_ordered": 1 if member.is_ordered else None,
+            "ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S,
+        }
+    )
+
+
+def _member_in(row: Attributes) -> Member:
+    return Member(
+        client=Client(row["sk"], row["client_version"]),
+        digest=row["digest"],
+        joined_at=row["joined_at"],
+        seen_at=row["seen_at"],
+        silence_s=row["silence_s"],
+        is_gone="is_gone" in row,
+        is_ordered="is_ordered" in row,
+    )
+
+
+MEMBERS = Kind(member_key, _member_row, _member_in)
+
+
+def _registration_row(registration: Registration) -> dict[str, Value]:
+    return {
+        "topic": registration.topic,
+        "name": registration.group,
+        "subscription": registration.subscription,
+        "mode": registration.mode.value,
+        "client_id": registration.client.client_id,
+        "client_version": registration.client.version,
+        "version": registration.version,
+        "silence_s": registration.silence_s,
+        "renewed_at": registration.renewed_at,
+    }
+
+
+def _registration_in(row: Attributes) -> Registration:
+    return Registration(
+        topic=row["topic"],
+        group=row["name"],
+        subscription=row["subscription"],
+        mode=Mode(row["mode"]),
+        client=Client(row["client_id"], row["client_version"]),
+        version=row["version"],
+        silence_s=row["silence_s"],
+        renewed_at=row["renewed_at"],
+    )
+
+
+REGISTRATIONS = Kind(registration_key, _registration_row, _registration_in)
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:

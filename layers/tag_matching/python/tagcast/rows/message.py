@@ -9,25 +9,23 @@ import json
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.declaration import NOT_STORED, Attribute, Declaration, Fields, From, Written, attribute
 from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES, OUTCOME_BYTES_MAX, of_bytes, shortened, to_bytes
 from tagcast.rows.keys import message_key, section_key, tally_key
-from tagcast.rows.values import row_bytes, text
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import row_bytes
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
-TTL_AFTER_EXPIRY = Written(f"{{}} // 1000 + {GARBAGE_S}", "expires_at")
 FILTER_ERROR_NAMES_MAX = 100
 LATE_MAX, LATE_BYTES = 100, 48
 """A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
@@ -233,69 +231,9 @@ def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
         yield QueueEntry(topic, message_id, group, audience, section=section)
 
 
-def _body_in(row: Row) -> bytes:
-    deflated = row.get("deflated")
-    return inflated(cast("bytes", deflated)) if deflated is not None else cast("bytes", row.get("body") or b"")
-
-
-def _body_of(value: MessageRow) -> bytes | None:
-    return value.message.draft.body if value.has_body and value.deflated is None else None
-
-
-def _some_in_order(value: MessageRow) -> bytes | None:
-    """Return those in order, packed, where others are not: a row says of all and of none in fewer bytes."""
-    return ordinals.pack(value.in_order) if value.in_order and value.in_order != value.map.matched else None
-
-
-def _in_order(row: Mapping[str, Any], state_map: StateMap) -> frozenset[int]:
-    if "unordered" in row:
-        return frozenset()
-    return ordinals.unpack(row["in_order"]) if "in_order" in row else state_map.matched
-
-
-def _packs_in(row: Row) -> tuple[QueueEntry, ...]:
-    return packs_of(cast("bytes", row["packs"]), text(row, "topic")) if "packs" in row else ()
-
-
-def _owed(row: Mapping[str, Any], matched: frozenset[int]) -> frozenset[int]:
-    if "bounds" in row:
-        return matched if row["pending"] else frozenset()
-    owed = row.get("owed")
-    return matched if owed == row["matched"] else ordinals.unpack(owed) if owed else frozenset()
-
-
-def _owed_of(value: MessageRow) -> bytes | None:
-    """Return what is owed, packed; a wide message's own row does not say it."""
-    return None if value.is_wide and value.section.is_in_message else _packed(value.map.owed)
-
-
 def ttl_after(expires_at: int) -> int:
     """Return the second from which on DynamoDB may take a row that is about a life until *expires_at*."""
     return expires_at // 1000 + GARBAGE_S
-
-
-def _ttl_of(value: MessageRow) -> int | None:
-    """Return when the row may go; None while anything is owed, so that no delay of a repair loses a delivery."""
-    return None if value.map.owed else ttl_after(value.message.expires_at)
-
-
-def _finishes(row: Mapping[str, Any]) -> dict[int, int]:
-    delivered = sorted(ordinals.unpack(row["finished"]))
-    return dict(zip(delivered, struct.unpack(f">{len(delivered)}H", row["finishes"]), strict=True))
-
-
-def _offsets(finishes: Mapping[int, int]) -> bytes:
-    return struct.pack(f">{len(finishes)}H", *(finishes[ordinal] for ordinal in sorted(finishes)))
-
-
-def _settled(
-    row: Mapping[str, Any], matched: Set[int], owed: Set[int], finishes: Mapping[int, int]
-) -> dict[int, Entry]:
-    return of_bytes(row["ended"], matched - owed - finishes.keys(), row["accepted_at"]) if "ended" in row else {}
-
-
-def _ended_of(value: MessageRow) -> bytes | None:
-    return to_bytes(value.map.settled, value.message.accepted_at) if value.map.settled else None
 
 
 def _packed(some: Collection[int]) -> bytes | None:
@@ -317,75 +255,161 @@ def late_of(text: str) -> dict[int, AddedLater]:
     return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}
 
 
-_SET = Attribute("ordinals, packed", ordinals.pack, ordinals.unpack)
-_SOME = _SET._replace(default=frozenset())
-_PROGRESS: dict[str, Any] = {
-    "map": Fields(
-        matched=_SET,
-        owed=From(_owed, after=("matched",)),
-        round_open=From(
-            "row['round'] == 'open'", Attribute("`open`, `done`", "'open' if {} else 'done'", name="round")
-        ),
-        finishes=From(_finishes, Attribute("two bytes each", _offsets, default={})),
-        finished=Written(_packed, "finishes", kind="ordinals, packed", optional=True),
-        settled=From(_settled, after=("matched", "owed", "finishes")),
-        enqueued=_SOME,
-        first_round_done=_SOME._replace(name="first_done"),
-        added_later=Attribute("JSON", late_text, late_of, default={}, name="late"),
-    ),
-    "owed": Written(_owed_of, kind="ordinals, packed", optional=True),
-    "ended": Written(_ended_of, kind="JSON, deflated", optional=True),
-    "histories": Attribute("JSON, deflated", default=b""),
-    "ttl": Written(_ttl_of, kind="seconds", optional=True),
-}
-"""What changes while a message is delivered, its version besides, in its own row or in that of a section."""
-MESSAGES = Declaration(
-    MessageRow,
-    message_key,
-    "a message with its state map, later its receipt",
-    "3 days after its expiry, once nothing is owed",
-    "publish; then fan_out, retry, pull, manage (skip), sweep",
-    message=Fields(
-        draft=Fields(
-            body=From(_body_in),
-            is_text=Attribute("0, 1", "int({})", bool),
-            properties=Attribute("texts by name", "dict({})", default={}),
-            trace=Attribute("text", "{}.text", trace_in, default=None),
-        ),
-    ),
-    filter_errors=Attribute("texts", f"list({{}}[:{FILTER_ERROR_NAMES_MAX}])", tuple, default=()),
-    filter_error_count=attribute(default=0),
-    has_body=From("'body' in row or 'deflated' in row"),
-    in_order=From(_in_order, after=("map",), written=Written(_some_in_order, kind="ordinals, packed", optional=True)),
-    unordered=Written("1 if {0}.map.matched and not {0}.in_order else None", kind="1", optional=True),
-    is_alone=From("'packs' not in row"),
-    packs=From(
-        _packs_in,
-        Written(lambda row: None if row.is_alone else packs_bytes(row.packs), kind="JSON, deflated", optional=True),
-    ),
-    is_kept=attribute(named="kept"),
-    bounds=Attribute("ordinals, packed", ordinals.pack, lambda packed: (*sorted(ordinals.unpack(packed)),), default=()),
-    section=NOT_STORED,
-    body=Written(_body_of, kind="bytes", optional=True),
-    deflated=From(
-        "row.get('deflated')",
-        Written("{0}.deflated if {0}.has_body else None", kind="bytes, deflated", optional=True),
-    ),
-    **_PROGRESS,
-    pending=Written("len({}.owed)", "map"),
-)
-SECTIONS = Declaration(
-    MessageRow,
-    section_key,
-    "one section of the state map of a wide message, from its first change on",
-    "3 days after the expiry, once nothing is owed",
-    "fan_out, retry, pull, manage (skip), sweep",
-    message=Fields(draft=From(lambda row: Draft(b"")), replay_of=NOT_STORED),
-    has_body=From("False"),
-    **dict.fromkeys(("filter_errors", "filter_error_count", "in_order", "is_alone", "packs"), NOT_STORED),
-    **dict.fromkeys(("is_kept", "bounds", "section", "deflated"), NOT_STORED),
-    **_PROGRESS,
-)
+def _progress_row(value: MessageRow) -> dict[str, Value]:
+    """Return what changes while a message is delivered, in its own row or in that of a section.
+
+    A row has no ``ttl`` while anything is owed, so that no delay of a repair loses a delivery. The own row of a wide
+    message does not say what is owed.
+    """
+    state_map, accepted_at = value.map, value.message.accepted_at
+    ends_here = not (value.is_wide and value.section.is_in_message)
+    finishes = state_map.finishes
+    return _present(
+        {
+            "version": value.version,
+            "matched": ordinals.pack(state_map.matched),
+            "owed": _packed(state_map.owed) if ends_here else None,
+            "round": "open" if state_map.round_open else "done",
+            "round_at": state_map.round_at,
+            "finished": _packed(finishes),
+            "finishes": struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None,
+            "ended": to_bytes(state_map.settled, accepted_at) if state_map.settled else None,
+            "enqueued": _packed(state_map.enqueued),
+            "first_done": _packed(state_map.first_round_done),
+            "late": late_text(state_map.added_later) if state_map.added_later else None,
+            "histories": value.histories or None,
+            "ttl": None if state_map.owed else ttl_after(value.message.expires_at),
+        }
+    )
+
+
+def _message_row(value: MessageRow) -> dict[str, Value]:
+    message, draft, state_map = value.message, value.message.draft, value.map
+    plain = draft.body if value.has_body and value.deflated is None else None
+    # A row says of all and of none in fewer bytes.
+    some_in_order = value.in_order if value.in_order != state_map.matched else frozenset()
+    return _progress_row(value) | _present(
+        {
+            "topic": message.topic,
+            "message_id": message.message_id,
+            "body": plain,
+            "deflated": value.deflated if value.has_body else None,
+            "is_text": int(draft.is_text),
+            "tags": list(draft.tags) or None,
+            "routing_key": draft.routing_key,
+            "properties": dict(draft.properties) or None,
+            "ordering_key": draft.ordering_key,
+            "content_type": draft.content_type,
+            "trace": None if draft.trace is None else draft.trace.text,
+            "accepted_at": message.accepted_at,
+            "expires_at": message.expires_at,
+            "replay_of": message.replay_of,
+            "subscriptions_version": value.subscriptions_version,
+            "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
+            "filter_error_count": value.filter_error_count or None,
+            "in_order": _packed(some_in_order),
+            "unordered": 1 if bool(state_map.matched) and not value.in_order else None,
+            "packs": None if value.is_alone else packs_bytes(value.packs),
+            "kept": 1 if value.is_kept else None,
+            "bounds": _packed(value.bounds),
+            "pending": len(state_map.owed),
+        }
+    )
+
+
+def _section_row(value: MessageRow) -> dict[str, Value]:
+    message = value.message
+    return _progress_row(value) | {
+        "topic": message.topic,
+        "message_id": message.message_id,
+        "accepted_at": message.accepted_at,
+        "expires_at": message.expires_at,
+        "subscriptions_version": value.subscriptions_version,
+    }
+
+
+def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _map_in(row: Attributes, owed: frozenset[int] | None = None) -> StateMap:
+    """Return the map of a row, of which everything in it that is *owed* is known if it does not say that itself."""
+    matched = ordinals.unpack(row["matched"])
+    if owed is None:
+        packed = row.get("owed")
+        owed = matched if packed == row["matched"] else ordinals.unpack(packed) if packed else frozenset()
+    finished = sorted(ordinals.unpack(row["finished"])) if "finished" in row else ()
+    offsets = struct.unpack(f">{len(finished)}H", row["finishes"]) if finished else ()
+    ended = matched - owed - set(finished)
+    return StateMap(
+        matched=matched,
+        owed=owed,
+        round_open=row["round"] == "open",
+        round_at=row.get("round_at"),
+        finishes=dict(zip(finished, offsets, strict=True)),
+        settled=of_bytes(row["ended"], ended, row["accepted_at"]) if "ended" in row else {},
+        enqueued=_unpacked(row, "enqueued"),
+        first_round_done=_unpacked(row, "first_done"),
+        added_later=late_of(row["late"]) if "late" in row else {},
+    )
+
+
+def _unpacked(row: Attributes, name: str) -> frozenset[int]:
+    return ordinals.unpack(row[name]) if name in row else frozenset()
+
+
+def _message_in(row: Attributes) -> MessageRow:
+    get, packed = row.get, row.get("deflated")
+    draft = Draft(
+        body=get("body", b"") if packed is None else inflated(packed),
+        is_text=bool(row["is_text"]),
+        tags=tuple(get("tags", ())),
+        routing_key=get("routing_key"),
+        properties=get("properties", {}),
+        ordering_key=get("ordering_key"),
+        content_type=get("content_type"),
+        trace=trace_in(row["trace"]) if "trace" in row else None,
+    )
+    bounds = (*sorted(_unpacked(row, "bounds")),)
+    nothing = frozenset[int]() if bounds and not row["pending"] else None
+    state_map = _map_in(row, ordinals.unpack(row["matched"]) if bounds and row["pending"] else nothing)
+    in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else state_map.matched
+    return MessageRow(
+        message=_envelope(row, draft, get("replay_of")),
+        map=state_map,
+        subscriptions_version=row["subscriptions_version"],
+        version=row["version"],
+        filter_errors=tuple(get("filter_errors", ())),
+        filter_error_count=get("filter_error_count", 0),
+        has_body="body" in row or packed is not None,
+        histories=get("histories", b""),
+        in_order=in_order,
+        is_alone="packs" not in row,
+        packs=packs_of(row["packs"], row["topic"]) if "packs" in row else (),
+        is_kept="kept" in row,
+        bounds=bounds,
+        deflated=packed,
+    )
+
+
+def _section_in(row: Attributes) -> MessageRow:
+    return MessageRow(
+        message=_envelope(row, Draft(b"")),
+        map=_map_in(row),
+        subscriptions_version=row["subscriptions_version"],
+        version=row["version"],
+        has_body=False,
+        histories=row.get("histories", b""),
+    )
+
+
+def _envelope(row: Attributes, draft: Draft, replay_of: str | None = None) -> Message:
+    return Message(row["topic"], row["message_id"], draft, row["accepted_at"], row["expires_at"], replay_of)
+
+
+MESSAGES = Kind(message_key, _message_row, _message_in)
+"""A message with its state map; of a wide one the row says who matched, and whether anything is owed."""
+SECTIONS = Kind(section_key, _section_row, _section_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,23 +422,17 @@ class Tally:
     """When the message expires, once all its sections ended: until then nothing may take the row."""
 
 
-TALLY_ROWS = Declaration(
-    Tally,
-    tally_key,
-    "in which of its sections nobody is owed anything any more",
-    "3 days after the expiry, once nothing is owed",
-    "the write that ends the last entry of a section",
-    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack),
-    expires_at=NOT_STORED,
-    ttl=Written(
-        lambda tally: None if tally.expires_at is None else ttl_after(tally.expires_at), kind="seconds", optional=True
-    ),
-)
+def _tally_row(tally: Tally) -> dict[str, Value]:
+    ttl = None if tally.expires_at is None else ttl_after(tally.expires_at)
+    return _present({"ended": ordinals.pack(tally.ended), "version": tally.version, "ttl": ttl})
+
+
+TALLY_ROWS = Kind(tally_key, _tally_row, lambda row: Tally(ordinals.unpack(row["ended"]), row["version"]))
 
 
 def message_row(value: MessageRow) -> Row:
     """Return the whole row of a message as it is accepted, or of a section."""
-    return _rows_of(value).row_of(value)
+    return (MESSAGES if value.section.is_in_message else SECTIONS).row_of(value)
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
@@ -422,16 +440,8 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
 
     A section does not say how much is owed, so that no search finds it.
     """
-    return _progress(_rows_of(value))(value)
-
-
-def _rows_of(value: MessageRow) -> Declaration[MessageRow]:
-    return MESSAGES if value.section.is_in_message else SECTIONS
-
-
-@cache
-def _progress(rows: Declaration[MessageRow]) -> Callable[[MessageRow], dict[str, Value]]:
-    return rows.attributes_of("version", *_PROGRESS, *(("pending",) if rows is MESSAGES else ()))
+    pending = {"pending": len(value.map.owed)} if value.section.is_in_message else {}
+    return _progress_row(value) | pending
 
 
 def fits(value: MessageRow) -> bool:

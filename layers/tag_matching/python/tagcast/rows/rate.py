@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.rows.declaration import Declaration, Written
 from tagcast.rows.keys import rate_key
-from tagcast.tables import ABSENT, Update
+from tagcast.rows.kind import Kind
+from tagcast.tables import ABSENT, Update, Value
 
 KEPT_S = 3_600
 """A row is of no use once its instant is over; the time to live takes it some time later."""
@@ -19,14 +19,11 @@ class Rate:
     free_us: int
 
 
-RATE_ROWS = Declaration(
-    Rate,
-    rate_key,
-    "until when the attempts of a subscription with a rate are given away, in microseconds",
-    "an hour after that",
-    "fan_out, retry",
-    ttl=Written(f"{{}} // 1_000_000 + {KEPT_S}", "free_us"),
-)
+def _rate_row(rate: Rate) -> dict[str, Value]:
+    return {"free_us": rate.free_us, "ttl": rate.free_us // 1_000_000 + KEPT_S}
+
+
+RATE_ROWS = Kind(rate_key, _rate_row, lambda row: Rate(row["free_us"]))
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tagcast.model import SubscriptionSettings
-from tagcast.rows.declaration import Declaration
 from tagcast.rows.keys import exchange_key, secrets_key
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import dense
 from tagcast.settings import FormerSecret
-from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Write
+from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Value, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,22 @@ class Sealed:
     formers_until: int | None = None
 
 
-SECRETS = Declaration(
-    Sealed, secrets_key, "the encrypted secrets of a subscription", "with the subscription, or its secrets"
-)
+def _sealed_row(sealed: Sealed) -> dict[str, Value]:
+    return dense(
+        {
+            "token": sealed.token,
+            "content": sealed.content,
+            "formers": sealed.formers,
+            "formers_until": sealed.formers_until,
+        }
+    )
+
+
+def _sealed_in(row: Attributes) -> Sealed:
+    return Sealed(row["token"], row["content"], row.get("formers"), row.get("formers_until"))
+
+
+SECRETS = Kind(secrets_key, _sealed_row, _sealed_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +55,10 @@ class Exchange:
     until: int
 
 
-EXCHANGE_ROWS = Declaration(
-    Exchange, exchange_key, "that exchanged secrets of a subscription have to go", "when they went"
+EXCHANGE_ROWS = Kind[Exchange](
+    exchange_key,
+    lambda listed: {"topic": listed.topic, "name": listed.name, "token": listed.token, "until": listed.until},
+    lambda row: Exchange(row["topic"], row["name"], row["token"], row["until"]),
 )
 
 

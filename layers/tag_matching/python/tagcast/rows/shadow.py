@@ -12,10 +12,10 @@ from zlib import crc32
 
 from tagcast.model import Message
 from tagcast.ports import World
-from tagcast.rows.declaration import AS_JSON, NOT_STORED, Beside, Declaration, Empty, attribute
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
-from tagcast.rows.message import TTL_AFTER_EXPIRY
-from tagcast.tables import Delete, Key, Put, Table, Update
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.message import ttl_after
+from tagcast.tables import Delete, Key, Put, Table, Update, Value
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400
@@ -60,43 +60,29 @@ class Shadow:
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 
 
-SHADOWS = Declaration(
-    Shadow,
-    shadow_key,
-    "a candidate filter beside the active one",
-    "when it ends or is promoted",
-    filter=AS_JSON,
-)
-COUNTS = Declaration(
-    Empty,
-    (Table.MESSAGES, "SHADOW#topic#name#version#filter", "COUNTS#shard"),
-    "what a shadow said beside one active filter",
-    "30 days after the last count",
-    "publish",
-    **{each.value: Beside() for each in Comparison},
-    ttl=Beside(optional=False),
-)
+def _shadow_row(shadow: Shadow) -> dict[str, Value]:
+    return {
+        "topic": shadow.topic,
+        "name": shadow.name,
+        "ordinal": shadow.ordinal,
+        "filter": json.dumps(shadow.filter, sort_keys=True),
+        "shadow_version": shadow.shadow_version,
+        "since": shadow.since,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A message that a shadow and the active filter see differently."""
+def _shadow_in(row: Attributes) -> Shadow:
+    return Shadow(
+        topic=row["topic"],
+        name=row["name"],
+        ordinal=row["ordinal"],
+        filter=json.loads(row["filter"]),
+        shadow_version=row["shadow_version"],
+        since=row["since"],
+    )
 
-    kind: Comparison
-    message_id: str
-    expires_at: int
 
-
-SAMPLE_ROWS = Declaration(
-    Sample,
-    (Table.MESSAGES, "SHADOW#topic#name#version#filter", "SAMPLE#way#slot"),
-    "a message that both filters see differently",
-    "with the message's receipt",
-    "publish",
-    kind=attribute(named="way"),
-    expires_at=NOT_STORED,
-    ttl=TTL_AFTER_EXPIRY,
-)
+SHADOWS = Kind(shadow_key, _shadow_row, _shadow_in)
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
@@ -115,8 +101,8 @@ def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     """Return the write of one difference: into one of 50 slots a way, so that samples stay few; it goes with
     the message's receipt, without which it says nothing."""
     slot = crc32(message.message_id.encode()) % SLOTS
-    sample = Sample(comparison, message.message_id, message.expires_at)
-    return Put(shadow_sample_key(partition, comparison.value, slot), SAMPLE_ROWS.row_of(sample))
+    sample = {"way": comparison.value, "message_id": message.message_id, "ttl": ttl_after(message.expires_at)}
+    return Put(shadow_sample_key(partition, comparison.value, slot), sample)
 
 
 def observed(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:

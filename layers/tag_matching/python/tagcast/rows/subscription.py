@@ -4,50 +4,117 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
-from tagcast.rows.declaration import NOT_STORED, Attribute, Beside, Declaration, Fields, attribute
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
+from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.lane import Lane
-from tagcast.rows.values import number, optional_text, text
-from tagcast.settings import ClientCertificate, Signature
+from tagcast.rows.values import dense, number, optional_text, text
+from tagcast.settings import (
+    Batching,
+    ClientCertificate,
+    ContentFormat,
+    Endpoint,
+    Protocol,
+    RetryPolicy,
+    Signature,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
-SUBSCRIPTIONS = Declaration(
-    Subscription,
-    subscription_key,
-    "a subscription; with encrypted secrets it has only their token (`sealed`), and a group has a `secret` of its own",
-    "when it is removed",
-    settings=Fields(
-        endpoint=Fields(),
-        retry=Fields(),
-        batching=Fields(
-            messages_max=attribute(named="batch_messages_max"), bytes_max=attribute(named="batch_bytes_max")
-        ),
-        signature=attribute(default=Signature.V1),
-        client_certificate=Attribute(
-            "JSON",
-            lambda certificate: json.dumps(asdict(certificate), sort_keys=True),
-            lambda text: ClientCertificate(**json.loads(text)),
-            default=None,
-        ),
-        formers=NOT_STORED,
-        headers=NOT_STORED,
-        client_key=NOT_STORED,
-    ),
-)
+
+def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int | None]:
+    """Return what a subscriber chooses, as it stands in a row, or None; a secret has the name that it has there."""
+    retry, batching, certificate = settings.retry, settings.batching, settings.client_certificate
+    return {
+        "protocol": settings.endpoint.protocol.value,
+        "target": settings.endpoint.target,
+        "filter": _json(settings.filter),
+        "strategy": retry.strategy.value,
+        "max_retries": retry.max_retries,
+        "interval_s": retry.interval_s,
+        "interval_s_max": retry.interval_s_max,
+        "timeout_s": settings.timeout_s,
+        "content_format": settings.content_format.value,
+        "secret": settings.secret,
+        "ordered": 1 if settings.ordered else None,
+        "dead_letter_topic": settings.dead_letter_topic,
+        "max_per_second": _text(settings.max_per_second),
+        "consume_from": settings.consume_from,
+        "batch_messages_max": None if batching is None else batching.messages_max,
+        "batch_bytes_max": None if batching is None else batching.bytes_max,
+        "sealed": settings.sealed,
+        "signature": None if settings.signature is Signature.V1 else settings.signature.value,
+        "unverified": settings.unverified,
+        "allowed_per_second": _text(settings.allowed_per_second),
+        "client_certificate": None if certificate is None else _json(asdict(certificate)),
+    }
 
 
-SUBSCRIPTION_FIELDS = frozenset(each.name for each in fields(Subscription))
-"""The attributes that no subscriber chose."""
+def _subscription_row(subscription: Subscription) -> dict[str, Value]:
+    return dense(
+        {
+            "topic": subscription.topic,
+            "name": subscription.name,
+            "topic_id": subscription.topic_id,
+            "ordinal": subscription.ordinal,
+            **settings_attributes(subscription.settings),
+            "version": subscription.version,
+            "created_at": subscription.created_at,
+            "updated_at": subscription.updated_at,
+        }
+    )
 
 
-def settings_attributes(subscription: Subscription) -> dict[str, str | int]:
-    """Return what a subscriber chose, as it stands in the row; a secret has the name that it has in the model."""
-    row = SUBSCRIPTIONS.row_of(subscription)
-    return {name: cast("str | int", value) for name, value in row.items() if name not in SUBSCRIPTION_FIELDS}
+def _json(value: Mapping[str, object] | None) -> str | None:
+    return None if value is None else json.dumps(value, sort_keys=True)
+
+
+def _text(number: float | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _subscription_in(row: Attributes) -> Subscription:
+    """Return the subscription of a row; its secrets stand elsewhere."""
+    get = row.get
+    settings = SubscriptionSettings(
+        endpoint=Endpoint(Protocol(row["protocol"]), row["target"]),
+        filter=filter_of(row),
+        retry=RetryPolicy(Strategy(row["strategy"]), row["max_retries"], get("interval_s"), row["interval_s_max"]),
+        timeout_s=row["timeout_s"],
+        content_format=ContentFormat(row["content_format"]),
+        secret=get("secret"),
+        ordered="ordered" in row,
+        dead_letter_topic=get("dead_letter_topic"),
+        max_per_second=float(row["max_per_second"]) if "max_per_second" in row else None,
+        consume_from=get("consume_from"),
+        batching=Batching(row["batch_messages_max"], row["batch_bytes_max"]) if "batch_messages_max" in row else None,
+        sealed=get("sealed"),
+        signature=Signature(get("signature", Signature.V1)),
+        unverified=get("unverified"),
+        allowed_per_second=float(row["allowed_per_second"]) if "allowed_per_second" in row else None,
+        client_certificate=_certificate_in(row),
+    )
+    return Subscription(
+        topic=row["topic"],
+        name=row["name"],
+        topic_id=row["topic_id"],
+        ordinal=row["ordinal"],
+        settings=settings,
+        version=row["version"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def _certificate_in(row: Attributes) -> ClientCertificate | None:
+    return ClientCertificate(**json.loads(row["client_certificate"])) if "client_certificate" in row else None
+
+
+SUBSCRIPTIONS = Kind(subscription_key, _subscription_row, _subscription_in)
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
@@ -90,9 +157,21 @@ class Removal:
         return self.until <= subscriptions_version
 
 
-REMOVALS = Declaration(
-    Removal, name_key, "the name of a removed subscription, for receipts", "8 days after the removal"
-)
+def _removal_row(removal: Removal) -> dict[str, Value]:
+    return {
+        "name": removal.name,
+        "ordinal": removal.ordinal,
+        "removed_at": removal.removed_at,
+        "until": removal.until,
+        "ttl": removal.ttl,
+    }
+
+
+def _removal_in(row: Attributes) -> Removal:
+    return Removal(row["name"], row["ordinal"], row["removed_at"], row["until"], row["ttl"])
+
+
+REMOVALS = Kind(name_key, _removal_row, _removal_in)
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
@@ -161,13 +240,33 @@ class FilterVersion:
     topic_id: str
 
 
-FILTER_VERSIONS = Declaration(
-    FilterVersion,
-    version_key,
-    "one version of a filter, and since which version of the topic it is evaluated",
-    "when there are 20 newer ones and it was replaced two days ago; 8 days after the removal",
-    ttl=Beside(),
-)
+def _version_row(version: FilterVersion) -> dict[str, Value]:
+    return dense(
+        {
+            "version": version.version,
+            "filter": _json(version.filter),
+            "changed_at": version.changed_at,
+            "since": version.since,
+            "ordinal": version.ordinal,
+            "name": version.name,
+            "topic_id": version.topic_id,
+        }
+    )
+
+
+def _version_in(row: Attributes) -> FilterVersion:
+    return FilterVersion(
+        version=row["version"],
+        filter=filter_of(row),
+        changed_at=row["changed_at"],
+        since=row["since"],
+        ordinal=row["ordinal"],
+        name=row["name"],
+        topic_id=row["topic_id"],
+    )
+
+
+FILTER_VERSIONS = Kind(version_key, _version_row, _version_in)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:

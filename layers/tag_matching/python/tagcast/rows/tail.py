@@ -8,10 +8,10 @@ from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
-from tagcast.rows.declaration import Attribute, Declaration, Fields, InKey, Written
 from tagcast.rows.keys import tail_key, tail_place, watch_key
+from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import deflated_json, inflated_json
-from tagcast.tables import Put, Table
+from tagcast.tables import Put, Table, Value
 
 TAIL_S = 600
 """An event is told for 10 minutes; the time to live takes its row some time later."""
@@ -84,31 +84,44 @@ class Watch:
     until: int
 
 
-def _inflated(events: bytes) -> tuple[TailEvent, ...]:
-    kept = inflated_json(events)
-    return tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in kept)
+def _watch_row(watch: Watch) -> dict[str, Value]:
+    return {
+        "topic_id": watch.topic_id,
+        "since": watch.since,
+        "until": watch.until,
+        "ttl": watch.until // 1000 + TAIL_S,
+    }
 
 
-WATCHES = Declaration(
-    Watch,
-    watch_key,
-    "that somebody watches the topic: without a break `since` then, and `until` then",
-    "ten minutes after `until`",
-    "pull (a question for the tail)",
-    topic=InKey("sk"),
-    ttl=Written(f"{{}} // 1000 + {TAIL_S}", "until"),
-)
-TAIL_ROWS = Declaration(
-    TailBatch,
-    (Table.MESSAGES, "TAIL#topic id", "10^20 - 1 - id, the newest first"),
-    "what watchers are told of one batch of the stream, without bodies, and how much of what happened",
-    "after ten minutes",
-    "archive",
-    place=InKey("sk", read=tail_place),
-    events=Attribute("JSON, deflated", lambda events: deflated_json([*map(astuple, events)]), _inflated),
-    counts=Fields(),
-    ttl=Written(f"{{}} // 1000 + {TAIL_S}", "written_at"),
-)
+def _watch_in(row: Attributes) -> Watch:
+    return Watch(row["sk"], row["topic_id"], row["since"], row["until"])
+
+
+WATCHES = Kind(watch_key, _watch_row, _watch_in)
+
+
+def _batch_row(batch: TailBatch) -> dict[str, Value]:
+    return {
+        "events": deflated_json([astuple(event) for event in batch.events]),
+        "left_out": batch.left_out,
+        "published": batch.counts.published,
+        "delivered": batch.counts.delivered,
+        "failed": batch.counts.failed,
+        "ttl": batch.written_at // 1000 + TAIL_S,
+    }
+
+
+def _batch_in(row: Attributes) -> TailBatch:
+    events = inflated_json(row["events"])
+    return TailBatch(
+        place=tail_place(row["sk"]),
+        events=tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in events),
+        left_out=row["left_out"],
+        counts=Counts(row["published"], row["delivered"], row["failed"]),
+    )
+
+
+TAIL_ROWS = Kind(tail_key, _batch_row, _batch_in)
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:

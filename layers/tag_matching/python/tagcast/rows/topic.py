@@ -5,22 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tagcast.model import Keep, Topic
-from tagcast.rows.declaration import Declaration, attribute
+from tagcast.model import FilterType, Keep, Ordering, Topic
 from tagcast.rows.keys import counters_key, directory_key, topic_key
+from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
 SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at")
 
-TOPICS = Declaration(
-    Topic,
-    topic_key,
-    "a topic: its settings and counters; read by each process that publishes, once a second",
-    "when it is deleted",
-    name=attribute(named="topic"),
-    keep=attribute(default=Keep.OWED),
-)
+
+def _topic_row(topic: Topic) -> dict[str, Value]:
+    return dense(
+        {
+            "topic": topic.name,
+            "topic_id": topic.topic_id,
+            "retention_s": topic.retention_s,
+            "body_bytes_max": topic.body_bytes_max,
+            "ordering": topic.ordering.value,
+            "created_at": topic.created_at,
+            "updated_at": topic.updated_at,
+            "subscriptions_version": topic.subscriptions_version,
+            "subscription_count": topic.subscription_count,
+            "next_ordinal": topic.next_ordinal,
+            "recent": list(topic.recent) or None,
+            "filter_type": None if topic.filter_type is None else topic.filter_type.value,
+            "keep": None if topic.keep is Keep.OWED else topic.keep.value,
+        }
+    )
+
+
+def _topic_in(row: Attributes) -> Topic:
+    return Topic(
+        name=row["topic"],
+        topic_id=row["topic_id"],
+        retention_s=row["retention_s"],
+        body_bytes_max=row["body_bytes_max"],
+        ordering=Ordering(row["ordering"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        subscriptions_version=row["subscriptions_version"],
+        subscription_count=row["subscription_count"],
+        next_ordinal=row["next_ordinal"],
+        recent=tuple(row.get("recent", ())),
+        filter_type=FilterType(row["filter_type"]) if "filter_type" in row else None,
+        keep=Keep(row.get("keep", Keep.OWED)),
+    )
+
+
+TOPICS = Kind(topic_key, _topic_row, _topic_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +63,9 @@ class Listed:
     topic_id: str
 
 
-DIRECTORY = Declaration(Listed, directory_key, "the list of all topics", "with the topic")
+DIRECTORY = Kind[Listed](
+    directory_key, lambda listed: {"topic_id": listed.topic_id}, lambda row: Listed(row["topic_id"])
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +77,14 @@ class Counters:
     ttl: int = 0
 
 
-COUNTERS = Declaration(
-    Counters,
+COUNTERS = Kind[Counters](
     counters_key,
-    "the counters of a deleted topic, so that no ordinal or version is used again",
-    "after 4 years",
+    lambda counters: {
+        "subscriptions_version": counters.subscriptions_version,
+        "next_ordinal": counters.next_ordinal,
+        "ttl": counters.ttl,
+    },
+    lambda row: Counters(row["subscriptions_version"], row["next_ordinal"], row["ttl"]),
 )
 
 

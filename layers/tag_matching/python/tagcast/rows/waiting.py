@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from tagcast.rows.declaration import Beside, Declaration, Empty
 from tagcast.rows.keys import waiting_key
 from tagcast.tables import ABSENT, Row, Store, Update
 
@@ -34,19 +33,6 @@ class Place:
     def attribute(self) -> str:
         """Return the name under which its row has it."""
         return f"{self.kind}_{self.number}"
-
-
-PLACES = Declaration(
-    Empty,
-    waiting_key,
-    "the places in which requests wait for messages of the topic's groups (`pull_0`, `pull_1` …) and for its events"
-    " (`tail_0` …), and until when each is taken",
-    "an hour after the last one",
-    "pull (who begins to wait, and who has waited)",
-    pull_0=Beside("instant"),
-    tail_0=Beside("instant"),
-    ttl=Beside(optional=False),
-)
 
 
 def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[Place, ...]:

@@ -1,4 +1,4 @@
-"""Every row that is stored is declared, attribute by attribute, and no other (docs/tables.md)."""
+"""Every row that is stored is documented, attribute by attribute, and no other (docs/tables.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored
-from tagcast.rows.declaration import NOT_OPTIONAL
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key, section_key
 from tagcast.rows.message import MESSAGES, message_row
@@ -46,7 +45,7 @@ from tagcast.settings import ClientCertificate, FormerSecret, Signature
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.trace_context import trace_made
 
-from local.documents import declarations
+from tests.architecture.test_documents import text_of
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
@@ -107,13 +106,18 @@ class WatchedStore(MemoryStore):
         return Found((), "more")
 
 
-def declared() -> dict[str, tuple[set[str], set[str]]]:
-    """What the declarations say: by kind, the attributes that are always there, and those that may be."""
+def documented() -> dict[str, tuple[set[str], set[str]]]:
+    """What docs/tables.md says: by kind, the attributes that are always there, and those that may be."""
     kinds: dict[str, tuple[set[str], set[str]]] = {}
-    for table, pk, sk, each in declarations():
-        always, maybe = kinds.setdefault(kind_of(table.value, pk, sk), (set(), set()))
-        for name, _, absent in each.attributes():
-            (always if absent is NOT_OPTIONAL else maybe).add(name)
+    table = ""
+    for part in re.split(r"^##", text_of("docs/tables.md"), flags=re.MULTILINE):
+        if named := re.match(r" (Registry|Messages)\n", part):
+            table = named[1].lower()
+        if keys := re.match(r"# `([^`]+)` / (.+)\n", part):
+            pk, sk = keys[1], keys[2].split("`")[1]
+            always, maybe = kinds.setdefault(kind_of(table, pk, sk), (set(), set()))
+            for name, left_out in re.findall(r"^\| `(\w+)` \|.*\| (.*)\|$", part, re.MULTILINE):
+                (maybe if left_out.strip() else always).add(name)
     return kinds
 
 
@@ -274,13 +278,13 @@ def test_the_story_leaves_nothing_open_that_somebody_may_choose() -> None:
         assert [each.name for each in fields(chosen) if getattr(chosen, each.name) is None] == []
 
 
-def test_every_kind_of_row_is_declared_and_each_that_is_declared_exists(store: WatchedStore) -> None:
-    assert store.seen.keys() == declared().keys()
+def test_every_kind_of_row_is_documented_and_each_that_is_documented_exists(store: WatchedStore) -> None:
+    assert store.seen.keys() == documented().keys()
 
 
-@pytest.mark.parametrize("kind", declared())
-def test_a_row_has_the_attributes_that_are_declared(store: WatchedStore, kind: str) -> None:
-    always, maybe = declared()[kind]
+@pytest.mark.parametrize("kind", documented())
+def test_a_row_has_the_attributes_that_are_documented(store: WatchedStore, kind: str) -> None:
+    always, maybe = documented()[kind]
     names = [set(row) for row in store.seen[kind]]
 
     assert set.union(*names) == always | maybe
