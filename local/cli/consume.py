@@ -14,6 +14,7 @@ from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageMode
 from tagcast_client.consuming import client_id as new_client_id
 
 from local.cli.content import body_fields
+from local.cli.durations import duration
 from local.cli.filters import (
     AllTags,
     EventPattern,
@@ -96,8 +97,7 @@ def consume(
     orderly: Annotated[bool, typer.Option("--orderly", help="One order goes to one member at a time.")] = False,
     consume_from: ConsumeFrom = "latest",
     later: Annotated[
-        int | None,
-        typer.Option(min=0, max=43_200, metavar="SECONDS", help="Return every message; it comes again then."),
+        int | None, duration(longest_s=43_200, help="Return every message; it comes again then, at most 12h later.")
     ] = None,
     stop_after: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Leave after N messages or more; otherwise on Ctrl-C.")

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+SHAPES = "write 90, 90s, 15m, 12h or 1d"
 
 
 def seconds_of(text: str) -> int:
@@ -18,7 +19,7 @@ def seconds_of(text: str) -> int:
     """
     found = re.fullmatch(r"([0-9]{1,9})\s*([smhd]?)", text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is not a duration: write 90, 90s, 15m, 12h or 1d")
+        raise ValueError(f"{text!r} is not a duration: {SHAPES}")
     return int(found.group(1)) * UNITS_S[found.group(2)]
 
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from local.cli.durations import duration
 from local.cli.receiver import FaultPlan, Push, Receiver, Reply
 from local.cli.session import Session, session_of
 from local.cli.visible import visible_json, visible_line
@@ -120,7 +121,7 @@ def listen(
         int | None, typer.Option(min=1, metavar="N", help="Fail up to the Nth push, then recover.")
     ] = None,
     status: Annotated[int, typer.Option(min=200, max=599, help="Status of a failure.")] = 500,
-    delay: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait before every answer.")] = 0.0,
+    delay: Annotated[int | None, duration(help="Wait before every answer, such as 2s.")] = None,
     stop_after: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Leave after N pushes; otherwise on Ctrl-C.")
     ] = None,
@@ -132,7 +133,7 @@ def listen(
     """
     session = session_of(ctx)
     out = session.out
-    plan = FaultPlan(fail_from, fail_until, status, delay)
+    plan = FaultPlan(fail_from, fail_until, status, float(delay or 0))
     enough = threading.Event()
     seen = 0
 

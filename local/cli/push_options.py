@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from tagcast_client.operation import Json
 
+from local.cli.durations import duration
+
 
 class Strategy(StrEnum):
     """What happens after a failed attempt."""
@@ -34,9 +36,9 @@ AfterFailure = Annotated[
     Strategy | None, typer.Option("--strategy", help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY.")
 ]
 MaxRetries = Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")]
-Interval = Annotated[int | None, typer.Option(metavar="SECONDS", help="Between retries under BACKOFF_RETRY.")]
-MaxInterval = Annotated[int | None, typer.Option(metavar="SECONDS", help="Longest wait under EXPONENTIAL_DECAY_RETRY.")]
-Timeout = Annotated[int | None, typer.Option(metavar="SECONDS", help="Of one attempt, 1-30, by default 15.")]
+Interval = Annotated[int | None, duration(help="Between retries under BACKOFF_RETRY, such as 30s or 5m.")]
+MaxInterval = Annotated[int | None, duration(help="Longest wait under EXPONENTIAL_DECAY_RETRY, such as 5m.")]
+Timeout = Annotated[int | None, duration(help="Of one attempt: 1 s to 30 s, by default 15 s.")]
 ContentFormat = Annotated[Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")]
 Secret = Annotated[
     str | None,

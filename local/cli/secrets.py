@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli.durations import duration
 from local.cli.session import SubscriptionName, TopicName, session_of
 from local.cli.subscriptions import subscription_fields
 
@@ -21,9 +22,7 @@ def rotate_secret(
         str | None,
         typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="The new one (whsec_…); else one is made."),
     ] = None,
-    grace: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="How long the former secret signs as well: a day by default.")
-    ] = None,
+    grace: Annotated[int | None, duration(help="How long the former secret signs as well: a day by default.")] = None,
 ) -> None:
     """Exchange the secret that signs the pushes of a subscription; one that is made is told here and never again."""
     session = session_of(ctx)

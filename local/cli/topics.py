@@ -11,7 +11,8 @@ from rich.text import Text
 from tagcast.topic_settings import Keep, Ordering
 from tagcast_client.operation import Json, path_of
 
-from local.cli.instant import readable_duration, readable_instant, seconds_of
+from local.cli.durations import duration
+from local.cli.instant import readable_duration, readable_instant
 from local.cli.push_options import given
 from local.cli.screen import fields_table, rows_table
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
@@ -19,17 +20,7 @@ from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
 
 
-def _retention(text: str) -> int:
-    try:
-        return seconds_of(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-Retention = Annotated[
-    int | None,
-    typer.Option(parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."),
-]
+Retention = Annotated[int | None, duration(help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d).")]
 OrderingOption = Annotated[
     Ordering | None, typer.Option("--ordering", help="One order for the whole topic, one per ordering key, or none.")
 ]
