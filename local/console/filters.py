@@ -103,6 +103,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
         retained=max(len(recent), await _retained(desk, bench.topic)),
         change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
         faults=faults,
+        warnings=() if faults else compile_filter(filter_of(bench.form)).warnings,
         said=bench.said,
     )
 

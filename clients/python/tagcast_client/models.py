@@ -256,3 +256,4 @@ class FilterTest:
 
     verdict: str
     explanation: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()

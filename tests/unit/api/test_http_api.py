@@ -422,6 +422,9 @@ def test_an_empty_name_is_no_path_of_the_api(api: Client) -> None:
 def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
     body = {"filter": {"kind": "tags", "tags": ["apple"]}, "message": {"tags": ["apple"]}}
     assert api("POST", "/filters/test", body).json["verdict"] == "matched"
+    doubtful = {**body, "filter": {"kind": "sql92", "expression": "region = eu"}}
+    assert "its quotes are missing" in api("POST", "/filters/test", doubtful).json["warnings"][0]
+    assert "warnings" not in api("POST", "/filters/test", body).json
     refused = api("POST", "/filters/test", {"filter": {"kind": "x"}, "message": {"tags": [1]}})
     assert sorted(refused.pointers) == ["#/filter/kind", "#/message/tags/0"]
 

@@ -399,6 +399,9 @@ def test_the_workbench_says_what_a_filter_says_and_what_is_wrong_with_one(visito
     assert good.count("<details") == 3
     assert "price is &#39;120&#39;" in good
     assert "/filter/expression" in visitor.act("/workbench", {**asked, "text": "price >"}).text
+    assert "its quotes are missing" in visitor.act("/workbench", {**asked, "text": "region = eu"}).text.replace(
+        "&#39;", "'"
+    )
     assert "the text is no JSON" in visitor.act("/workbench", {**asked, "kind": "json", "text": "{"}).text
 
 

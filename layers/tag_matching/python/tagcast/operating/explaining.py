@@ -20,15 +20,16 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.subscription import REMOVALS, FilterVersion
 
 
-def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object]]:
-    """Return the verdict of a filter on a message, and its explanation; InvalidFilterError if it is none.
+def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object], tuple[str, ...]]:
+    """Return the verdict of a filter on a message, its explanation, and warnings; InvalidFilterError if it is none.
 
     >>> test_filter({"kind": "tags", "tags": ["apple"]}, Draft(b"", tags=("apple", "imac")))[0]
     'matched'
     """
     message = Message(topic="", message_id="", draft=draft, accepted_at=0, expires_at=0)
-    explanation = compile_filter(filter).explain(message)
-    return explanation.verdict, explanation.as_json()
+    compiled = compile_filter(filter)
+    explanation = compiled.explain(message)
+    return explanation.verdict, explanation.as_json(), compiled.warnings
 
 
 test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the API's; it is no test.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from tagcast.errors import Fault, InvalidFilterError, InvalidRequestError
 from tagcast.filters.kinds import compile_filter
@@ -53,6 +53,7 @@ class FilterTestAnswer(TypedDict):
 
     verdict: Literal["matched", "not_matched", "error"]
     explanation: dict[str, Any]
+    warnings: NotRequired[list[str]]
 
 
 def filter_faults(value: object) -> list[Fault]:
@@ -69,10 +70,11 @@ def filter_faults(value: object) -> list[Fault]:
 def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
     """Try a filter on a message; nothing is stored or sent."""
     try:
-        verdict, explanation = test_filter(request.body.filter, request.body.message.draft())
+        verdict, explanation, warnings = test_filter(request.body.filter, request.body.message.draft())
     except InvalidFilterError as error:
         raise InvalidRequestError(tuple(fault.under("/filter") for fault in error.faults)) from None
-    return Answer(200, {"verdict": verdict, "explanation": dict(explanation)})
+    answer: dict[str, object] = {"verdict": verdict, "explanation": dict(explanation)}
+    return Answer(200, answer | {"warnings": list(warnings)} if warnings else answer)
 
 
 ROUTES = (

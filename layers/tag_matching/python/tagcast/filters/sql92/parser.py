@@ -83,7 +83,8 @@ class Parser:
             return self._tree.literal(token.kind.lower(), None, token.start, token.end)
         if token.kind in (INTEGER, FLOAT):
             return self._tree.literal(token.kind, checked_number(self.lexer, token), token.start, token.end)
-        raise self.lexer.unexpected(_OPERAND)
+        is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
+        raise self.lexer.unexpected(_OPERAND, ": write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
         """What may follow an operand; ``False`` when the expression is complete."""

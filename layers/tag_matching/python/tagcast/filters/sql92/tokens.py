@@ -23,6 +23,13 @@ _TOKEN = re.compile(
     r"|(?P<text>'[^']*+(?:''[^']*+)*')"
     r"|(?P<symbol><>|<=|>=|[=<>(),+-])"
 )
+_HINTS = {
+    "!": "write <> for unequal, NOT for the contrary",
+    '"': "a text stands in single quotes",
+    "&": "write AND",
+    "|": "write OR",
+}
+"""What other languages have, and how it is said here."""
 _BLANKS = re.compile(r"[ \t\n\r\f]*+")
 _LINE_END = re.compile(r"[\n\r]")
 
@@ -67,10 +74,10 @@ class Lexer:
         line, column = before.count("\n") + 1, at - before.rfind("\n")
         return FilterSyntaxError(message, line, column, found=found, expected=expected)
 
-    def unexpected(self, expected: str) -> FilterSyntaxError:
+    def unexpected(self, expected: str, hint: str = "") -> FilterSyntaxError:
         """The error that the current token is not what is expected."""
         found = str(self.token)
-        return self.error(f"{expected} expected, found {found}", self.token.start, found, expected)
+        return self.error(f"{expected} expected, found {found}{hint}", self.token.start, found, expected)
 
     def _read(self, at: int) -> Token:
         at = self._skip(at)
@@ -79,7 +86,8 @@ class Lexer:
         match = _TOKEN.match(self.text, at)
         if match is None:
             what = "a text without its closing quote" if self.text[at] == "'" else repr(self.text[at])
-            raise self.error(f"{what} is not part of the language", at, what, "an expression")
+            hint = f": {_HINTS[self.text[at]]}" if self.text[at] in _HINTS else ""
+            raise self.error(f"{what} is not part of the language{hint}", at, what, "an expression")
         text, kind = match.group(), str(match.lastgroup)
         if kind == "symbol":
             kind = text

@@ -1,7 +1,7 @@
-"""Warnings for what is legal in the rocketmq dialect and does not mean what it says."""
+"""Warnings for what is legal and perhaps does not mean what its writer believes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
@@ -11,10 +11,10 @@ _COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
-    """The warnings of an expression, each once; the strict dialect has none of these traps."""
+    """The warnings of an expression, each once; the strict dialect has but one of these traps."""
+    found = dict.fromkeys(_forgotten_quotes(text, nodes))
     if dialect is Dialect.STRICT:
-        return ()
-    found: dict[str, None] = {}
+        return tuple(found)
     if ignored:
         found[f"the text after the complete expression is ignored: {_short(ignored)}"] = None
         if re.match(r"(?i)like\b", ignored):
@@ -24,6 +24,16 @@ def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str)
         if warning:
             found[warning] = None
     return tuple(found)
+
+
+def _forgotten_quotes(text: str, nodes: Sequence[Node]) -> Iterator[str]:
+    """What is equal to a word without quotes is compared with the property of that name."""
+    for node in nodes:
+        if node.operator in ("equal", "unequal"):
+            children = [nodes[child] for child in node.children]
+            if all(child.operator == "property" for child in children):
+                name, written = _short(str(children[1].value)), _short(text[node.start : node.end])
+                yield f"{written} compares two properties: if {name} is a text, its quotes are missing ('{name}')"
 
 
 def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
