@@ -16,7 +16,9 @@ def _read(text: object, shortest_s: int, longest_s: int | None) -> int:
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if seconds < shortest_s or (longest_s is not None and seconds > longest_s):
-        bounds = f"at least {shortest_s} s" if longest_s is None else f"{shortest_s} s to {readable_duration(longest_s)}"
+        bounds = (
+            f"at least {shortest_s} s" if longest_s is None else f"{shortest_s} s to {readable_duration(longest_s)}"
+        )
         raise typer.BadParameter(f"{text} is out of range: {bounds}")
     return seconds
 

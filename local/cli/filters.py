@@ -11,10 +11,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json
 
-from local.cli.content import BodyArgument, ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
+from local.cli.content import BodyArgument, ContentType, PropertyPairs, body_bytes, message_of
 from local.cli.screen import state_text
 from local.cli.session import session_of
 from local.cli.tree import explanation_tree
+from local.cli.visible import visible_line
 
 filters = typer.Typer(no_args_is_help=True, help="Try a filter out, or give it to a subscription.")
 
@@ -76,6 +77,9 @@ JsonFilter = Annotated[
 ]
 
 
+FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
+
+
 def _parsed(option: str, text: str, example: str) -> Json:
     try:
         parsed = json.loads(text)
@@ -135,9 +139,7 @@ def filter_of(
     if filter_json is not None:
         described.append(_parsed("--filter", filter_json, '{"kind": "tags", "tags": ["apple"]}'))
     if len(described) > 1:
-        raise typer.BadParameter(
-            "there is one filter: give one of --tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
-        )
+        raise typer.BadParameter(f"there is one filter: give one of {FILTER_OPTIONS}")
     return described[0] if described else None
 
 
@@ -165,57 +167,67 @@ def filter_text(described: Any) -> str:
     return str(kind)
 
 
+def warning_lines(answer: Json) -> list[Text]:
+    """What is legal in a filter and perhaps does not mean what its writer believes, a line each.
+
+    >>> [line.plain for line in warning_lines({"warnings": ["a = b compares two properties"]})], warning_lines({})
+    (['warning: a = b compares two properties'], [])
+    """
+    return [Text(f"warning: {visible_line(str(each))}", style="yellow") for each in answer.get("warnings") or ()]
+
+
 def _verdict(answer: Json) -> RenderableType:
-    verdict = Text.assemble("verdict: ", state_text(answer.get("verdict")))
-    if (explanation := answer.get("explanation")) is None:
-        return verdict
-    return Group(verdict, explanation_tree("explanation", explanation))
+    lines: list[RenderableType] = [Text.assemble("verdict: ", state_text(answer.get("verdict")))]
+    if (explanation := answer.get("explanation")) is not None:
+        lines.append(explanation_tree("explanation", explanation))
+    return Group(*lines, *warning_lines(answer))
 
 
 @filters.command("test")
 def try_filter(
     ctx: typer.Context,
     body: BodyArgument = "",
-    tag_filter: Annotated[
-        list[str] | None,
-        typer.Option("--filter-tag", metavar="TAG", help="Tag filter under test; may be repeated."),
-    ] = None,
+    tag: TagFilter = None,
     all_tags: AllTags = False,
     tag_expression: TagExpression = None,
-    pattern: Annotated[
-        list[str] | None,
-        typer.Option("--pattern", metavar="PATTERN", help="Routing key pattern under test; may be repeated."),
-    ] = None,
+    routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
     event_pattern: EventPattern = None,
     dialect: FilterDialect = None,
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
-    tag: Tags = None,
-    routing_key: RoutingKey = None,
+    message_tag: Annotated[
+        list[str] | None,
+        typer.Option("--message-tag", "-t", metavar="TAG", help="Tag of the message; may be repeated."),
+    ] = None,
+    message_routing_key: Annotated[
+        str | None, typer.Option("--message-routing-key", "-r", metavar="KEY", help="Routing key of the message.")
+    ] = None,
     property_pairs: PropertyPairs = None,
     content_type: ContentType = None,
 ) -> None:
-    """Ask what a filter says to a message, and why; nothing is stored or sent.
+    """Test a filter on a message: the verdict, and why. Nothing is stored or sent.
 
-    The message is described as for `publish` (--tag, --routing-key, --property), the filter by one of
-    --filter-tag, --tag-expression, --pattern, --sql, --event-pattern or --filter. Exit code 0, whatever the verdict.
+    Give the filter as for `subscribe`, and the message by its body, --message-tag, --message-routing-key and
+    --property. Exits 0, whatever the verdict.
     """
     described = filter_of(
-        tags=tag_filter,
+        tags=tag,
         all_tags=all_tags,
         tag_expression=tag_expression,
-        patterns=pattern,
+        patterns=routing_key,
         sql=sql,
         event_pattern=event_pattern,
         dialect=dialect,
         scope=scope,
         filter_json=filter_json,
     )
+    if described is None:
+        raise typer.BadParameter(f"there is no filter to test: give one of {FILTER_OPTIONS}")
     message = message_of(
         body.encode(),
-        tags=tag,
-        routing_key=routing_key,
+        tags=message_tag,
+        routing_key=message_routing_key,
         property_pairs=property_pairs,
         content_type=content_type,
     )

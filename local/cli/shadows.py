@@ -21,6 +21,7 @@ from local.cli.filters import (
     TagFilter,
     filter_of,
     filter_text,
+    warning_lines,
 )
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table
@@ -58,7 +59,12 @@ def shadow_report(answer: Json) -> RenderableType:
     samples = shown.pop("samples", [])
     shown["filter"] = filter_text(shown.get("filter"))
     shown["since"] = readable_instant(shown.get("since"))
-    parts: list[Any] = [fields_table(shown), Text("counts", style="bold underline"), fields_table(counts)]
+    parts: list[Any] = [
+        fields_table(shown, leave_out=("warnings",)),
+        *warning_lines(answer),
+        Text("counts", style="bold underline"),
+        fields_table(counts),
+    ]
     if samples:
         rows = [[sample.get("message_id"), _WAYS.get(str(sample.get("way")), sample.get("way"))] for sample in samples]
         parts.append(rows_table(rows, "message", "matched by"))

@@ -23,6 +23,7 @@ from local.cli.filters import (
     TagFilter,
     filter_of,
     filter_text,
+    warning_lines,
 )
 from local.cli.push_options import (
     AfterFailure,
@@ -117,7 +118,7 @@ def subscription_fields(answer: Json) -> Table:
         shown.pop("signatures", None)
     else:
         shown = {("signed" if name == "signatures" else name): value for name, value in shown.items()}
-    return fields_table(shown, leave_out=("lane", "signature", *(_OF_PUSHES if is_group else ())))
+    return fields_table(shown, leave_out=("lane", "signature", "warnings", *(_OF_PUSHES if is_group else ())))
 
 
 def pending_note(answer: Json) -> Text | None:
@@ -141,7 +142,7 @@ def pending_note(answer: Json) -> Text | None:
 def with_note(sentence: str, answer: Json) -> Group:
     """A subscription as the answer to a change shows it: what was done, its fields, what it still needs."""
     note = pending_note(answer)
-    shown: list[RenderableType] = [Text(sentence), subscription_fields(answer)]
+    shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
     return Group(*shown) if note is None else Group(*shown, note)
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
+import typer
 
 from local.cli.api_client import client_for
+from local.cli.app import app
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"
@@ -542,10 +544,50 @@ def test_a_filter_is_tested_against_a_message(api: FakeApi, run: Run) -> None:
     result = run("filter", "test", "--sql", "a = 1", "--property", "a=1", "body")
     assert "verdict: matched" in result.output
     assert "✓ true" in result.output
+    assert "warning" not in result.output
     assert api.requests[0].body == {
         "filter": {"kind": "sql92", "expression": "a = 1"},
         "message": {"body": "body", "properties": {"a": "1"}},
     }
+
+
+def test_a_filter_test_takes_the_filter_as_subscribe_does(api: FakeApi, run: Run) -> None:
+    options = {"tag", "all_tags", "tag_expression", "routing_key", "sql", "event_pattern", "dialect", "scope"}
+    options |= {"filter_json"}
+    command: Any = typer.main.get_command(app)
+    tested, subscribed = (
+        {each.name: each.opts for each in found.params if each.name in options}
+        for found in (command.commands["filter"].commands["test"], command.commands["subscribe"])
+    )
+    assert tested == subscribed
+    assert tested.keys() == options
+    warning = "region = eu compares two properties"
+    api.teach("POST /filters/test", {"verdict": "not_matched", "explanation": None, "warnings": [warning]})
+    assert f"warning: {warning}" in run("filter", "test", "--tag", "a", "--tag", "b", "--message-tag", "a").output
+    assert run("filter", "test", "--routing-key", "a.*", "-r", "a.b", "-t", "x").exit_code == 0
+    assert [request.body for request in api.requests] == [
+        {"filter": {"kind": "tags", "tags": ["a", "b"]}, "message": {"body": "", "tags": ["a"]}},
+        {
+            "filter": {"kind": "routing_key", "patterns": ["a.*"]},
+            "message": {"body": "", "tags": ["x"], "routing_key": "a.b"},
+        },
+    ]
+
+
+def test_a_filter_test_without_a_filter_is_refused(api: FakeApi, run: Run) -> None:
+    for words in (["hello"], ["--property", "a=1"], ["--message-tag", "a"]):
+        refused = run("filter", "test", *words)
+        assert refused.exit_code == 2
+        assert "no filter to test" in refused.stderr
+        assert "--sql" in refused.stderr
+    assert api.requests == []
+
+
+def test_a_doubtful_filter_is_warned_of_when_it_is_subscribed(api: FakeApi, run: Run) -> None:
+    warning = "region = eu compares two properties"
+    api.teach("PUT /topics/test1/subscriptions/A", {**SUBSCRIPTION, "warnings": [warning]}, 201)
+    shown = run("subscribe", "test1", "A", "--url", "http://x/", "--sql", "region = eu").output
+    assert f"warning: {warning}" in shown
 
 
 def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:
