@@ -8,23 +8,25 @@ import typer
 from tagcast_client.operation import Json
 
 
-def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
-    """The endpoint that one of the three options names.
+def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
+    """The endpoint that one of the four options names.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}
     >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
     {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
     """
-    match url, queue, function:
-        case str(), None, None:
+    match url, queue, function, is_pulled:
+        case None, None, None, True:
+            return {"protocol": "pull"}
+        case str(), None, None, False:
             return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
-        case None, str(), None:
+        case None, str(), None, False:
             return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
-        case None, None, str():
+        case None, None, str(), False:
             return {"protocol": "lambda", "function": function}
         case _:
-            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
+            raise typer.BadParameter("give exactly one endpoint: --url, --sqs, --lambda or --pull")
 
 
 def protocol_of(endpoint: Any) -> Any:

@@ -29,6 +29,7 @@ from local.cli.session import (
 )
 from local.cli.tree import explanation_tree
 from local.cli.visible import visible_json
+from local.cli.waiting import published_lines, waiting_lines
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -83,13 +84,13 @@ def publish(
         return
     headers = {"idempotency-key": idempotency_key} if idempotency_key else None
     answer = session.api.request("POST", path_of("topics", topic, "messages"), message, headers=headers)
-    session.show(answer, _accepted)
+    session.show(answer, lambda shown: Group(fields_table(shown), *_what_next(session, topic, shown)))
 
 
-def _accepted(answer: Json) -> RenderableType:
-    matched = answer.get("matched")
-    note = Text("No subscription matched; the body is not kept.", style="yellow") if matched == 0 else Text("")
-    return Group(fields_table(answer), note) if note else fields_table(answer)
+def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
+    if answer.get("matched") == 0:
+        return [Text("No subscription matched; the body is not kept.", style="yellow")]
+    return published_lines(session, topic, str(answer.get("message_id")))
 
 
 def _publish_copies(session: Session, topic: str, message: Json, count: int, key: str | None) -> None:
@@ -106,6 +107,8 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
             (refused if "error" in outcome else accepted).append(outcome)
     if not session.as_json:
         session.out.print(_copies_summary(accepted, refused))
+        for line in _what_next(session, topic, accepted[-1]) if accepted else ():
+            session.out.print(line, soft_wrap=True)
     if refused:
         raise typer.Exit(1)
 
@@ -137,19 +140,23 @@ def _row(message: Json) -> list[Any]:
     ]
 
 
+NOTHING_RETAINED = """Nothing is retained: no delivery of {topic} is pending.
+Messages are listed while a delivery of theirs is pending. For another, give its id: tagcast message {topic} ID
+The archive keeps what became of all: tagcast report and tagcast audit, or tagcast console."""
 LISTING = Listing(
     key="messages",
     headings=("message", "state", "accepted", "expires", "tags", "subscribers"),
     row=_row,
-    empty="Nothing is retained.",
+    empty=NOTHING_RETAINED,
 )
 
 
 def list_messages(
     ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
 ) -> None:
-    """List the retained messages of a topic, oldest first."""
-    session_of(ctx).show_list(path_of("topics", topic, "messages"), LISTING, Page(limit, cursor, every))
+    """List the messages of a topic that have pending deliveries, oldest first. `message` shows any, by its id."""
+    listing = replace(LISTING, empty=NOTHING_RETAINED.format(topic=topic))
+    session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
 
 
 ROWS_SHOWN = 50
@@ -268,6 +275,7 @@ def message(
     if every or cursor or only:
         session.out.print(_state_map(answers[0], entries))
         session.tell_of_more(answers[-1], "--all")
+        _say_what_waits(session, topic, message_id, entries)
         return
     if "next_cursor" in answers[0]:  # Those that fail may stand on any page.
         failing = session.api.request("GET", path, query={"only": "failing"}).json["subscribers"]
@@ -276,6 +284,12 @@ def message(
     session.out.print(_state_map(answers[0], shown))
     if left := sum((answers[0].get("counts") or {}).values()) - len(shown):
         session.out.print(Text(f"{left:,} more: --all, or --only STATE", style="dim"))
+    _say_what_waits(session, topic, message_id, entries)
+
+
+def _say_what_waits(session: Session, topic: str, message_id: str, entries: Json) -> None:
+    for line in waiting_lines(session, topic, message_id, entries):
+        session.out.print(line, soft_wrap=True)
 
 
 def _show_attempts(session: Session, path: str, page: Page) -> None:
@@ -301,3 +315,5 @@ def explain(
     path = path_of("topics", topic, "messages", message_id, "explain")
     answer = session.api.request("GET", path, query={"subscription": subscription})
     session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))
+    if not session.as_json and (delivery := answer.json.get("delivery")) is not None:
+        _say_what_waits(session, topic, message_id, {subscription: delivery})

@@ -32,6 +32,11 @@ class Format(StrEnum):
 Url = Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")]
 Queue = Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")]
 Function = Annotated[str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")]
+Pulled = Annotated[bool, typer.Option("--pull", help="Create a group: its consumers pull.")]
+DeadLetterTopic = Annotated[
+    str | None,
+    typer.Option("--dead-letter-topic", metavar="TOPIC", help="Publish what a pull group discards to this topic."),
+]
 AfterFailure = Annotated[
     Strategy | None, typer.Option("--strategy", help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY.")
 ]

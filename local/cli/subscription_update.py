@@ -29,6 +29,7 @@ from local.cli.push_options import (
     ClientCertificate,
     ClientKey,
     ContentFormat,
+    DeadLetterTopic,
     Function,
     Headers,
     Interval,
@@ -110,6 +111,7 @@ def update(
     batch_messages: BatchMessages = None,
     batch_bytes: BatchBytes = None,
     verification: Verification = None,
+    dead_letter_topic: DeadLetterTopic = None,
     without: Annotated[
         list[Part] | None, typer.Option("--without", help="Remove this; may be repeated. Without a filter: everything.")
     ] = None,
@@ -136,6 +138,7 @@ def update(
         max_per_second=max_per_second,
         batch=batch_of(batch_messages, batch_bytes),
         verification=verification,
+        dead_letter_topic=dead_letter_topic,
     )
     whole = given(
         endpoint=endpoint_of(url, sqs, function) if url or sqs or function else None,

@@ -32,12 +32,14 @@ from local.cli.push_options import (
     ClientCertificate,
     ClientKey,
     ContentFormat,
+    DeadLetterTopic,
     Function,
     Headers,
     Interval,
     MaxInterval,
     MaxPerSecond,
     MaxRetries,
+    Pulled,
     Queue,
     Secret,
     Signature,
@@ -179,6 +181,7 @@ def subscribe(
     url: Url = None,
     sqs: Queue = None,
     function: Function = None,
+    pull: Pulled = False,
     tag: TagFilter = None,
     all_tags: AllTags = False,
     tag_expression: TagExpression = None,
@@ -203,6 +206,7 @@ def subscribe(
     batch_messages: BatchMessages = None,
     batch_bytes: BatchBytes = None,
     verification: Verification = None,
+    dead_letter_topic: DeadLetterTopic = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace one that exists as a whole: what is not named is lost.")
     ] = False,
@@ -214,7 +218,7 @@ def subscribe(
 
     Without a filter option the subscription receives everything.
     """
-    body: Json = {"endpoint": endpoint_of(url, sqs, function)}
+    body: Json = {"endpoint": endpoint_of(url, sqs, function, is_pulled=pull)}
     body |= given(
         filter=filter_of(
             tags=tag,
@@ -237,6 +241,7 @@ def subscribe(
         max_per_second=max_per_second,
         batch=batch_of(batch_messages, batch_bytes),
         verification=verification,
+        dead_letter_topic=dead_letter_topic,
     )
     change = f"tagcast subscription update {topic} {name}"
     path = path_of("topics", topic, "subscriptions", name)

@@ -1,6 +1,7 @@
 """Each command asks the API what it should and shows people what was answered."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +310,7 @@ def test_the_body_comes_from_standard_input_or_a_file(api: FakeApi, run: Run, tm
     assert run("publish", "t", "-", stdin="piped").exit_code == 0
     assert run("publish", "t", stdin="piped too").exit_code == 0
     assert run("publish", "t", f"@{tmp_path / 'body.bin'}").exit_code == 0
-    assert [request.body for request in api.requests] == [
+    assert [request.body for request in api.requests if request.method == "POST"] == [
         {"body": "piped"},
         {"body": "piped too"},
         {"body_base64": "/wA="},
@@ -322,8 +323,9 @@ def test_copies_go_through_the_batch_route(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/messages/batch", {"results": results})
     result = run("publish", "t", "x", "--count", "250", "--idempotency-key", "k")
     assert result.exit_code == 0, result.output
-    assert [len(request.body["messages"]) for request in api.requests] == [100, 100, 50]
-    assert [request.headers["idempotency-key"] for request in api.requests] == ["k", "k-1", "k-2"]
+    posted = [request for request in api.requests if request.method == "POST"]
+    assert [len(request.body["messages"]) for request in posted] == [100, 100, 50]
+    assert [request.headers["idempotency-key"] for request in posted] == ["k", "k-1", "k-2"]
 
 
 def test_a_refused_copy_is_shown_and_ends_with_1(api: FakeApi, run: Run) -> None:
@@ -588,6 +590,22 @@ def test_a_doubtful_filter_is_warned_of_when_it_is_subscribed(api: FakeApi, run:
     api.teach("PUT /topics/test1/subscriptions/A", {**SUBSCRIPTION, "warnings": [warning]}, 201)
     shown = run("subscribe", "test1", "A", "--url", "http://x/", "--sql", "region = eu").output
     assert f"warning: {warning}" in shown
+
+
+def test_a_group_and_its_dead_letter_topic_are_named_and_removed(api: FakeApi, run: Run) -> None:
+    group = {**SUBSCRIPTION, "endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"}
+    api.teach("PUT /topics/test1/subscriptions/A", group, 201)
+    api.teach("PATCH /topics/test1/subscriptions/A", group)
+    made = run("subscribe", "test1", "A", "--pull", "--dead-letter-topic", "dead")
+    assert re.search(r"dead letter topic +dead", made.output)
+    assert run("subscription", "update", "test1", "A", "--dead-letter-topic", "other").exit_code == 0
+    assert run("subscription", "update", "test1", "A", "--without", "dead-letter-topic").exit_code == 0
+    assert [request.body for request in api.requests] == [
+        {"endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"},
+        {"dead_letter_topic": "other"},
+        {"dead_letter_topic": None},
+    ]
+    assert "--pull" in run("subscribe", "test1", "A", "--pull", "--url", "http://x/").stderr
 
 
 def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:
