@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from local.cli import completion
 from local.cli.api_client import refused_by_another, unexpected, unreached
 from local.cli.cmq_key_store import KeyStoreError
+from local.cli.help_text import make_readable
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
 from local.cli.visible import visible, visible_json
@@ -170,6 +171,10 @@ def session_of(ctx: typer.Context) -> Session:
 
 class Commands(TyperGroup):
     """The root group: takes --json anywhere, and turns faults into words and exit code 1."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        make_readable(self)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move `--json` to the front, so that it may also stand behind the command."""
