@@ -31,7 +31,7 @@ help:  ## List the commands.
 
 install: .venv/.installed  ## Make the environment (every other command does it by itself).
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "tagcast needs Python 3.11 or later, and '$(PYTHON)' is not one. Name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "1 of 3  Making the environment .venv with $(PYTHON)"; $(PYTHON) -m venv .venv; }
@@ -39,6 +39,7 @@ install: .venv/.installed  ## Make the environment (every other command does it 
 	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock | $(TOLD)
 	@echo "3 of 3  Installing tagcast itself"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e clients/cli
 	@touch $@
 
 spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
+from tagcast_cli import OTHERS
 
-from local import OTHERS
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
 from local.engine.last_words import why_not_written

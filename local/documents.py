@@ -24,7 +24,7 @@ def documents() -> dict[str, str]:
 def commands() -> str:
     """Return the reference of the command line, as Typer writes it."""
     written = subprocess.run(
-        [sys.executable, "-m", "typer", "local.cli.app", "utils", "docs", "--name", "tagcast"],
+        [sys.executable, "-m", "typer", "tagcast_cli.app", "utils", "docs", "--name", "tagcast"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     return html.unescape(written).strip() + "\n"

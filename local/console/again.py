@@ -6,10 +6,10 @@ import asyncio
 import uuid
 
 from aiohttp import web
+from tagcast_cli.job_run import JobError
 from tagcast_client import Accepted, NewMessage
 from tagcast_client.models import ArchivedMessage, Message, Subscription
 
-from local.cli.job_run import JobError
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of
 from local.console.rendering import message_path

@@ -10,8 +10,8 @@ from html import unescape
 from pathlib import Path
 
 from aiohttp import web
+from tagcast_cli.job_arguments import Days
 
-from local.cli.job_arguments import Days
 from local.console.acts import Preview
 from local.console.archive_jobs import JOBS, Order
 from local.console.desk import Desk, desk_of

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.instant import rfc3339
+from tagcast_cli.filters import filter_text
+from tagcast_cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, option, report_arguments
+from tagcast_cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, jobs_of
 from tagcast_client import NewMessage
 
-from local.cli.filters import filter_text
-from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, option, report_arguments
-from local.cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, jobs_of
 from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
 

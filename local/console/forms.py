@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tagcast_cli.endpoints import endpoint_of
+from tagcast_cli.instant import seconds_of
 from tagcast_client import AnyFilter
 from tagcast_client.models import Subscription, Topic
 
-from local.cli.endpoints import endpoint_of
-from local.cli.instant import seconds_of
 from local.console.filter_form import FilterForm as Filter
 from local.console.filter_form import UnreadableFilterError, filter_of, form_of
 

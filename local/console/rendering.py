@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from tagcast_cli.filters import filter_text
+from tagcast_cli.instant import readable_duration
+from tagcast_cli.screen import outcome_text
+from tagcast_cli.visible import visible
 from tagcast_client.operation import path_of
-
-from local.cli.filters import filter_text
-from local.cli.instant import readable_duration
-from local.cli.screen import outcome_text
-from local.cli.visible import visible
 
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
+from tagcast_cli.instant import seconds_of
 from tagcast_client import ConflictError, NotFoundError
 from tagcast_client.models import Message
 
-from local.cli.instant import seconds_of
 from local.console.attention import Name
 from local.console.bulk import LANES_MAX, page_of
 from local.console.desk import Desk, desk_of

@@ -18,11 +18,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
+from tagcast_cli.receiver import Push, Receiver, Reply
+from tagcast_cli.screen import console, fault_lines, rows_table
 from tagcast_client import BackoffRetry, DecayRetry, ProblemError, Retry, UnreachableError
 from tagcast_client.models import Head
 
-from local.cli.receiver import Push, Receiver, Reply
-from local.cli.screen import console, fault_lines, rows_table
 from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
 
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from local import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
+from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
 
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -151,6 +151,7 @@ class Stack:
             engine_pid=engine.pid,
             time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
+            stack=STACK,
             owner_environment=owner,
             jobs={"port": await self._jobs.listen(), "token": self._jobs.token},
         )

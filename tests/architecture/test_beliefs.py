@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast_cli.smoke_story import STEPS
 
-from local.cli.smoke_story import STEPS
 from local.rules import limits
 from local.template.translated import SOURCE, read_template
 from tests.architecture.test_documents import table_rows, text_of

@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, Key, KeyRing
 from tagcast_aws.store.secret import CachedSecret
+from tagcast_cli.cmq_keys import made
 
-from local.cli.cmq_keys import made
 from local.rules.limits import SECRET_BYTES_MAX
 from tests.fakes.log import Log
 from tests.fakes.world import FakeClock

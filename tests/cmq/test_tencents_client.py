@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tagcast_aws.cmq.keys import Key
+from tagcast_cli.app import app
+from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
 from typer.testing import CliRunner
 
-from local.cli.app import app
-from local.cli.cmq_key_store import KeyStore, KeyStoreError
 from tests.cmq import sdk
 from tests.cmq.inbox import Inbox
 from tests.cmq.over_http import CmqProgram

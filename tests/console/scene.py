@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from tagcast_cli.receiver import Push, Receiver, Reply
 from tagcast_client import Accepted, BackoffRetry, Client, DisagreementError, Filter, NewMessage
 
-from local.cli.receiver import Push, Receiver, Reply
 from tests.running_stack import wait_until
 
 HOSTILE = "<script>document.title = 'owned'</script>\x1b]0;owned\x07 \u202egnp.exe <img src=x onerror=alert(1)>"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from tagcast_cli.receiver import Push, Receiver, Reply
 from tagcast_client import Accepted, BackoffRetry, Client, Filter, NamedSubscription, NewMessage
 
-from local.cli.receiver import Push, Receiver, Reply
 from tests.console.browser import console_of
 from tests.console.worst_data import WIDEST_NAME, widest_message
 from tests.running_stack import start_stack, wait_until

@@ -278,7 +278,7 @@ class Experiment:
         """Return how many violations the audit of the archive finds."""
         if not wait_until(lambda: self.stack.has_archived(TOPIC, len(self.sent)), SETTLE_S):
             raise TimeoutError("the archive was not told of everything")
-        command = [sys.executable, "-m", "local.cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
+        command = [sys.executable, "-m", "tagcast_cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
         printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return int(json.loads(printed.splitlines()[-1])["violations"])
 

@@ -43,7 +43,7 @@ def pushes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def tagcast(stack: RunningStack, folder: Path, command: str, *words: str) -> dict[str, Any]:
-    called = [sys.executable, "-m", "local.cli.app", "--url", stack.url, "--json", command, *words]
+    called = [sys.executable, "-m", "tagcast_cli.app", "--url", stack.url, "--json", command, *words]
     ran = subprocess.run(
         [*called, "--data", str(stack.folder)], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

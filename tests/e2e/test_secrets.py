@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tagcast_cli.app import app
 from typer.testing import CliRunner
 
-from local.cli.app import app
 from tests.certificates import Certified, Issuer
 from tests.permissions.uses import USES
 from tests.running_stack import RunningStack, wait_until

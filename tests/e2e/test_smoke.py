@@ -32,13 +32,13 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 
 def begin(stack: RunningStack, *words: str) -> subprocess.Popen[str]:
-    called = [sys.executable, "-u", "-m", "local.cli.app", *words, "smoke", "--data", str(stack.folder)]
+    called = [sys.executable, "-u", "-m", "tagcast_cli.app", *words, "smoke", "--data", str(stack.folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def run(stack: RunningStack, *options: str) -> dict[str, Any]:
-    called = [sys.executable, "-m", "local.cli.app", "--json", "smoke", "--data", str(stack.folder), *options]
+    called = [sys.executable, "-m", "tagcast_cli.app", "--json", "smoke", "--data", str(stack.folder), *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ran = subprocess.run(called, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr

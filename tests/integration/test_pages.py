@@ -20,9 +20,9 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.dynamodb import DynamoStore
+from tagcast_cli.job_run import bucket_of
 
 from glue_jobs.io.objects import BucketObjects
-from local.cli.job_run import bucket_of
 from local.sources.sources import _lanes
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +30,9 @@ LISTING = {
     "glue_jobs/io/objects.py",
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
-    "local/cli/job_run.py",
+    "clients/cli/tagcast_cli/job_run.py",
     # tests/unit/cli/test_smoke_aws.py has five objects on three pages.
-    "local/cli/smoke_aws.py",
+    "clients/cli/tagcast_cli/smoke_aws.py",
     "local/sources/sources.py",
     # tests/unit/console/test_archive_jobs.py has a page for each object.
     "local/console/archive_jobs.py",
@@ -152,7 +152,7 @@ def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks() -> None:
 
 def test_everything_that_lists_is_tried_beyond_one_page() -> None:
     words = ("get_paginator(", "LastEvaluatedKey", "NextToken", "ContinuationToken", "next_page")
-    folders = ("layers/tag_matching/python", "functions", "local", "glue_jobs")
+    folders = ("layers/tag_matching/python", "functions", "local", "clients", "glue_jobs")
     found = {
         path.relative_to(ROOT).as_posix()
         for folder in folders

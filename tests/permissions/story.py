@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from botocore.exceptions import ClientError
+from tagcast_cli.cmq_key_store import KeyStore
+from tagcast_cli.cmq_keys import made
 
-from local.cli.cmq_key_store import KeyStore
-from local.cli.cmq_keys import made
 from tests.cmq.over_http import CmqProgram
 from tests.e2e.killing import call
 from tests.running_stack import RunningStack, wait_until

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tagcast_cli.receiver import Push, Receiver, Reply
+from tagcast_cli.session import pages
 from tagcast_client import Client
 from tagcast_client.operation import path_of
 
-from local.cli.receiver import Push, Receiver, Reply
-from local.cli.session import pages
 from local.demo.stage import wait_for
 from tests.running_stack import RunningStack
 

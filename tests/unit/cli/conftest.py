@@ -8,9 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from tagcast_cli.app import app
 from typer.testing import CliRunner, Result
-
-from local.cli.app import app
 
 Run = Callable[..., Result]
 

@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 import typer
+from tagcast import model, settings, topic_settings
+from tagcast_cli import push_options, topics
+from tagcast_cli.api_client import client_for
+from tagcast_cli.app import app
 
-from local.cli.api_client import client_for
-from local.cli.app import app
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"
@@ -606,6 +608,16 @@ def test_a_group_and_its_dead_letter_topic_are_named_and_removed(api: FakeApi, r
         {"dead_letter_topic": None},
     ]
     assert "--pull" in run("subscribe", "test1", "A", "--pull", "--url", "http://x/").stderr
+
+
+def test_the_words_of_options_are_those_of_the_service() -> None:
+    for option, core in (
+        (topics.Ordering, topic_settings.Ordering),
+        (topics.Keep, topic_settings.Keep),
+        (push_options.Strategy, model.Strategy),
+        (push_options.Format, settings.ContentFormat),
+    ):
+        assert [each.value for each in option] == [each.value for each in core]
 
 
 def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:

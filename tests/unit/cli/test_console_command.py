@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import FakeApi
 def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) -> None:
     api.teach("GET /lanes?limit=100", {"lanes": [], "next_cursor": None})
     api.teach("GET /topics?limit=100", {"topics": [], "next_cursor": None})
-    command = [sys.executable, "-m", "local.cli.app", "--url", api.url, "console", "--port", "0"]
+    command = [sys.executable, "-m", "tagcast_cli.app", "--url", api.url, "console", "--port", "0"]
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -27,7 +27,7 @@ def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) 
 
 
 def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
-    command = [sys.executable, "-m", "local.cli.app", "--url", api.url, "--token", "t0ken", "console", "--port", "0"]
+    command = [sys.executable, "-m", "tagcast_cli.app", "--url", api.url, "--token", "t0ken", "console", "--port", "0"]
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -14,10 +14,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from tagcast_cli.app import app
+from tagcast_cli.doctor import READS, Deployment, Finding, State, examine
 from typer.testing import CliRunner
-
-from local.cli.app import app
-from local.cli.doctor import READS, Deployment, Finding, State, examine
 
 REGION: Final = "eu-west-1"
 STACK, BUCKET = "shop", "shop-archive"

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 import typer
+from tagcast_cli.app import app
 from typer.exceptions import TyperException
-
-from local.cli.app import app
 
 COMMANDS: Any = typer.main.get_command(app)
 ROOT = Path(__file__).parents[3]
 MADE = "cli.md"
 """Made from the commands themselves."""
 PAGES = [f"docs/{each.name}" for each in ROOT.glob("docs/*.md") if each.name != MADE]
-DOCUMENTS = ("README.md", "clients/python/README.md", *PAGES)
+DOCUMENTS = ("README.md", "clients/python/README.md", "clients/cli/README.md", *PAGES)
 COMMAND = re.compile(r"(?:`|^(?:\$ .*?)?\b)tagcast (?:--json |--(?:url|profile) [^\s`]+ )*(?!is )([a-z][^`\n]*)", re.M)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import typer
+from tagcast_cli.app import app
 
-from local.cli.app import app
 from tests.unit.cli.conftest import FakeApi, Run
 
 SUBSCRIPTION = {"topic": "t", "name": "A", "endpoint": {"protocol": "http", "url": "http://x/"}}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from tagcast_aws.runtime.version import VERSION
+from tagcast_cli import screen
+from tagcast_cli.app import app
 from typer.testing import CliRunner
 
-from local.cli import screen
-from local.cli.app import app
 from local.demo.stage import free_port
 from tests.unit.cli.conftest import FakeApi, Run
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
+import tagcast_cli.app as command_line
 from tagcast_client import Client, Filter
 from typer.testing import CliRunner, Result
 
-import local.cli.app as command_line
 from tests.clients.pulling_api import PullingApi
 
 URL = "http://127.0.0.1:8080"

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 import typer
+from tagcast_cli.app import app
 from typer.testing import CliRunner
-
-from local.cli.app import app
 
 COLUMNS = 80
 FRAMES = re.compile("[│╭╮╰╯─]+")

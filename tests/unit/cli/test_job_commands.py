@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tagcast_cli import jobs
+from tagcast_cli.app import app
+from tagcast_cli.job_arguments import Days
+from tagcast_cli.job_run import Archive, JobError, Link, Result, run_job
 from typer.testing import CliRunner
 
-from local.cli import jobs
-from local.cli.app import app
-from local.cli.job_arguments import Days
-from local.cli.job_run import Archive, JobError, Link, Result, run_job
 from tests.unit.cli.conftest import FakeApi, Run
 
 WHERE = {
     "jobs": {"port": 1, "token": "secret"},
+    "stack": "tagcast",
     "owner_environment": {"AWS_ACCESS_KEY_ID": "owner"},
     "engine_url": "http://127.0.0.1:1",
     "outputs": {"ArchiveBucketName": "kept"},

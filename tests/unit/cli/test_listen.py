@@ -6,11 +6,11 @@ import time
 
 import urllib3
 from tagcast.verification import Consent, confirmation, handshake
+from tagcast_cli.app import app
+from tagcast_cli.listen import push_line
+from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
 from typer.testing import CliRunner
 
-from local.cli.app import app
-from local.cli.listen import push_line
-from local.cli.receiver import FaultPlan, Push, Receiver, Reply
 from local.demo.stage import free_port
 
 

@@ -22,13 +22,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from tagcast_cli.app import app
+from tagcast_cli.doctor import Deployment
+from tagcast_cli.smoke_aws import ACTIONS, NOT_YET, RIGHTS, OnAws, receiver_archive
+from tagcast_cli.smoke_receiver import answer, handle
+from tagcast_cli.smoke_story import JobRun, MissingRightError, NotPlayedError, PlaceError, Push
 from typer.testing import CliRunner
 
-from local.cli.app import app
-from local.cli.doctor import Deployment
-from local.cli.smoke_aws import ACTIONS, NOT_YET, RIGHTS, OnAws, receiver_archive
-from local.cli.smoke_receiver import answer, handle
-from local.cli.smoke_story import JobRun, MissingRightError, NotPlayedError, PlaceError, Push
 from tests.unit.cli.conftest import FakeApi
 
 REGION: Final = "eu-west-1"
@@ -369,7 +369,7 @@ def test_what_was_archived_before_the_run_is_not_read(answers: Answers) -> None:
 
 
 def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("local.cli.smoke_aws.ARCHIVED_BYTES_MAX", 10)
+    monkeypatch.setattr("tagcast_cli.smoke_aws.ARCHIVED_BYTES_MAX", 10)
     place, now = place_of(answers), datetime.now(UTC)
     s3 = own("s3")
     s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=b"x" * 11)

@@ -9,12 +9,9 @@ from typing import Any, Final
 
 import pytest
 from tagcast.instant import rfc3339
-from tagcast_client.errors import refusal
-from tagcast_client.operation import Answer
-
-from local.cli.doctor import State
-from local.cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
-from local.cli.smoke_story import (
+from tagcast_cli.doctor import State
+from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
+from tagcast_cli.smoke_story import (
     INTERVAL_S,
     RETENTION_S,
     STEPS,
@@ -26,6 +23,9 @@ from local.cli.smoke_story import (
     Step,
     Story,
 )
+from tagcast_client.errors import refusal
+from tagcast_client.operation import Answer
+
 from local.rules.costs import usd_of_smoke_test
 
 EPOCH_S: Final = 1_800_000_000.0

@@ -5,10 +5,10 @@ import json
 
 import pytest
 from rich.text import Text
+from tagcast_cli.listen import _push_json, push_line
+from tagcast_cli.receiver import Push, Reply
+from tagcast_cli.visible import VisibleConsole
 
-from local.cli.listen import _push_json, push_line
-from local.cli.receiver import Push, Reply
-from local.cli.visible import VisibleConsole
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"

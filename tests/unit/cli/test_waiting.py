@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID, BEFORE = "01747000000000000002", "01747000000000000001"
-SOON = (datetime.now(UTC) + timedelta(minutes=5, seconds=30)).isoformat()
+SOON = (datetime.now(UTC) + timedelta(days=2, hours=1)).isoformat()
 HEAD = {
     "message_id": BEFORE,
     "state": "blocked",
@@ -44,7 +44,7 @@ def test_a_message_says_behind_what_it_waits_until_when_and_what_helps(api: Fake
     shown = run("message", "fruit", ID).output
 
     assert BEHIND in shown
-    assert shown.count("(in 5 min") == 2  # Its next attempt, and its end.
+    assert shown.count("(in 2 d") == 2  # Its next attempt, and its end.
     assert "Retry now: tagcast retry fruit shop; Skip it: tagcast skip fruit shop --reason TEXT" in shown
     assert "waits behind" not in run("--json", "message", "fruit", ID).output
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast_cli.job_arguments import Days
+from tagcast_cli.job_run import JobError
 
-from local.cli.job_arguments import Days
-from local.cli.job_run import JobError
 from local.console.archive_jobs import GlueJobs, Order
 from tests.unit.console.visitor import Seen, Visitor
 

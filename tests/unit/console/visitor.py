@@ -11,9 +11,9 @@ from html import unescape
 from pathlib import Path
 
 import aiohttp
+from tagcast_cli.job_run import JobProgram
 from tagcast_client import AsyncClient, Client, Retries
 
-from local.cli.job_run import JobProgram
 from local.console.archive_jobs import JobBoard, LocalJobs
 from local.console.desk import Desk
 from local.console.server import ConsoleServer

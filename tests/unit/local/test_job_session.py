@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast_cli import SPARK_STARTS
+from tagcast_cli.job_run import Archive, JobError, Result, StackJobs
 
-from local import SPARK_STARTS
-from local.cli.job_run import Archive, JobError, Result, StackJobs
 from local.stack.job_session import WAITING, JobSession
 
 SMALL = """

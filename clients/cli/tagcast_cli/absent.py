@@ -1,0 +1,34 @@
+"""What a command needs beyond this package, and what to do where it is not installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+_CHECKOUT = "it is part of a checkout of tagcast; run the command there, after `make install`"
+REMEDIES = {
+    "boto3": "install it with: pip install boto3",
+    "botocore": "install it with: pip install boto3",
+    "glue_jobs": _CHECKOUT,
+    "local": _CHECKOUT,
+    "tagcast": _CHECKOUT,
+    "tagcast_aws": _CHECKOUT,
+}
+
+
+def need(module: str) -> None:
+    """Raise ModuleNotFoundError where a module is not installed that is to run as a program of its own."""
+    if find_spec(module) is None:
+        raise ModuleNotFoundError(f"no module {module}", name=module)
+
+
+def sentence_of(missing: ModuleNotFoundError) -> str | None:
+    """Return what to do about a missing package; None if no command of this one is known to need it.
+
+    >>> sentence_of(ModuleNotFoundError(name="boto3"))
+    'this command needs boto3, which is not installed here: install it with: pip install boto3'
+    >>> sentence_of(ModuleNotFoundError(name="antigravity")) is None
+    True
+    """
+    package = (missing.name or "").partition(".")[0]
+    remedy = REMEDIES.get(package)
+    return None if remedy is None else f"this command needs {package}, which is not installed here: {remedy}"

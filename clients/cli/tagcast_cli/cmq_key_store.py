@@ -1,0 +1,120 @@
+"""The secret that holds the keys of the CMQ endpoint, read and changed with the administrator's own credentials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tagcast_aws.cmq.keys import KeyRing
+
+T = TypeVar("T")
+
+OVERTAKEN = ("InvalidParameterException", "ResourceExistsException")
+DRAFT, CURRENT = "TAGCAST_DRAFT", "AWSCURRENT"
+"""The labels of a version: only the second is read by the service."""
+
+
+class KeyStoreError(RuntimeError):
+    """Keys cannot be read or changed; the text says why, or what to do."""
+
+
+@dataclass(frozen=True)
+class KeyStore:
+    """The keys of one deployment."""
+
+    client: Any
+    name: str
+
+    @classmethod
+    def of_stack(cls, stack: str, profile: str | None, region: str | None) -> KeyStore:
+        """Return the keys of a stack on AWS."""
+        import boto3
+
+        session = boto3.session.Session(profile_name=profile, region_name=region)
+        return cls(session.client("secretsmanager"), secret_name(stack))
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> KeyStore:
+        """Return the keys of the stack that runs on *folder*; KeyStoreError if none does."""
+        import boto3
+
+        try:
+            where = json.loads((folder / "stack.json").read_text())
+        except FileNotFoundError:
+            raise KeyStoreError(
+                f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
+                "or a stack on AWS with --stack"
+            ) from None
+        owner = where["owner_environment"]
+        client = boto3.client(
+            "secretsmanager",
+            region_name=owner["AWS_DEFAULT_REGION"],
+            endpoint_url=owner["AWS_ENDPOINT_URL"],
+            aws_access_key_id=owner["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=owner["AWS_SECRET_ACCESS_KEY"],
+        )
+        return cls(client, secret_name(where["stack"]))
+
+    def read(self) -> KeyRing:
+        """Return the keys; none if there never were any."""
+        with _faults_in_words():
+            return self._read()[0]
+
+    def change(self, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
+        """Write the first of what *change* makes of the keys, and return the second.
+
+        A change that somebody else makes meanwhile is not overwritten: a version becomes the current one only in the
+        place of the one that was read. KeyStoreError then.
+        """
+        with _faults_in_words():
+            ring, version = self._read()
+            changed, told = change(ring)
+            self._write(changed.as_text(), version)
+            return told
+
+    def _read(self) -> tuple[KeyRing, str | None]:
+        from tagcast_aws.cmq.keys import KeyRing
+
+        try:
+            found = self.client.get_secret_value(SecretId=self.name, VersionStage=CURRENT)
+        except self.client.exceptions.ResourceNotFoundException:
+            return KeyRing(), None
+        return KeyRing.of(found["SecretString"]), str(found["VersionId"])
+
+    def _write(self, text: str, version: str | None) -> None:
+        if version is None:
+            self.client.create_secret(Name=self.name, SecretString=text, Description="Keys of the CMQ endpoint")
+            return
+        draft = self.client.put_secret_value(SecretId=self.name, SecretString=text, VersionStages=[DRAFT])["VersionId"]
+        self.client.update_secret_version_stage(
+            SecretId=self.name, VersionStage=CURRENT, MoveToVersionId=draft, RemoveFromVersionId=version
+        )
+
+
+@contextmanager
+def _faults_in_words() -> Iterator[None]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        told = error.response["Error"]
+        if told["Code"] in OVERTAKEN:
+            raise KeyStoreError("somebody else changed the keys at the same time; try again") from None
+        raise KeyStoreError(f"{told['Code']}: {told['Message']}") from None
+    except BotoCoreError as error:
+        raise KeyStoreError(str(error)) from None
+
+
+def secret_name(stack: str) -> str:
+    """Return the name of the secret as the template gives it to the function.
+
+    >>> secret_name("tagcast")
+    'tagcast/cmq-keys'
+    """
+    return f"{stack}/cmq-keys"

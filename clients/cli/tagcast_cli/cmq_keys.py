@@ -1,0 +1,179 @@
+"""`tagcast cmq-key …`: who may ask the CMQ endpoint."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import string
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
+from tagcast_cli.instant import readable_instant, rfc3339
+from tagcast_cli.jobs import DEFAULT_DATA, DataFolder
+from tagcast_cli.screen import console, fields_table, rows_table
+from tagcast_cli.session import session_of
+from tagcast_cli.visible import visible
+
+if TYPE_CHECKING:
+    from tagcast_aws.cmq.keys import Key, KeyRing
+
+cmq_keys = typer.Typer(
+    no_args_is_help=True,
+    help="Make, list and revoke keys of the CMQ endpoint, with your own AWS credentials (not by the API).",
+)
+
+StackName = Annotated[
+    str | None, typer.Option("--stack", help="A stack on AWS; without it the local one of --data.", metavar="NAME")
+]
+ID_LENGTH, KEY_LENGTH = 32, 32
+EVERY_TOPIC = "*"
+_LETTERS = string.ascii_letters + string.digits
+
+
+def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> Key:
+    """Return a new key, which looks as CMQ's do."""
+    from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, Key
+
+    return Key(
+        secret_id=SECRET_ID_PREFIX + _chance(ID_LENGTH),
+        secret_key=_chance(KEY_LENGTH),
+        created_at=_now(),
+        note=note,
+        signs_all=not unsigned_at,
+        topics=tuple(topics),
+    )
+
+
+def _chance(length: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(length))
+
+
+def _now() -> int:
+    return round(time.time() * 1000)
+
+
+def _patterns(given: list[str]) -> list[str]:
+    if given == [EVERY_TOPIC]:
+        return given
+    from tagcast_aws.api.http.authorization import is_pattern
+    from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX
+
+    if len(given) > KEY_TOPICS_MAX:
+        raise typer.BadParameter(f"a key has at most {KEY_TOPICS_MAX}")
+    for each in given:
+        if len(each) > KEY_TOPIC_LENGTH_MAX or not is_pattern(each):
+            raise typer.BadParameter(f"{visible(each)} is no pattern of names")
+    return given
+
+
+@cmq_keys.command("create")
+def create(
+    ctx: typer.Context,
+    note: Annotated[str, typer.Option(help="Who uses the key; shown in lists.")] = "",
+    unsigned_at: Annotated[
+        bool,
+        typer.Option(
+            "--unsigned-at",
+            help="Accept values that begin with @ unsigned, as clients in Python and PHP send them.",
+        ),
+    ] = False,
+    topics: Annotated[
+        list[str],
+        typer.Option(
+            "--topic",
+            help="For which topics, up to three names or patterns with * and ?; without it for all.",
+            metavar="PATTERN",
+            callback=_patterns,
+        ),
+    ] = [EVERY_TOPIC],  # noqa: B006
+    data: DataFolder = DEFAULT_DATA,
+    stack: StackName = None,
+) -> None:
+    """Make a key. Its secret part is shown here, once."""
+    from tagcast_aws.cmq.keys import KEYS_MAX
+
+    def adding(ring: KeyRing) -> tuple[KeyRing, Key]:
+        if ring.is_full:
+            raise KeyStoreError(f"there are {KEYS_MAX} keys: revoke one first")
+        key = made(note, unsigned_at, topics)
+        return ring.adding(key), key
+
+    key = _store(ctx, data, stack).change(adding)
+    _show(ctx, {"secret_id": key.secret_id, "secret_key": key.secret_key, **_told(key)})
+
+
+@cmq_keys.command("list")
+def several(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackName = None) -> None:
+    """List the keys, without their secret parts."""
+    keys = _store(ctx, data, stack).read().keys
+    if session_of(ctx).as_json:
+        typer.echo(json.dumps({"keys": [{"secret_id": key.secret_id, **_told(key)} for key in keys]}))
+        return
+    if not keys:
+        console().print("No keys yet. Make one: tagcast cmq-key create")
+        return
+    rows = [
+        [
+            key.secret_id,
+            key.note,
+            " ".join(key.topics),
+            "no" if key.signs_all else "yes",
+            *map(_readable, (key.created_at, key.revoked_at)),
+        ]
+        for key in keys
+    ]
+    console().print(rows_table(rows, "secret id", "note", "topics", "unsigned @", "created", "revoked"))
+
+
+@cmq_keys.command("revoke")
+def revoke(
+    ctx: typer.Context,
+    secret_id: Annotated[str, typer.Argument(help="Which key: it begins with AKID.")],
+    data: DataFolder = DEFAULT_DATA,
+    stack: StackName = None,
+) -> None:
+    """Revoke a key: within a minute it is refused everywhere. Its secret part is forgotten at once."""
+
+    def revoking(ring: KeyRing) -> tuple[KeyRing, Key]:
+        key = ring.find(secret_id)
+        if key is None:
+            raise KeyStoreError(f"there is no key {secret_id}")
+        if key.revoked_at is not None:
+            return ring, key
+        changed = ring.revoking(secret_id, _now())
+        return changed, next(each for each in changed.keys if each.secret_id == secret_id)
+
+    _show(ctx, {"secret_id": secret_id, **_told(_store(ctx, data, stack).change(revoking))})
+
+
+def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
+    if stack is None:
+        return KeyStore.of_folder(data)
+    session = session_of(ctx)
+    return KeyStore.of_stack(stack, session.profile, session.region)
+
+
+def _told(key: Key) -> dict[str, Any]:
+    return {
+        "note": key.note,
+        "topics": list(key.topics),
+        "unsigned_at": not key.signs_all,
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
+    }
+
+
+def _readable(instant: int | None) -> str | None:
+    return None if instant is None else readable_instant(rfc3339(instant))
+
+
+def _show(ctx: typer.Context, fields: dict[str, Any]) -> None:
+    if session_of(ctx).as_json:
+        typer.echo(json.dumps(fields))
+    else:
+        console().print(fields_table(fields))

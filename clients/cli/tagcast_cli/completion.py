@@ -1,0 +1,47 @@
+"""Completion of names in a shell: topics and subscriptions, as the API knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tagcast_client import TagcastError
+from tagcast_client.operation import path_of
+
+from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
+
+PAGES_MAX = 10
+"""At most this number of pages of a hundred names is read, because the user waits for it."""
+
+
+def topics(ctx: Any, incomplete: str) -> list[str]:
+    """Return the names of topics that begin like this."""
+    return _beginning(incomplete, ctx, "topics", path_of("topics"))
+
+
+def subscriptions(ctx: Any, incomplete: str) -> list[str]:
+    """Return the names of the subscriptions of the topic before, that begin like this."""
+    topic = ctx.params.get("topic")
+    return _beginning(incomplete, ctx, "subscriptions", path_of("topics", topic, "subscriptions")) if topic else []
+
+
+def _beginning(incomplete: str, ctx: Any, key: str, path: str) -> list[str]:
+    try:
+        return [name for name in _names(ctx, key, path) if name.startswith(incomplete)]
+    except TagcastError:  # Nobody is told of faults in the middle of a line.
+        return []
+
+
+def _names(ctx: Any, key: str, path: str) -> Iterator[str]:
+    given = ctx.find_root().params
+    url = str(given.get("url") or DEFAULT_URL)
+    if url_fault(url) is not None:
+        return
+    with client_for(url, given.get("profile"), given.get("region"), given.get("token")) as api:
+        cursor = None
+        for _ in range(PAGES_MAX):
+            page = api.request("GET", path, query={"limit": 100, "cursor": cursor}).json
+            yield from (str(each["name"]) for each in page.get(key, ()))
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return

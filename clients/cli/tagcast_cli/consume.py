@@ -1,0 +1,145 @@
+"""`tagcast consume`: a member of a pull group in the terminal, one line per message."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageModel, Pulled
+from tagcast_client.consuming import client_id as new_client_id
+
+from tagcast_cli.content import body_fields
+from tagcast_cli.durations import duration
+from tagcast_cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
+    JsonFilter,
+    PatternScope,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+)
+from tagcast_cli.groups import GroupName
+from tagcast_cli.listen import body_text
+from tagcast_cli.session import Session, TopicName, session_of
+from tagcast_cli.visible import visible_line
+
+OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1)
+
+
+ConsumeFrom = Annotated[
+    str,
+    typer.Option("--from", metavar="WHEN", help="Since when a new group gets messages: latest, earliest, an instant."),
+]
+
+
+def pulled_line(message: Pulled, verdict: str) -> Text:
+    """One message in one line: when, where from, which, which attempt, what became of it."""
+    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    line.append(f" {visible_line(f'{message.topic}/{message.subscription}')}", style="cyan")
+    line.append(f" {visible_line(message.message_id)} attempt {message.attempt} ")
+    line.append(verdict, style="green" if verdict == "done" else "yellow")
+    if message.tags:
+        line.append(f" [{visible_line(', '.join(message.tags))}]", style="magenta")
+    line.append(f" {visible_line(body_text(message.body))}")
+    return line
+
+
+def _pulled_json(message: Pulled) -> dict[str, object]:
+    said = {**{name: value for name, value in asdict(message).items() if name != "body"}, **body_fields(message.body)}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said.items()}
+
+
+def _listener(
+    session: Session, later: int | None, stop_after: int | None, enough: threading.Event
+) -> Callable[[Sequence[Pulled]], object]:
+    seen = 0
+
+    def listener(messages: Sequence[Pulled]) -> object:
+        nonlocal seen
+        for message in messages:
+            seen += 1
+            if session.as_json:
+                session.print_json(_pulled_json(message))
+            else:
+                verdict = "done" if later is None else f"again in {later} s"
+                session.out.print(pulled_line(message, verdict), soft_wrap=True)
+        if stop_after is not None and seen >= stop_after:
+            enough.set()
+        return None if later is None else Later(later)
+
+    return listener
+
+
+def consume(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: GroupName,
+    tag: TagFilter = None,
+    all_tags: AllTags = False,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
+    filter_json: JsonFilter = None,
+    client_id: Annotated[str | None, typer.Option(help="Who this is; by default host, process and chance.")] = None,
+    broadcast: Annotated[bool, typer.Option("--broadcast", help="Get every message, not a share.")] = False,
+    orderly: Annotated[bool, typer.Option("--orderly", help="One order goes to one member at a time.")] = False,
+    consume_from: ConsumeFrom = "latest",
+    later: Annotated[
+        int | None, duration(longest_s=43_200, help="Return every message; it comes again then, at most 12h later.")
+    ] = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Leave after N messages or more; otherwise on Ctrl-C.")
+    ] = None,
+) -> None:
+    """Join a pull group, print its messages and acknowledge them; a group that is absent is made.
+
+    Without a filter option the group wants everything. A group with another filter refuses this consumer, and says
+    what differs.
+    """
+    session = session_of(ctx)
+    wanted = filter_of(
+        tags=tag,
+        all_tags=all_tags,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        event_pattern=event_pattern,
+        dialect=dialect,
+        scope=scope,
+        filter_json=filter_json,
+    )
+    options = replace(
+        OPTIONS,
+        client_id=client_id or new_client_id(),
+        message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
+        orderly=orderly,
+        consume_from_where=consume_from,
+    )
+    enough = threading.Event()
+    consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))
+    consumer.subscribe(topic, Filter.from_json(wanted))
+    consumer.register_message_listener(_listener(session, later, stop_after, enough))
+    if not session.as_json:
+        session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — Ctrl-C ends it."))
+    _run(session, consumer, enough)
+
+
+def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
+    with consumer:
+        try:
+            while not enough.wait(0.5):
+                pass
+        except KeyboardInterrupt:
+            session.warn("leaving …")

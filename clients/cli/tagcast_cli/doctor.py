@@ -1,0 +1,305 @@
+"""`tagcast doctor`: what of a deployment will not work, why, and what it costs to mend, by the owner's own credentials.
+
+It only reads. A check for which the caller has no right says so, and the others go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from tagcast_cli.session import session_of
+from tagcast_cli.visible import visible
+
+STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
+CONCURRENCY_MIN = 100
+"""Below that a few waiting pulls, or one busy topic, take what the other functions need."""
+SKEW_S_MAX = 240
+"""AWS refuses signatures that are more than five minutes off."""
+STREAMS = ("messages", "deliveries", "subscriptions", "lanes")
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
+READS = (
+    "cloudformation:DescribeStackResource",
+    "cloudformation:DescribeStacks",
+    "cloudwatch:DescribeAlarms",
+    "dynamodb:DescribeTable",
+    "dynamodb:DescribeTimeToLive",
+    "firehose:DescribeDeliveryStream",
+    "lambda:GetAccountSettings",
+    "lambda:ListEventSourceMappings",
+    "s3:ListBucket",
+    "sts:GetCallerIdentity",
+)
+"""What an identity has to be allowed for all checks."""
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found, in a sentence, and what mends it."""
+
+    check: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A stack as its owner sees it; *session* is one of boto3, *get* asks a URL for status and headers."""
+
+    stack: str
+    session: Any
+    get: Callable[[str], tuple[int, dict[str, str]]]
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    def client(self, service: str) -> Any:
+        """Return the client of a service."""
+        return self.session.client(service)
+
+    @cached_property
+    def described(self) -> dict[str, Any] | None:
+        """What CloudFormation says of the stack, or None if there is none."""
+        from botocore.exceptions import ClientError
+
+        try:
+            (found,) = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
+        except ClientError as fault:
+            if "does not exist" in str(fault):
+                return None
+            raise
+        return dict(found)
+
+    def output(self, name: str) -> str:
+        """Return an output of the stack."""
+        outputs = (self.described or {}).get("Outputs", [])
+        return next((str(each["OutputValue"]) for each in outputs if each["OutputKey"] == name), "")
+
+    def parameter(self, name: str) -> int:
+        """Return a parameter of the stack that is a number."""
+        given = (self.described or {}).get("Parameters", [])
+        return next((int(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
+
+    def physical_id(self, logical_id: str) -> str:
+        """Return the name that a resource of the stack has."""
+        asked = {"StackName": self.stack, "LogicalResourceId": logical_id}
+        found = self.client("cloudformation").describe_stack_resource(**asked)["StackResourceDetail"]
+        return str(found["PhysicalResourceId"])
+
+
+def check_identity(of: Deployment) -> Iterator[Finding]:
+    """Who asks, and where."""
+    caller = of.client("sts").get_caller_identity()
+    region = of.session.region_name or "no region"
+    yield Finding("identity", State.OK, f"You are {caller['Arn']}, in {region}.")
+
+
+def check_name(of: Deployment) -> Iterator[Finding]:
+    """Names of queues and streams begin with the stack's."""
+    if STACK_NAME.fullmatch(of.stack) is None:
+        text = f"A stack cannot be called {of.stack}: 40 letters, digits and - at most, since names begin with it."
+        yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
+
+
+def check_concurrency(of: Deployment) -> Iterator[Finding]:
+    """New accounts may run few functions at once."""
+    limit = int(of.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+    waiting, reserved = of.parameter("WaitingPerTopic"), of.parameter("PullConcurrency")
+    if limit < CONCURRENCY_MIN:
+        text = f"The account runs {limit} functions at once. Under load publishers get 503, and deliveries wait."
+        remedy = (
+            "Ask for 1,000, which is free and takes hours to days: aws service-quotas request-service-quota-increase"
+            " --service-code lambda --quota-code L-B99A9384 --desired-value 1000"
+        )
+        yield Finding("concurrency", State.FAULT, text, remedy)
+    elif waiting and not reserved and 2 * waiting > limit:
+        text = f"{waiting} pulls of one topic may wait at once, half of the {limit} executions of the account or more."
+        yield Finding("concurrency", State.WARNING, text, "Deploy with PullConcurrency, or a smaller WaitingPerTopic.")
+    else:
+        yield Finding("concurrency", State.OK, f"The account runs {limit} functions at once.")
+
+
+def check_stack(of: Deployment) -> Iterator[Finding]:
+    """The last operation on the stack succeeded."""
+    if of.described is None:
+        text = f"There is no stack {of.stack} in this region. What needs one was not checked."
+        yield Finding("stack", State.WARNING, text, "sam build && sam deploy --guided")
+        return
+    status = str(of.described["StackStatus"])
+    if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
+        yield Finding("stack", State.OK, f"{of.stack} is {status}.")
+    else:
+        remedy = f"aws cloudformation describe-stack-events --stack-name {of.stack} says why"
+        yield Finding("stack", State.FAULT, f"{of.stack} is {status}.", remedy)
+
+
+def check_tables(of: Deployment) -> Iterator[Finding]:
+    """Both tables answer, and let expired rows go."""
+    client = of.client("dynamodb")
+    for logical_id in ("RegistryTable", "MessagesTable"):
+        name = of.physical_id(logical_id)
+        status = client.describe_table(TableName=name)["Table"]["TableStatus"]
+        expiry = client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
+        if status != "ACTIVE":
+            yield Finding(logical_id, State.FAULT, f"The table is {status}.", "Wait, or look at its events.")
+        elif expiry not in ("ENABLED", "ENABLING"):
+            text = "The time to live is off: rows stay for ever, at 0.25 USD a GB and month."
+            remedy = f"aws dynamodb update-time-to-live --table-name {name} --time-to-live-specification"
+            yield Finding(logical_id, State.WARNING, text, f"{remedy} Enabled=true,AttributeName=ttl")
+        else:
+            yield Finding(logical_id, State.OK, "The table is active, and expired rows are removed.")
+
+
+def check_sources(of: Deployment) -> Iterator[Finding]:
+    """Queue and streams reach their functions."""
+    client = of.client("lambda")
+    for function in ("fan-out", "relay", "archive"):
+        name = f"{of.stack}-{function}"
+        mappings = client.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
+        stopped = [each for each in mappings if each["State"] not in ("Enabled", "Enabling", "Creating")]
+        if not mappings:
+            yield Finding(name, State.FAULT, "Nothing invokes the function.", "Deploy the stack again.")
+        for each in stopped:
+            remedy = f"aws lambda update-event-source-mapping --uuid {each['UUID']} --enabled"
+            yield Finding(name, State.FAULT, f"Its event source is {each['State']}.", remedy)
+        if mappings and not stopped:
+            yield Finding(name, State.OK, "Its event sources are enabled.")
+
+
+def check_archive(of: Deployment) -> Iterator[Finding]:
+    """Streams take records, and Glue finds its jobs."""
+    firehose = of.client("firehose")
+    for kind in STREAMS:
+        name = f"{of.stack}-archive-{kind}"
+        asked = firehose.describe_delivery_stream(DeliveryStreamName=name)["DeliveryStreamDescription"]
+        if asked["DeliveryStreamStatus"] != "ACTIVE":
+            yield Finding(name, State.FAULT, f"The stream is {asked['DeliveryStreamStatus']}.", "Deploy it again.")
+    bucket = of.output("ArchiveBucketName")
+    jobs = of.client("s3").list_objects_v2(Bucket=bucket, Prefix="jobs/", MaxKeys=1)
+    if jobs.get("KeyCount"):
+        yield Finding("archive", State.OK, f"The streams of the archive are looked at, and {bucket} holds the jobs.")
+    else:
+        text = f"{bucket} holds no jobs: report and audit fail every night."
+        yield Finding("archive", State.WARNING, text, f"make jobs && aws s3 sync dist/jobs s3://{bucket}/jobs")
+
+
+def check_alarms(of: Deployment) -> Iterator[Finding]:
+    """No alarm of the stack rings."""
+    asked = {"AlarmNamePrefix": f"{of.stack}-", "StateValue": "ALARM"}
+    ringing = of.client("cloudwatch").describe_alarms(**asked)["MetricAlarms"]
+    for alarm in ringing:
+        yield Finding(alarm["AlarmName"], State.WARNING, str(alarm.get("AlarmDescription") or "The alarm rings."))
+    if not ringing:
+        yield Finding("alarms", State.OK, "No alarm rings.")
+
+
+def check_api(of: Deployment) -> Iterator[Finding]:
+    """The API answers, and its clock and this one agree."""
+    url = of.output("Url").rstrip("/")
+    status, headers = of.get(f"{url}/health")
+    if status != 200:
+        remedy = f"aws logs tail /tagcast/{of.stack}/manage says why"
+        yield Finding("API", State.FAULT, f"{url}/health answers {status}.", remedy)
+        return
+    off_s = abs((of.now() - parsedate_to_datetime(headers["date"])).total_seconds()) if "date" in headers else 0.0
+    if off_s > SKEW_S_MAX:
+        text = f"This machine's clock is {off_s:.0f} s off: AWS refuses signatures that are five minutes off."
+        yield Finding("API", State.FAULT, text, "Set the clock.")
+    else:
+        yield Finding("API", State.OK, f"{url} answers.")
+
+
+ALWAYS = (check_identity, check_name, check_concurrency, check_stack)
+DEPLOYED = (check_tables, check_sources, check_archive, check_alarms, check_api)
+
+
+def examine(of: Deployment) -> Iterator[Finding]:
+    """Yield what all checks find; those of a deployment only where there is one."""
+    for check in ALWAYS:
+        yield from _carried_out(check, of)
+    try:
+        is_there = of.described is not None
+    except Exception:  # noqa: BLE001  `check_stack` has told why.
+        return
+    for check in DEPLOYED if is_there else ():
+        yield from _carried_out(check, of)
+
+
+def _carried_out(check: Callable[[Deployment], Iterator[Finding]], of: Deployment) -> Iterator[Finding]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    name = check.__name__.removeprefix("check_")
+    try:
+        yield from check(of)
+    except ClientError as fault:
+        if fault.response["Error"]["Code"] in DENIED:
+            text = f"Your identity may not call {fault.operation_name}."
+            yield Finding(name, State.UNCHECKED, text, "Allow it the actions of docs/deploy.md, Check it.")
+        else:
+            yield Finding(name, State.FAULT, str(fault))
+    except (BotoCoreError, OSError) as fault:
+        yield Finding(name, State.FAULT, str(fault))
+
+
+STYLES = {State.OK: "green", State.WARNING: "yellow", State.FAULT: "bold red", State.UNCHECKED: "dim"}
+
+
+def _shown(finding: Finding) -> Text:
+    remedy = f"\n{'':<12}  → {finding.remedy}" if finding.remedy else ""
+    state = (f"{finding.state.value:<12}", STYLES[finding.state])
+    return Text.assemble(state, f"  {finding.check}: {visible(finding.detail)}{visible(remedy)}")
+
+
+def get_url(url: str) -> tuple[int, dict[str, str]]:
+    """Ask a URL for its status and headers. Raises OSError."""
+    import httpx
+
+    try:
+        answer = httpx.get(url, timeout=10.0)
+    except (httpx.TransportError, httpx.UnsupportedProtocol) as fault:
+        raise OSError(f"{url} does not answer: {fault}") from fault
+    return answer.status_code, dict(answer.headers)
+
+
+StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack on AWS.")]
+
+
+def doctor(ctx: typer.Context, stack: StackName) -> None:
+    """Examine a deployment on AWS, or an account before the first one: what will not work, and what mends it.
+
+    Reads with your own AWS credentials (--profile, --region) and changes nothing. Exits 1 if it finds a fault.
+    """
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    session = session_of(ctx)
+    try:
+        own = boto3.Session(profile_name=session.profile, region_name=session.region)
+        findings = list(examine(Deployment(stack, own, get_url)))
+    except BotoCoreError as fault:
+        raise typer.BadParameter(str(fault)) from None
+    if session.as_json:
+        told = [{"check": f.check, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
+        session.print_json({"stack": stack, "findings": told})
+    else:
+        for each in findings:
+            session.out.print(_shown(each), soft_wrap=True)
+    if any(each.state is State.FAULT for each in findings):
+        raise typer.Exit(1)

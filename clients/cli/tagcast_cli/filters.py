@@ -1,0 +1,236 @@
+"""Filters on the command line: the options that make one, and `tagcast filter test`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from tagcast_client.operation import Json
+
+from tagcast_cli.content import BodyArgument, ContentType, PropertyPairs, body_bytes, message_of
+from tagcast_cli.screen import state_text
+from tagcast_cli.session import session_of
+from tagcast_cli.tree import explanation_tree
+from tagcast_cli.visible import visible_line
+
+filters = typer.Typer(no_args_is_help=True, help="Try a filter out, or give it to a subscription.")
+
+
+class Dialect(StrEnum):
+    """How SQL92 is read, or an event pattern."""
+
+    STRICT = "strict"
+    ROCKETMQ = "rocketmq"
+    EVENTBRIDGE = "eventbridge"
+    SNS = "sns"
+
+
+class Scope(StrEnum):
+    """What an event pattern reads of a message."""
+
+    BODY = "body"
+    PROPERTIES = "properties"
+    ENVELOPE = "envelope"
+
+
+TagFilter = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Receive messages with this tag; may be repeated."),
+]
+TagExpression = Annotated[
+    str | None,
+    typer.Option("--tag-expression", metavar="EXPR", help="Tag expression, such as 'TagA || TagB'."),
+]
+RoutingKeyFilter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--routing-key", metavar="PATTERN", help="Pattern such as 'order.*.eu' or 'audit.#'; may be repeated."
+    ),
+]
+SqlFilter = Annotated[
+    str | None, typer.Option("--sql", metavar="EXPR", help='SQL92 over properties, such as "price > 100".')
+]
+EventPattern = Annotated[
+    str | None,
+    typer.Option(
+        "--event-pattern",
+        metavar="JSON",
+        help="Pattern of EventBridge or SNS as JSON, or @file.json.",
+    ),
+]
+AllTags = Annotated[bool, typer.Option("--all-tags", help="Only messages that have every --tag, not any of them.")]
+FilterDialect = Annotated[
+    Dialect | None,
+    typer.Option(
+        "--dialect", help="How --sql (strict) or --event-pattern (eventbridge) is read; in brackets without it."
+    ),
+]
+PatternScope = Annotated[
+    Scope | None, typer.Option("--scope", help="What --event-pattern reads of a message (default: body).")
+]
+JsonFilter = Annotated[
+    str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
+]
+
+
+FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
+
+
+def _parsed(option: str, text: str, example: str) -> Json:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise typer.BadParameter(f"{option} is not a JSON object such as {example}")
+    return parsed
+
+
+def _parsed_pattern(text: str) -> Json:
+    content = body_bytes(text).decode("utf-8", "replace") if text.startswith("@") else text
+    return _parsed("--event-pattern", content, '{"price": [{"numeric": [">", 100]}]}')
+
+
+def filter_of(
+    *,
+    tags: list[str] | None = None,
+    all_tags: bool = False,
+    tag_expression: str | None = None,
+    patterns: list[str] | None = None,
+    sql: str | None = None,
+    event_pattern: str | None = None,
+    dialect: Dialect | None = None,
+    scope: Scope | None = None,
+    filter_json: str | None = None,
+) -> Json | None:
+    """The one filter that the options describe; None means everything.
+
+    >>> filter_of(tags=["apple"])
+    {'kind': 'tags', 'tags': ['apple']}
+    >>> filter_of(sql="a = 1", dialect=Dialect.ROCKETMQ)
+    {'kind': 'sql92', 'expression': 'a = 1', 'dialect': 'rocketmq'}
+    >>> filter_of() is None
+    True
+    """
+    for option, is_given, belongs, is_there in (
+        ("--dialect", dialect, "--sql or --event-pattern", sql is not None or event_pattern is not None),
+        ("--scope", scope, "--event-pattern", event_pattern is not None),
+        ("--all-tags", all_tags, "tags", bool(tags)),
+    ):
+        if is_given and not is_there:
+            raise typer.BadParameter(f"{option} belongs to {belongs}")
+    described: list[Json] = []
+    chosen: Json = {"dialect": dialect.value} if dialect else {}
+    if tags:
+        described.append({"kind": "tags", "tags": tags, **({"match": "all"} if all_tags else {})})
+    if tag_expression is not None:
+        described.append({"kind": "tag_expression", "expression": tag_expression})
+    if patterns:
+        described.append({"kind": "routing_key", "patterns": patterns})
+    if sql is not None:
+        described.append({"kind": "sql92", "expression": sql, **chosen})
+    if event_pattern is not None:
+        read: Json = {"scope": scope.value} if scope else {}
+        described.append({"kind": "event_pattern", "pattern": _parsed_pattern(event_pattern), **chosen, **read})
+    if filter_json is not None:
+        described.append(_parsed("--filter", filter_json, '{"kind": "tags", "tags": ["apple"]}'))
+    if len(described) > 1:
+        raise typer.BadParameter(f"there is one filter: give one of {FILTER_OPTIONS}")
+    return described[0] if described else None
+
+
+def filter_text(described: Any) -> str:
+    """A filter in one line.
+
+    >>> filter_text(None), filter_text({"kind": "tags", "tags": ["a", "b"]})
+    ('everything', 'tags: a, b')
+    >>> filter_text({"kind": "sql92", "expression": "a = 1", "dialect": "strict"})
+    'sql92 (strict): a = 1'
+    """
+    if not isinstance(described, dict):
+        return "everything"
+    kind = described.get("kind", "?")
+    if described.get("match") == "all":
+        kind = f"{kind} (all of them)"
+    if dialect := described.get("dialect"):
+        kind = f"{kind} ({', '.join(filter(None, (dialect, described.get('scope'))))})"
+    if "pattern" in described:
+        return f"{kind}: {json.dumps(described['pattern'], ensure_ascii=False)}"
+    for name in ("tags", "patterns", "expression", "function"):
+        if name in described:
+            condition = described[name]
+            return f"{kind}: {', '.join(condition) if isinstance(condition, list) else condition}"
+    return str(kind)
+
+
+def warning_lines(answer: Json) -> list[Text]:
+    """What is legal in a filter and perhaps does not mean what its writer believes, a line each.
+
+    >>> [line.plain for line in warning_lines({"warnings": ["a = b compares two properties"]})], warning_lines({})
+    (['warning: a = b compares two properties'], [])
+    """
+    return [Text(f"warning: {visible_line(str(each))}", style="yellow") for each in answer.get("warnings") or ()]
+
+
+def _verdict(answer: Json) -> RenderableType:
+    lines: list[RenderableType] = [Text.assemble("verdict: ", state_text(answer.get("verdict")))]
+    if (explanation := answer.get("explanation")) is not None:
+        lines.append(explanation_tree("explanation", explanation))
+    return Group(*lines, *warning_lines(answer))
+
+
+@filters.command("test")
+def try_filter(
+    ctx: typer.Context,
+    body: BodyArgument = "",
+    tag: TagFilter = None,
+    all_tags: AllTags = False,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
+    filter_json: JsonFilter = None,
+    message_tag: Annotated[
+        list[str] | None,
+        typer.Option("--message-tag", "-t", metavar="TAG", help="Tag of the message; may be repeated."),
+    ] = None,
+    message_routing_key: Annotated[
+        str | None, typer.Option("--message-routing-key", "-r", metavar="KEY", help="Routing key of the message.")
+    ] = None,
+    property_pairs: PropertyPairs = None,
+    content_type: ContentType = None,
+) -> None:
+    """Test a filter on a message: the verdict, and why. Nothing is stored or sent.
+
+    Give the filter as for `subscribe`, and the message by its body, --message-tag, --message-routing-key and
+    --property. Exits 0, whatever the verdict.
+    """
+    described = filter_of(
+        tags=tag,
+        all_tags=all_tags,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        event_pattern=event_pattern,
+        dialect=dialect,
+        scope=scope,
+        filter_json=filter_json,
+    )
+    if described is None:
+        raise typer.BadParameter(f"there is no filter to test: give one of {FILTER_OPTIONS}")
+    message = message_of(
+        body.encode(),
+        tags=message_tag,
+        routing_key=message_routing_key,
+        property_pairs=property_pairs,
+        content_type=content_type,
+    )
+    session = session_of(ctx)
+    asked = {"filter": described, "message": message}
+    session.show(session.api.request("POST", "/filters/test", asked), _verdict)

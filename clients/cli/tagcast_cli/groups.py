@@ -1,0 +1,106 @@
+"""`tagcast group list` and `show`: groups of consumers that pull, and who belongs to them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli import completion
+from tagcast_cli.filters import filter_text
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import rows_table, state_text
+from tagcast_cli.session import Session, TopicName, pages, session_of
+from tagcast_cli.subscriptions import subscription_fields
+
+group = typer.Typer(no_args_is_help=True, help="Groups of consumers that pull.")
+
+GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocompletion=completion.subscriptions)]
+
+
+def members_of(session: Session, topic: str, name: str) -> list[Json]:
+    """The members of a group that are alive, as the API lists them."""
+    found = session.api.request("GET", path_of("topics", topic, "subscriptions", name, "clients"))
+    return list(found.json.get("members", []))
+
+
+def members_text(members: list[Json]) -> Text:
+    """How many there are, and how many of them disagree.
+
+    >>> members_text([{"agrees": True}, {"agrees": False}]).plain
+    '2, 1 disagrees'
+    """
+    others = sum(not member.get("agrees") for member in members)
+    text = Text(str(len(members)), style="" if members else "yellow")
+    if others:
+        text.append(f", {others} disagree{'s' if others == 1 else ''}", style="red")
+    return text
+
+
+def owed_text(lane: Json) -> Text:
+    """What a group is owed, and where that is.
+
+    >>> owed_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
+    'owed              about 7 queued, 2 with members, 0 in the backlog'
+    """
+    queued, in_flight, backlog = (lane.get(name, 0) for name in ("queued", "in_flight", "backlog"))
+    owed = f"about {queued} queued, {in_flight} with members, {backlog} in the backlog"
+    return Text.assemble(("owed".ljust(18), "bold"), owed)
+
+
+def _member_row(member: Json) -> list[Any]:
+    agrees = member.get("agrees")
+    return [
+        member.get("client_id"),
+        member.get("client_version") or None,
+        Text("yes", style="green") if agrees else Text("no", style="red"),
+        readable_instant(member.get("joined_at")),
+        readable_instant(member.get("seen_at")),
+    ]
+
+
+@group.command("list")
+def list_groups(ctx: typer.Context, topic: TopicName) -> None:
+    """List the groups of a topic: what they want, who is there, what they are owed beside their queue."""
+    session = session_of(ctx)
+    rows: list[list[Any]] = []
+    for page in pages(session.api, path_of("topics", topic, "subscriptions")):
+        for each in page.json.get("subscriptions", []):
+            if each.get("endpoint", {}).get("protocol") != "pull":
+                continue
+            members = members_of(session, topic, each["name"])
+            if session.as_json:
+                session.print_json({**each, "members": members})
+                continue
+            lane = each.get("lane") or {}
+            wants = filter_text(each.get("filter"))
+            rows.append(
+                [each["name"], wants, each.get("version"), members_text(members), state_text(lane.get("state"))]
+            )
+    if session.as_json:
+        return
+    if not rows:
+        session.out.print(f"No groups yet. A consumer makes one: tagcast consume {topic} GROUP")
+        return
+    session.out.print(rows_table(rows, "group", "filter", "version", "members", "lane"))
+
+
+@group.command("show")
+def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
+    """Show a group and its members; who disagrees with its filter is given nothing."""
+    session = session_of(ctx)
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
+    members = members_of(session, topic, name)
+    if session.as_json:
+        session.print_json({**answer.json, "members": members})
+        return
+    session.out.print(subscription_fields(answer.json))
+    session.out.print(owed_text(answer.json.get("lane") or {}))
+    if not members:
+        session.out.print(Text("Nobody is there; what it is owed waits.", style="yellow"))
+        return
+    headings = ("client", "version", "agrees", "joined at", "seen at")
+    session.out.print(Group(Text(), rows_table(map(_member_row, members), *headings)))

@@ -1,0 +1,48 @@
+"""`tagcast hosts`: which hosts gave no answer, and where only one probe at a time is made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from tagcast_client.operation import Json
+
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import state_text
+from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, session_of
+
+
+def next_probe(probe_at: str | None, now: datetime) -> str:
+    """When a host is probed next; once its instant has come, the next lane that asks makes the probe.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
+    ('when the next lane asks', '12:00:05 UTC (in 5 s)')
+    """
+    if probe_at is not None and datetime.fromisoformat(probe_at) <= now:
+        return "when the next lane asks"
+    return readable_instant(probe_at, now)
+
+
+def _row(host: Json) -> list[Any]:
+    return [
+        state_text(host.get("circuit")),
+        host.get("host"),
+        readable_instant(host.get("last_failed_at")),
+        readable_instant(host.get("opened_at")),
+        next_probe(host.get("next_probe_at"), datetime.now(UTC)),
+    ]
+
+
+LISTING = Listing(
+    key="hosts",
+    headings=("circuit", "host", "last failed", "opened", "next probe"),
+    row=_row,
+    empty="Every host gave answers in the last hour.",
+)
+
+
+def hosts(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
+    """List the hosts that gave no answer in the last hour; at an open circuit one probe at a time is made."""
+    session_of(ctx).show_list("/hosts", LISTING, Page(limit, cursor, every))

@@ -1,0 +1,308 @@
+"""Runs one Spark job over an archive as a program of its own, and shows how far it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS
+from tagcast_cli.absent import need
+
+Link = Sequence[str]
+"""A job and its arguments, or nothing."""
+
+
+class JobError(RuntimeError):
+    """A job could not be run, or broke; the text says what to do or what it said last."""
+
+
+NOTHING_JUDGED = 3
+"""The exit code of an audit that had nothing to judge."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where an archive is, and how S3 is reached there; *session* is where the stack takes jobs over its own."""
+
+    uri: str
+    environment: dict[str, str] = field(default_factory=dict)
+    reports: Path = Path(".tagcast/reports")
+    time_scale: float = 1.0
+    owner: dict[str, str] = field(default_factory=dict, repr=False)
+    session: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is that of a local stack."""
+        return self.session is not None
+
+    @classmethod
+    def of_stack(cls, folder: Path) -> Archive:
+        """Return the archive of the stack that runs on *folder*; JobError if none does."""
+        try:
+            where = json.loads((folder / "stack.json").read_text())
+        except FileNotFoundError:
+            raise JobError(
+                f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
+                "or another archive with --archive s3://BUCKET"
+            ) from None
+        return cls(
+            f"s3://{where['outputs']['ArchiveBucketName']}",
+            reports=folder / "reports",
+            time_scale=float(where["time_scale"]),
+            owner=where["owner_environment"],
+            session=where["jobs"],
+        )
+
+    @classmethod
+    def of_deployment(cls, url: str, profile: str | None, region: str | None) -> Archive:
+        """Return the archive of the deployment whose API is at *url*; JobError if CloudFormation knows none."""
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+        from tagcast_client.signing import region_of
+
+        session = boto3.Session(profile_name=profile, region_name=region or region_of(url))
+        try:
+            bucket = bucket_of(session.client("cloudformation"), url)
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"CloudFormation does not tell which archive is that of {url}: {fault}") from None
+        if bucket is None:
+            raise JobError(
+                f"no stack of this account has its API at {url}; name its archive with --archive s3://BUCKET"
+            )
+        return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
+
+    def fetch(self, uri: str) -> Path:
+        """Copy a report into the folder of reports, unless it is a file already; return where it is."""
+        parts = urlsplit(uri)
+        if parts.scheme not in ("s3", "s3a"):
+            return Path(uri.removeprefix("file://"))
+        target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
+        known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._downloaded(parts.netloc, parts.path.lstrip("/"), target)
+        finally:
+            os.umask(known)
+        return target
+
+    def _downloaded(self, bucket: str, key: str, target: Path) -> None:
+        import boto3
+
+        s3 = boto3.client(
+            "s3",
+            endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
+            region_name=self.owner.get("AWS_DEFAULT_REGION"),
+            aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
+        )
+        s3.download_file(bucket, key, str(target))
+
+
+def bucket_of(cloudformation: Any, url: str) -> str | None:
+    """Return the bucket of the archive of the stack whose API is at *url*, or None if there is no such stack."""
+    for page in cloudformation.get_paginator("describe_stacks").paginate():
+        for stack in page["Stacks"]:
+            told = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            if told.get("Url", "").rstrip("/") == url.rstrip("/"):
+                return told.get("ArchiveBucketName")
+    return None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job said last: its summary, and its exit code when what it checks does not hold (else 0)."""
+
+    summary: dict[str, Any]
+    code: int
+
+
+@dataclass
+class JobProgram:
+    """Runs one Spark job at a time as a program of its own; `stop` ends the one that runs."""
+
+    program: Sequence[str] = (sys.executable, "-m", "glue_jobs.chain")
+    _process: subprocess.Popen[str] | None = None
+
+    def run(
+        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+    ) -> Result:
+        """Run ``glue_jobs.<job>`` and tell *said* how far it is; *first* is a job with its arguments before it.
+
+        Both run in one Spark session. Raises JobError.
+        """
+        words = [job, "--archive", archive.uri, *arguments]
+        if first:
+            words = [first[0], "--archive", archive.uri, *first[1:], "--then", *words]
+        self._process = process = subprocess.Popen(
+            [*self.program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | archive.environment,
+        )
+        last: deque[str] = deque(maxlen=JOB_LINES_KEPT)
+
+        def listen() -> None:
+            for line in cast("IO[str]", process.stderr):
+                last.append(line.rstrip())
+                if line.startswith(JOB_PROGRESS):
+                    said(line.removeprefix(JOB_PROGRESS).strip())
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            printed = cast("IO[str]", process.stdout).read().splitlines()
+            code = process.wait()
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        listener.join()
+        summary = _summary(printed)
+        if summary is None or code not in (0, 1, NOTHING_JUDGED):
+            raise JobError(f"{job} ended with {code}:\n" + "\n".join(last))
+        return Result(summary, code)
+
+    def stop(self) -> None:
+        """End the job that runs, if one does."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+
+@dataclass
+class StackJobs:
+    """Lets the stack whose archive it is run jobs, one at a time: Spark stays there for the next one."""
+
+    _connection: socket.socket | None = None
+
+    def run(
+        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+    ) -> Result:
+        """Run a job as :meth:`JobProgram.run` does. Raises JobError."""
+        assert archive.session is not None
+        links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
+        try:
+            with socket.create_connection(("127.0.0.1", archive.session["port"])) as self._connection:
+                asked = {"token": archive.session["token"], "first": links[0], "job": links[1]}
+                self._connection.sendall(json.dumps(asked).encode() + b"\n")
+                for answer in map(json.loads, self._connection.makefile()):
+                    if "said" in answer:
+                        said(answer["said"])
+                    else:
+                        return self._result(job, answer)
+        except OSError as fault:
+            raise JobError(f"the stack does not take {job}: {fault}") from fault
+        raise JobError(f"{job} was ended: the stack said no more")
+
+    def _result(self, job: str, answer: Mapping[str, Any]) -> Result:
+        if "fault" in answer:
+            raise JobError(f"{job} failed: {answer['fault']}")
+        if answer["summary"] is None:
+            raise JobError(f"{job} ended with {answer['code']}, and did not say why")
+        return Result(answer["summary"], answer["code"])
+
+    def stop(self) -> None:
+        """End the job that runs, if one does."""
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+
+Jobs = JobProgram | StackJobs
+
+
+def jobs_of(archive: Archive) -> Jobs:
+    """Return what runs jobs over an archive: its stack, or a program here."""
+    return StackJobs() if archive.is_local else JobProgram()
+
+
+def check_spark() -> None:
+    """Raise JobError, or ModuleNotFoundError, where no job can run on this machine."""
+    need("glue_jobs.chain")
+    if importlib.util.find_spec("pyspark") is None:
+        raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
+
+
+def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
+    """Run a job as `JobProgram` does, and show on *errors* at which of its stages it is. Raises JobError."""
+    check_spark()
+    stages = Stages((SPARK_STARTS, *first[:1], job))
+    with _progress(errors) as progress:
+        task = progress.add_task(stages.shown, said="")
+
+        def told(said: str) -> None:
+            stages.heard(said)
+            progress.update(task, description=stages.shown, said="" if stages.is_stage(said) else said)
+
+        result = jobs_of(archive).run(job, archive, arguments, told, first=first)
+        progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
+    return result
+
+
+@dataclass
+class Stages:
+    """The stages that a job goes through, and which one it is at.
+
+    >>> stages = Stages((SPARK_STARTS, "compact", "audit"))
+    >>> stages.heard("compact"); stages.heard("messages: 3 records"); stages.shown
+    'compact (2 of 3, then audit)'
+    >>> stages.heard("audit"); stages.shown
+    'audit (3 of 3)'
+    """
+
+    names: tuple[str, ...]
+    at: int = 0
+
+    def is_stage(self, said: str) -> bool:
+        """Say whether a line of progress is that a stage begins."""
+        return said in self.names
+
+    def heard(self, said: str) -> None:
+        """Go on where a line of progress says that."""
+        if self.is_stage(said):
+            self.at = self.names.index(said)
+
+    @property
+    def shown(self) -> str:
+        """Which stage it is, and what is left."""
+        left = self.names[self.at + 1 :]
+        then = f", then {', '.join(left)}" if left else ""
+        return f"{self.names[self.at]} ({self.at + 1} of {len(self.names)}{then})"
+
+
+def _progress(errors: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[said]}"),
+    )
+    return Progress(*columns, console=errors)
+
+
+def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
+    for line in reversed(printed):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and "job" in found:
+            return found
+    return None

@@ -1,0 +1,338 @@
+"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`, `retain`: the Spark jobs over what happened."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from tagcast_client.operation import path_of
+from tagcast_client.signing import is_aws
+
+from tagcast_cli.api_client import client_for, url_fault
+from tagcast_cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
+    JsonFilter,
+    PatternScope,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+)
+from tagcast_cli.instant import rfc3339
+from tagcast_cli.job_arguments import (
+    SAMPLES,
+    Days,
+    audit_arguments,
+    backtest_arguments,
+    compacting,
+    erase_arguments,
+    option,
+    report_arguments,
+    retain_arguments,
+)
+from tagcast_cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
+from tagcast_cli.screen import console, fields_table, rows_table
+from tagcast_cli.session import SubscriptionName, TopicName, session_of
+
+ArchiveUri = Annotated[
+    str | None, typer.Option("--archive", metavar="URI", help="Another archive: s3://BUCKET, or a folder.")
+]
+DataFolder = Annotated[
+    Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack: the DATA of make run.")
+]
+FirstDay = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day (UTC); default: today.")]
+EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last; default: tomorrow.")]
+AsItIs = Annotated[bool, typer.Option("--as-is", help="Use the archive as it was compacted last; do not do it now.")]
+Opens = Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")]
+Address = Annotated[
+    str | None, typer.Option("--url", help="Address of the API whose archive it is: a local stack, or a deployment.")
+]
+OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
+
+
+class Period(StrEnum):
+    """By what a report lists figures."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+PERIOD_COLUMNS = ("topic", "subscription", "begins at", "matched", "delivered", "given up", "owed", "retries", "p95 ms")
+DEFAULT_DATA = Path(".tagcast")
+_HIDDEN = ("job", "ok", "html", "json", "rows")
+
+
+def archive(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    first: FirstDay = None,
+    end: EndDay = None,
+) -> None:
+    """Compact what arrived on these days: raw JSON lines to deduplicated Parquet by day."""
+    days = _days(first, end)
+    _run(ctx, "compact", _archive(ctx, data, uri, url), days.arguments())
+
+
+def report(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    first: FirstDay = None,
+    end: EndDay = None,
+    topic: OneTopic = None,
+    subscription: Annotated[
+        str | None, typer.Option("--subscription", help="With --topic and --by: only this subscription.")
+    ] = None,
+    by: Annotated[Period | None, typer.Option("--by", help="List figures of each subscription by hour or day.")] = None,
+    as_is: AsItIs = False,
+    show: Opens = True,
+) -> None:
+    """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
+    if subscription is not None and (topic is None or by is None):
+        raise typer.BadParameter("--subscription needs --topic and --by")
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
+    _run(
+        ctx,
+        "delivery_report",
+        place,
+        report_arguments(days, topic)
+        + option("--subscription", subscription)
+        + option("--by", None if by is None else by.value),
+        first=_compacting(place, days, as_is),
+        show=show,
+    )
+
+
+def audit(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    first: FirstDay = None,
+    end: EndDay = None,
+    topic: OneTopic = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(metavar="INSTANT", help="Until when the archive is complete; default: an hour ago, locally now."),
+    ] = None,
+    as_is: AsItIs = False,
+    show: Opens = True,
+) -> None:
+    """Prove that every matched pair ended in exactly one state, in order and in time.
+
+    The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
+    """
+    now = rfc3339(round(time.time() * 1000))
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
+    arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None))
+    _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
+
+
+def backtest(
+    ctx: typer.Context,
+    topic: TopicName,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    first: FirstDay = None,
+    end: EndDay = None,
+    subscription: Annotated[
+        str | None, typer.Option("--subscription", help="Compare with the present filter of this subscription.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Messages shown of each way in which both differ.")] = SAMPLES,
+    tag: TagFilter = None,
+    all_tags: AllTags = False,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
+    filter_json: JsonFilter = None,
+    as_is: AsItIs = False,
+    show: Opens = True,
+) -> None:
+    """Say what a filter would have done to the archived messages of a topic."""
+    candidate = filter_of(
+        tags=tag,
+        all_tags=all_tags,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        event_pattern=event_pattern,
+        dialect=dialect,
+        scope=scope,
+        filter_json=filter_json,
+    )
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
+    _run(
+        ctx,
+        "backtest",
+        place,
+        backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
+        first=_compacting(place, days, as_is),
+        show=show,
+    )
+
+
+def replay(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    first: FirstDay = None,
+    end: EndDay = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
+    send: Annotated[
+        bool, typer.Option("--send", help="Send them; without it only what would be sent is told.")
+    ] = False,
+    as_is: AsItIs = False,
+) -> None:
+    """Send archived messages (those with their bodies) again to one subscription, as new messages.
+
+    Its present filter says which: others are counted as filtered out, and not sent.
+    """
+    place, days, api = _archive(ctx, data, uri, url), _days(first, end), session_of(ctx).api
+    present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
+    arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
+    arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
+    arguments += ["--api", api.url]
+    _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
+
+
+def erase(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Messages of this topic that have the property.")] = None,
+    property: Annotated[str | None, typer.Option("--property", metavar="NAME=VALUE", help="What they say.")] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="DAY", help="Accepted before that day.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who asks; the audit tells it.")] = None,
+    send: Annotated[bool, typer.Option("--send", help="Erase them; without it only what would go is told.")] = False,
+    as_is: AsItIs = False,
+) -> None:
+    """Take what producers wrote out of archived messages, everywhere, and leave salted hashes.
+
+    Messages are refused until five days after their life. Point-in-time backups of the tables keep 35 days.
+    """
+    by_property = (topic, property, before)
+    if bool(message) == any(by_property) or (any(by_property) and None in by_property):
+        raise typer.BadParameter("give --message, or --topic, --property and --before")
+    if send and by is None:
+        raise typer.BadParameter("--by says who asks")
+    place = _archive(ctx, data, uri, url)
+    arguments = erase_arguments(message or [], topic, property, before, by)
+    arguments += ["--preview", "false" if send else "true"]
+    _run(ctx, "erase", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+
+
+def retain(
+    ctx: typer.Context,
+    data: DataFolder = DEFAULT_DATA,
+    uri: ArchiveUri = None,
+    url: Address = None,
+    bodies_days: Annotated[int, typer.Option(min=0, help="Days that bodies are kept; 0 is with their records.")] = 0,
+    properties_days: Annotated[int, typer.Option(min=0, help="Days that properties are kept; 0 is the same.")] = 0,
+    send: Annotated[bool, typer.Option("--send", help="Take them out; without it only what is due is told.")] = False,
+    as_is: AsItIs = False,
+) -> None:
+    """Take bodies and properties out of archived messages that are older, and leave salted hashes.
+
+    A deployment does it every night as its parameters ArchiveBodiesDays and ArchivePropertiesDays say.
+    """
+    place = _archive(ctx, data, uri, url)
+    arguments = [*retain_arguments(bodies_days, properties_days), "--preview", "false" if send else "true"]
+    _run(ctx, "retain", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+
+
+def _owned(place: Archive) -> Archive:
+    """Return the archive as the stack's owner reaches it: the stack's jobs may not rewrite what arrived."""
+    return replace(place, environment={**place.environment, **place.owner}, session=None)
+
+
+def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:
+    """Return the archive that is named: by its URI, by the address of its API, or by the folder of a local stack."""
+    if uri is not None:
+        return Archive(uri)
+    session = session_of(ctx)
+    address = url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
+    if address is None or _is_given(ctx, "data"):
+        return Archive.of_stack(folder)
+    if (fault := url_fault(address)) is not None:
+        raise typer.BadParameter(fault, param_hint="--url")
+    if is_aws(address):
+        return Archive.of_deployment(address, session.profile, session.region)
+    answer = client_for(address, None, None).request("GET", "/stack")
+    return Archive.of_stack(Path(str(answer.json["folder"])))
+
+
+def _is_given(ctx: Any, name: str) -> bool:
+    """Say whether somebody wrote an option, or has it in the environment."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _run(
+    ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, first: Link = (), show: bool = False
+) -> None:
+    result = run_job(job, place, arguments, console(to_errors=True), first=first)
+    if session_of(ctx).as_json:
+        typer.echo(json.dumps(result.summary))
+    else:
+        if result.code == NOTHING_JUDGED:
+            console().print(Text("Nothing was proved: there was nothing to judge.", style="bold yellow"))
+        console().print(fields_table(_shown(result.summary)))
+        if rows := result.summary.get("rows"):
+            console().print(rows_table([_period_row(row) for row in rows], *PERIOD_COLUMNS))
+    _present(place, result, show=show and not session_of(ctx).as_json)
+    if result.code:
+        raise typer.Exit(result.code)
+
+
+def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["owed"], row["retries"])
+    return row["topic"], row["subscription"], rfc3339(row["begins_at"])[:16], *counts, row["end_to_end_ms_p95"]
+
+
+def _days(first: str | None, end: str | None) -> Days:
+    try:
+        return Days.of(first, end)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
+
+
+def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
+    return () if as_is else compacting(place, days)
+
+
+def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in summary.items() if name not in _HIDDEN}
+
+
+def _present(place: Archive, result: Result, *, show: bool) -> None:
+    uri = result.summary.get("html")
+    if uri is None:
+        return
+    page = place.fetch(str(uri)).resolve()
+    console(to_errors=True).print(Text(f"report  {page}"))
+    if show and sys.stdout.isatty():
+        webbrowser.open(page.as_uri())

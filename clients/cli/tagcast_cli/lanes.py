@@ -1,0 +1,236 @@
+"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: one subscription's side of a topic."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
+from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, pages, session_of
+from tagcast_cli.subscriptions import pending_note, subscription_fields
+from tagcast_cli.visible import visible_json
+
+
+def lane_fields(answer: Json) -> RenderableType:
+    """The state of a lane; takes the lane itself or a subscription that holds it."""
+    lane = answer.get("lane", answer)
+    shown = {name: value for name, value in lane.items() if name != "head"}
+    if head := lane.get("head"):
+        shown["head"] = head.get("message_id")
+        shown["head_attempts"] = head.get("attempts")
+        shown["next_attempt_at"] = head.get("next_attempt_at")
+    return fields_table(shown)
+
+
+def _row(delivery: Json) -> list[Any]:
+    return [
+        delivery.get("message_id"),
+        state_text(delivery.get("state")),
+        delivery.get("attempts"),
+        readable_instant(delivery.get("next_attempt_at")),
+        readable_instant(delivery.get("expires_at")),
+        outcome_text(delivery.get("last_outcome")),
+    ]
+
+
+HEADINGS = ("message", "state", "attempts", "next attempt", "expires", "last outcome")
+
+
+def lane(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> None:
+    """Show the lane of a subscription: its state, its head and its backlog in order.
+
+    With --json: {"subscription": …, "backlog": …}, both as the API answers them.
+    """
+    session = session_of(ctx)
+    path = path_of("topics", topic, "subscriptions", subscription)
+    described = session.api.request("GET", path).json
+    backlog = session.api.request("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
+    if session.as_json:
+        typer.echo(visible_json(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False)))
+        return
+    session.out.print(subscription_fields(described))
+    session.out.print(Text("lane", style="bold underline"))
+    session.out.print(lane_fields(described))
+    if (note := pending_note(described)) is not None:
+        session.out.print(note)
+    deliveries = backlog.get("deliveries", [])
+    if not deliveries:
+        session.out.print("Nothing is owed.")
+        return
+    session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
+    session.tell_of_more(backlog)
+
+
+PAGE, FREQUENT = 100, 3
+
+
+def _urgent_row(lane: Json) -> list[Any]:
+    head = lane.get("head") or {}
+    return [
+        state_text(lane.get("state")),
+        lane.get("topic"),
+        lane.get("subscription"),
+        head.get("message_id"),
+        head.get("attempts"),
+        readable_instant(head.get("next_attempt_at")),
+        readable_instant(head.get("expires_at")),
+        outcome_text(head.get("last_outcome")),
+    ]
+
+
+LISTING = Listing(
+    key="lanes",
+    headings=("state", "topic", "subscription", *(name for name in HEADINGS if name != "state")),
+    row=_urgent_row,
+    empty="Every lane is active.",
+)
+
+
+class Common(StrEnum):
+    """What lanes may have in common."""
+
+    HOST = "host"
+    TOPIC = "topic"
+    SUBSCRIPTION = "subscription"
+    STATE = "state"
+    OUTCOME = "outcome"
+
+    def of(self, lane: Json) -> str:
+        """Return what a lane has of it."""
+        if self is Common.OUTCOME:
+            return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
+        return str(lane.get(self.value) or "pulled by its members")
+
+
+SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
+
+
+def grouped(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
+    """Return how many lanes have the same in common, the largest groups first, and what is frequent among them.
+
+    >>> [group["lanes"] for group in grouped([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
+    [2, 1]
+    """
+    groups: dict[str, list[Json]] = {}
+    for lane in lanes:
+        groups.setdefault(by.of(lane), []).append(lane)
+
+    def frequent(lanes: list[Json], of: Common) -> dict[str, int]:
+        return dict(Counter(map(of.of, lanes)).most_common(FREQUENT))
+
+    return [
+        {
+            by.value: name,
+            "lanes": len(found),
+            "topics": len({each["topic"] for each in found}),
+            **{f"{of.value}s": frequent(found, of) for of in SHOWN_OF_GROUPS if of is not by},
+        }
+        for name, found in sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
+    ]
+
+
+def lanes(
+    ctx: typer.Context,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    every: EveryPage = False,
+    by: Annotated[Common | None, typer.Option(help="Count them all by what they have in common.")] = None,
+    host: Annotated[str | None, typer.Option(help="Of all of them those whose endpoints are at this host.")] = None,
+) -> None:
+    """List the lanes that are not active, by their next attempt or, where they sleep, by what expires first.
+
+    With --by and --json: {"groups": [...]}.
+    """
+    session = session_of(ctx)
+    if by is None and host is None:
+        session.show_list("/lanes", LISTING, Page(limit, cursor, every))
+        return
+    found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
+    found = [lane for lane in found if host is None or Common.HOST.of(lane) == host.rstrip("/")]
+    groups = None if by is None else grouped(found, by)
+    if session.as_json:
+        shown = {"lanes": found} if groups is None else {"groups": groups}
+        typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))
+    elif not found:
+        session.out.print(LISTING.empty)
+    elif groups is None:
+        session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
+    else:
+        session.out.print(rows_table(map(_group_row, groups), *groups[0]))
+
+
+def _group_row(group: dict[str, Any]) -> list[Any]:
+    """Return the cells of a group: of what is frequent in it each with its number, where there is more than one."""
+    return [_told(value, is_state=of in ("state", "states")) for of, value in group.items()]
+
+
+def _told(value: Any, *, is_state: bool) -> str:
+    many = {str(value): 1} if not isinstance(value, dict) else value
+    words = {name.replace("_", " ") if is_state else name: count for name, count in many.items()}
+    return ", ".join(f"{word} ({count})" if len(words) > 1 else word for word, count in words.items())
+
+
+def _command(
+    ctx: typer.Context,
+    topic: str,
+    subscription: str,
+    verb: str,
+    done: Callable[[Json], str],
+    body: Json | None = None,
+) -> None:
+    session = session_of(ctx)
+    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
+    session.show(answer, lambda shown: Group(Text(done(shown)), lane_fields(shown)))
+
+
+def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Make no more attempts until `resume`; what is owed waits, and still expires."""
+    _command(ctx, topic, subscription, "pause", lambda lane: f"{subscription} on {topic} is paused.")
+
+
+def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """End a pause, or a suspension by 410 Gone."""
+    _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} goes on.")
+
+
+def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Attempt the head now, whatever the schedule says."""
+
+    def done(lane: Json) -> str:
+        if lane.get("state") == "active":
+            return f"Nothing is owed to {subscription} on {topic}: nothing was retried."
+        return f"{subscription} on {topic}: its head is attempted now."
+
+    _command(ctx, topic, subscription, "retry", done)
+
+
+def skip(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    reason: Annotated[str, typer.Option(help="Why; recorded with the delivery.")],
+) -> None:
+    """Cancel the head, so that the next delivery takes its place."""
+    _command(
+        ctx,
+        topic,
+        subscription,
+        "skip",
+        lambda lane: f"{subscription} on {topic}: its head was skipped.",
+        {"reason": reason},
+    )

@@ -1,0 +1,170 @@
+"""`tagcast listen`: a receiver in the terminal, one line per push."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from tagcast_cli.durations import duration
+from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
+from tagcast_cli.session import Session, session_of
+from tagcast_cli.visible import visible_json, visible_line
+
+BODY_SHOWN_MAX = 60
+
+
+def tags_of(header: str) -> list[str]:
+    """The tags of a push's `x-tagcast-tags` header; nothing when it is not a JSON array.
+
+    >>> tags_of('["apple", "imac"]'), tags_of("apple")
+    (['apple', 'imac'], [])
+    """
+    try:
+        tags = json.loads(header)
+    except ValueError:
+        return []
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+def body_text(body: bytes) -> str:
+    """The body of a push in a few words: the message's own when it came in an envelope."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return f"{len(body)} bytes"
+    try:
+        envelope = json.loads(text)
+    except ValueError:
+        envelope = None
+    if isinstance(envelope, dict) and "message_id" in envelope:
+        text = str(envelope.get("body", envelope.get("body_base64", "")))
+    line = " ".join(text.split())
+    return line if len(line) <= BODY_SHOWN_MAX else line[: BODY_SHOWN_MAX - 1] + "…"
+
+
+def push_line(push: Push, reply: Reply, name: str | None) -> Text:
+    """One push in one line: when, who, which message, which attempt, what was answered; a batch's messages below it."""
+    line = _begun(name)
+    line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
+    line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
+    line.append(str(reply.status), style="green" if reply.succeeded else "red")
+    if not push.batched:
+        return _with_content(line, tags_of(push.tags), push.body)
+    line.append(f" {len(push.batched)} message{'s' if len(push.batched) > 1 else ''}")
+    for message in push.batched:
+        _with_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)
+    return line
+
+
+def check_line(origin: str, name: str | None) -> Text:
+    """One question whether this endpoint agrees, in one line: when, who asked, what was answered."""
+    line = _begun(name)
+    return line.append(f" endpoint check by {visible_line(origin)}: ").append("agreed", style="green")
+
+
+def _begun(name: str | None) -> Text:
+    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    return line.append(f" {name}", style="bold") if name else line
+
+
+def _with_content(line: Text, tags: Sequence[str], body: bytes) -> Text:
+    if tags:
+        line.append(f" [{visible_line(', '.join(tags))}]", style="magenta")
+    return line.append(f" {visible_line(body_text(body))}")
+
+
+def _push_json(push: Push, reply: Reply) -> str:
+    pushed = json.dumps(
+        {
+            "topic": push.topic,
+            "subscription": push.subscription,
+            "message_id": push.message_id,
+            "attempt": push.attempt,
+            "number": push.number,
+            "status": reply.status,
+            "tags": tags_of(push.tags),
+            "body": push.body.decode("utf-8", "replace"),
+        },
+        ensure_ascii=False,
+    )
+    return visible_json(pushed)
+
+
+def _report_check(session: Session, name: str | None, origin: str) -> None:
+    if not session.as_json:
+        session.out.print(check_line(origin, name), soft_wrap=True)
+
+
+def _say_totals(out: Console, receiver: Receiver) -> None:
+    for subscription, pushes in sorted(receiver.totals().items()):
+        refused = sum(push.subscription == subscription for push in receiver.refused)
+        out.print(Text(f"{subscription}: {pushes} pushes, {pushes - refused} accepted, {refused} refused"))
+
+
+def listen(
+    ctx: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 9000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    name: Annotated[str | None, typer.Option(help="Printed on every line, to tell receivers apart.")] = None,
+    fail_from: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Fail from the Nth push of a subscription on.")
+    ] = None,
+    fail_until: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Fail up to the Nth push, then recover.")
+    ] = None,
+    status: Annotated[int, typer.Option(min=200, max=599, help="Status of a failure.")] = 500,
+    delay: Annotated[int | None, duration(help="Wait before every answer, such as 2s.")] = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Leave after N pushes; otherwise on Ctrl-C.")
+    ] = None,
+) -> None:
+    """Receive pushes and print one line for each, and for each message of a batch; can fail on purpose.
+
+    Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored. Asked whether it
+    agrees to be pushed to, it agrees.
+    """
+    session = session_of(ctx)
+    out = session.out
+    plan = FaultPlan(fail_from, fail_until, status, float(delay or 0))
+    enough = threading.Event()
+    seen = 0
+
+    def report(push: Push, reply: Reply) -> None:
+        nonlocal seen
+        seen += 1
+        if session.as_json:
+            typer.echo(_push_json(push, reply))
+        else:
+            out.print(push_line(push, reply, name), soft_wrap=True)
+        if stop_after is not None and seen >= stop_after:
+            enough.set()
+
+    try:
+        receiver = Receiver(
+            lambda push: plan.reply_to(push.number),
+            report,
+            on_check=partial(_report_check, session, name),
+            port=port,
+            host=host,
+        ).start()
+    except OSError as error:
+        raise typer.BadParameter(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    if not session.as_json:
+        out.print(Text(f"Listening on {receiver.url} — Ctrl-C ends it."))
+    try:
+        while not enough.wait(0.5):
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        receiver.stop()
+    if not session.as_json:
+        _say_totals(out, receiver)

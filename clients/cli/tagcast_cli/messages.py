@@ -1,0 +1,319 @@
+"""`tagcast publish`, `messages`, `message`, `explain`: messages and what became of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli import completion
+from tagcast_cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
+from tagcast_cli.session import (
+    Cursor,
+    EveryPage,
+    Limit,
+    Listing,
+    Page,
+    Session,
+    TopicName,
+    session_of,
+)
+from tagcast_cli.tree import explanation_tree
+from tagcast_cli.visible import visible_json
+from tagcast_cli.waiting import published_lines, waiting_lines
+
+BATCH_MESSAGES_MAX = 100
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+ATTEMPTED_MAX = 100
+ID_DIGITS = 20
+
+
+def copies_per_batch(message: Json, count: int) -> Iterator[int]:
+    """How many copies of a message go into each batch, within the limits of the batch route.
+
+    >>> list(copies_per_batch({"body": "x"}, 250))
+    [100, 100, 50]
+    """
+    message_bytes = len(json.dumps(message, ensure_ascii=False).encode()) + 2
+    largest = max(1, min(BATCH_MESSAGES_MAX, (BATCH_BYTES_MAX - 64) // message_bytes))
+    while count > 0:
+        yield min(largest, count)
+        count -= largest
+
+
+def publish(
+    ctx: typer.Context,
+    topic: TopicName,
+    body: Annotated[
+        str | None,
+        typer.Argument(help="The body; - or nothing reads standard input, @FILE a file.", show_default=False),
+    ] = None,
+    tag: Tags = None,
+    routing_key: RoutingKey = None,
+    property_pairs: PropertyPairs = None,
+    ordering_key: Annotated[str | None, typer.Option(help="Key of its order in a topic ordered by key.")] = None,
+    content_type: ContentType = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A repetition with the same key publishes nothing while the message lives.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Publish N copies, in batches of up to 100.")
+    ] = None,
+) -> None:
+    """Publish a message to a topic."""
+    message = message_of(
+        body_bytes(body),
+        tags=tag,
+        routing_key=routing_key,
+        property_pairs=property_pairs,
+        ordering_key=ordering_key,
+        content_type=content_type,
+    )
+    session = session_of(ctx)
+    if count is not None:
+        _publish_copies(session, topic, message, count, idempotency_key)
+        return
+    headers = {"idempotency-key": idempotency_key} if idempotency_key else None
+    answer = session.api.request("POST", path_of("topics", topic, "messages"), message, headers=headers)
+    session.show(answer, lambda shown: Group(fields_table(shown), *_what_next(session, topic, shown)))
+
+
+def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
+    if answer.get("matched") == 0:
+        return [Text("No subscription matched; the body is not kept.", style="yellow")]
+    return published_lines(session, topic, str(answer.get("message_id")))
+
+
+def _publish_copies(session: Session, topic: str, message: Json, count: int, key: str | None) -> None:
+    accepted: list[Json] = []
+    refused: list[Json] = []
+    for number, copies in enumerate(copies_per_batch(message, count)):
+        # Each batch is a request of its own, and so is its claim on the key.
+        headers = {"idempotency-key": key if number == 0 else f"{key}-{number}"} if key else None
+        path = path_of("topics", topic, "messages", "batch")
+        answer = session.api.request("POST", path, {"messages": [message] * copies}, headers=headers)
+        if session.as_json:
+            typer.echo(visible_json(answer.text.rstrip("\n")))
+        for outcome in answer.json.get("results", []):
+            (refused if "error" in outcome else accepted).append(outcome)
+    if not session.as_json:
+        session.out.print(_copies_summary(accepted, refused))
+        for line in _what_next(session, topic, accepted[-1]) if accepted else ():
+            session.out.print(line, soft_wrap=True)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _copies_summary(accepted: list[Json], refused: list[Json]) -> RenderableType:
+    lines: list[RenderableType] = []
+    if accepted:
+        first, last = accepted[0]["message_id"], accepted[-1]["message_id"]
+        spread = Counter(outcome.get("matched") for outcome in accepted)
+        matched = ", ".join(f"{number} × {subscribers}" for subscribers, number in spread.items())
+        lines.append(fields_table({"accepted": len(accepted), "first": first, "last": last, "matched": matched}))
+    if refused:
+        error = refused[0]["error"]
+        problem = error if isinstance(error, dict) else {"title": str(error)}
+        lines.append(Text(f"{len(refused)} refused; the first:", style="bold red"))
+        lines.append(fault_lines(problem, int(problem.get("status") or 422)))
+    return Group(*lines)
+
+
+def _row(message: Json) -> list[Any]:
+    states = Counter(entry.get("state") for entry in (message.get("subscribers") or {}).values())
+    return [
+        message.get("message_id"),
+        state_text(message.get("state")),
+        readable_instant(message.get("accepted_at")),
+        readable_instant(message.get("expires_at")),
+        message.get("tags") or None,
+        ", ".join(f"{number} {state}" for state, number in states.items()) or message.get("pending"),
+    ]
+
+
+NOTHING_RETAINED = """Nothing is retained: no delivery of {topic} is pending.
+Messages are listed while a delivery of theirs is pending. For another, give its id: tagcast message {topic} ID
+The archive keeps what became of all: tagcast report and tagcast audit, or tagcast console."""
+LISTING = Listing(
+    key="messages",
+    headings=("message", "state", "accepted", "expires", "tags", "subscribers"),
+    row=_row,
+    empty=NOTHING_RETAINED,
+)
+
+
+def list_messages(
+    ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
+) -> None:
+    """List the messages of a topic that have pending deliveries, oldest first. `message` shows any, by its id."""
+    listing = replace(LISTING, empty=NOTHING_RETAINED.format(topic=topic))
+    session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
+
+
+ROWS_SHOWN = 50
+"""At most 50 that do not fail are shown, unless all are asked for."""
+FAILING = ("blocked", "discarded", "expired")
+
+
+def counts_text(counts: Json) -> Text:
+    """How many subscriptions a message has, by the states of their deliveries, those that fail first.
+
+    >>> counts_text({"delivered": 4850, "blocked": 100, "pending": 50}).plain
+    '5,000: 100 blocked, 50 pending, 4,850 delivered'
+    >>> counts_text({}).plain
+    'none matched'
+    """
+    if not counts:
+        return Text("none matched")
+    states = [state for state in dict.fromkeys((*FAILING, "pending", *counts)) if state in counts]
+    parts = [Text.assemble(f"{counts[state]:,} ", state_text(state)) for state in states]
+    return Text.assemble(f"{sum(counts.values()):,}: ", Text(", ").join(parts))
+
+
+def _first_few(entries: Json) -> Json:
+    """Return the entries of those that fail, and a page of the others."""
+    others = [name for name, entry in entries.items() if entry.get("state") not in FAILING]
+    left_out = set(others[ROWS_SHOWN:])
+    return {name: entry for name, entry in entries.items() if name not in left_out}
+
+
+def _state_map(first: Json, entries: Json) -> RenderableType:
+    """Return the message as its first page tells it, its counts, and these entries."""
+    rows = [
+        [
+            name,
+            state_text(entry.get("state")),
+            entry.get("attempts"),
+            readable_instant(entry.get("last_attempt_at")),
+            outcome_text(entry.get("last_outcome")),
+        ]
+        for name, entry in entries.items()
+    ]
+    told = dict(first)
+    del told["subscribers"]
+    if "counts" in told:
+        told["subscribers"] = counts_text(told.pop("counts"))
+    fields = fields_table(told, leave_out=("next_cursor",))
+    if not rows:
+        return fields
+    return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
+
+
+def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
+    rows = [
+        [
+            delivery.get("subscription"),
+            f"{attempt.get('attempt')} of {delivery.get('attempts')}",
+            readable_instant(attempt.get("ended_at")),
+            attempt.get("took_ms"),
+            attempt.get("outcome"),
+            attempt.get("response"),
+        ]
+        for answer in answers
+        for delivery in answer.get("deliveries") or []
+        for attempt in delivery.get("history") or []
+    ]
+    if not rows:
+        return Text("No attempt is remembered: nothing failed so far.")
+    return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
+
+
+Only = Annotated[
+    str | None, typer.Option(help="Only deliveries in this state, such as blocked, or failing (any that is not well).")
+]
+Place = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TOPIC", help="Name of the topic; without it every topic is asked.", autocompletion=completion.topics
+    ),
+]
+OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
+
+
+def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
+    """Return topic and id of a message of which perhaps only the id is given, in the first place."""
+    if place is not None and message_id is not None:
+        return place, message_id
+    if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
+        raise typer.BadParameter("give the id of a message, 20 digits, with its topic before it or without")
+    found = session.api.request("GET", path_of("messages", place), query={"only": "cancelled"})
+    return str(found.json["topic"]), place
+
+
+def message(
+    ctx: typer.Context,
+    topic: Place = None,
+    message_id: OptionalId = None,
+    attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
+    only: Only = None,
+    cursor: Cursor = None,
+    every: EveryPage = False,
+) -> None:
+    """Show a message, or its receipt: how many deliveries are in which state, then those that fail, then others.
+
+    Its id alone is enough. A page has 1,000 deliveries. With --json one document a page.
+    """
+    session = session_of(ctx)
+    topic, message_id = _located(session, topic, message_id)
+    path, page = path_of("topics", topic, "messages", message_id), Page(None, cursor, every)
+    if attempts:
+        _show_attempts(session, path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
+        return
+    answers = session.read(path, page, only)
+    if session.as_json:
+        return
+    entries = {name: entry for answer in answers for name, entry in (answer.get("subscribers") or {}).items()}
+    if every or cursor or only:
+        session.out.print(_state_map(answers[0], entries))
+        session.tell_of_more(answers[-1], "--all")
+        _say_what_waits(session, topic, message_id, entries)
+        return
+    if "next_cursor" in answers[0]:  # Those that fail may stand on any page.
+        failing = session.api.request("GET", path, query={"only": "failing"}).json["subscribers"]
+        entries = failing | {name: entry for name, entry in entries.items() if name not in failing}
+    shown = _first_few(entries)
+    session.out.print(_state_map(answers[0], shown))
+    if left := sum((answers[0].get("counts") or {}).values()) - len(shown):
+        session.out.print(Text(f"{left:,} more: --all, or --only STATE", style="dim"))
+    _say_what_waits(session, topic, message_id, entries)
+
+
+def _say_what_waits(session: Session, topic: str, message_id: str, entries: Json) -> None:
+    for line in waiting_lines(session, topic, message_id, entries):
+        session.out.print(line, soft_wrap=True)
+
+
+def _show_attempts(session: Session, path: str, page: Page) -> None:
+    answers = session.read(path, page)
+    if not session.as_json:
+        session.out.print(_attempt_rows(answers))
+        session.tell_of_more(answers[-1], "--all")
+
+
+def explain(
+    ctx: typer.Context,
+    topic: Place = None,
+    message_id: OptionalId = None,
+    *,
+    subscription: Annotated[
+        str,
+        typer.Option("--subscription", "-s", help="Name of the subscription.", autocompletion=completion.subscriptions),
+    ],
+) -> None:
+    """Say why a subscription did or did not receive a message, whose id alone is enough."""
+    session = session_of(ctx)
+    topic, message_id = _located(session, topic, message_id)
+    path = path_of("topics", topic, "messages", message_id, "explain")
+    answer = session.api.request("GET", path, query={"subscription": subscription})
+    session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))
+    if not session.as_json and (delivery := answer.json.get("delivery")) is not None:
+        _say_what_waits(session, topic, message_id, {subscription: delivery})

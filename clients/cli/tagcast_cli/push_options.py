@@ -1,0 +1,122 @@
+"""Options of `tagcast subscribe` and `subscription update`, and the settings that they name, as the API reads them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tagcast_client.operation import Json
+
+from tagcast_cli.durations import duration
+
+
+class Strategy(StrEnum):
+    """What happens after a failed attempt."""
+
+    BACKOFF_RETRY = "BACKOFF_RETRY"
+    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+
+
+class Format(StrEnum):
+    """How a message is wrapped for the endpoint."""
+
+    JSON = "json"
+    SIMPLIFIED = "simplified"
+    CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
+
+
+Url = Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")]
+Queue = Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")]
+Function = Annotated[str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")]
+Pulled = Annotated[bool, typer.Option("--pull", help="Create a group: its consumers pull.")]
+DeadLetterTopic = Annotated[
+    str | None,
+    typer.Option("--dead-letter-topic", metavar="TOPIC", help="Publish what a pull group discards to this topic."),
+]
+AfterFailure = Annotated[
+    Strategy | None, typer.Option("--strategy", help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY.")
+]
+MaxRetries = Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")]
+Interval = Annotated[int | None, duration(help="Between retries under BACKOFF_RETRY, such as 30s or 5m.")]
+MaxInterval = Annotated[int | None, duration(help="Longest wait under EXPONENTIAL_DECAY_RETRY, such as 5m.")]
+Timeout = Annotated[int | None, duration(help="Of one attempt: 1 s to 30 s, by default 15 s.")]
+ContentFormat = Annotated[Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")]
+Secret = Annotated[
+    str | None,
+    typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."),
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME: VALUE", help="On every push over HTTP, never shown; repeatable."),
+]
+ClientCertificate = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="PEM certificates that pushes over https present, their own first.")
+]
+ClientKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key as PEM, never shown.")]
+Signature = Annotated[
+    str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with a key of the service, too: tagcast keys.")
+]
+MaxPerSecond = Annotated[
+    float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
+]
+BatchMessages = Annotated[int | None, typer.Option(metavar="COUNT", help="The most messages in one request, 2-100.")]
+BatchBytes = Annotated[
+    int | None, typer.Option(metavar="BYTES", help="The most bytes in one request, 262,144 by default.")
+]
+Verification = Annotated[
+    str | None, typer.Option(metavar="required|none", help="Whether the endpoint has to agree first.")
+]
+
+
+def retry_of(
+    strategy: Strategy | None, max_retries: int | None, interval: int | None, max_interval: int | None
+) -> Json | None:
+    """Return what was asked for of retries; whether it fits the API says."""
+    asked = {
+        "strategy": strategy and strategy.value,
+        "max_retries": max_retries,
+        "interval_seconds": interval,
+        "max_interval_seconds": max_interval,
+    }
+    return {name: value for name, value in asked.items() if value is not None} or None
+
+
+def batch_of(messages: int | None, octets: int | None) -> Json | None:
+    """Return what was asked for; what a batch lacks the API says."""
+    asked = {"max_messages": messages, "max_bytes": octets}
+    return {name: value for name, value in asked.items() if value is not None} or None
+
+
+def certificate_of(certificate: Path | None, key: Path | None) -> Json | None:
+    """Return the contents of both files; what is wrong with them the API says."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise typer.BadParameter(
+            "a certificate and its key go together", param_hint="--client-certificate, --client-key"
+        )
+    try:
+        return {"certificate": certificate.read_text("ascii"), "private_key": key.read_text("ascii")}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no PEM"
+        raise typer.BadParameter(f"cannot be read: {reason}", param_hint="--client-certificate, --client-key") from None
+
+
+def headers_of(lines: list[str] | None) -> dict[str, str] | None:
+    """Return the headers that are given, none of them twice; what else is wrong with them the API says."""
+    headers: dict[str, str] = {}
+    for line in lines or ():
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon or not name or name in headers:
+            raise typer.BadParameter("must be NAME: VALUE, every name once", param_hint="--header")
+        headers[name] = value
+    return headers or None
+
+
+def given(**settings: object) -> Json:
+    """Return the settings that were given."""
+    return {name: value for name, value in settings.items() if value is not None}

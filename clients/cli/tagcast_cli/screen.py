@@ -1,0 +1,209 @@
+"""What answers look like to people: tables, field lists, colours of states, faults."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+from tagcast_client.operation import Json
+
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.visible import VisibleConsole, visible, visible_line
+
+STATE_STYLES = {
+    "pending": "cyan",
+    "blocked": "yellow",
+    "lost_contact": "yellow",
+    "pending_confirmation": "yellow",
+    "delivered": "green",
+    "active": "green",
+    "matched": "green",
+    "discarded": "red",
+    "suspended": "red",
+    "error": "red",
+    "expired": "bright_black",
+    "deleted": "bright_black",
+    "unmatched": "bright_black",
+    "cancelled": "magenta",
+    "paused": "magenta",
+    "filtered": "blue",
+    "not_matched": "blue",
+}
+
+PIPE_WIDTH = 200
+
+
+def console(*, to_errors: bool = False) -> Console:
+    """A console on standard output (or error) that does not cut lines short in a pipe."""
+    stream = sys.stderr if to_errors else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return VisibleConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def state_text(state: object) -> Text:
+    """A stored state word in its colour, as people write it.
+
+    >>> state_text("pending_confirmation").plain
+    'pending confirmation'
+    """
+    word = visible_line(str(state or "—"))
+    return Text(word.replace("_", " "), style=STATE_STYLES.get(word, ""))
+
+
+def cell(value: Any) -> Text:
+    """Any value of an answer as table text; names of instants are for the caller to translate.
+
+    >>> [cell(v).plain for v in (None, True, ["a", "b"], {"k": 1}, 3)]
+    ['—', 'yes', 'a, b', 'k=1', '3']
+    >>> cell(["a\\x1b[2J\\n"]).plain
+    'a\\\\x1b[2J\\\\n'
+    """
+    match value:
+        case Text():
+            return value
+        case None:
+            return Text("—", style="dim")
+        case bool():
+            return Text("yes" if value else "no")
+        case list() | tuple():
+            return Text(visible_line(", ".join(map(str, value))) if value else "—")
+        case dict():
+            return Text(visible_line(" ".join(f"{name}={inner}" for name, inner in value.items())) if value else "—")
+        case _:
+            return Text(visible(str(value)))
+
+
+def named_cell(name: str, value: Any) -> Text:
+    """A value whose field name says how to read it: `…_at` is an instant, `state` a coloured word.
+
+    >>> named_cell("unsigned_at", False).plain
+    'no'
+    """
+    if name.endswith("_at") and not isinstance(value, bool):
+        return Text(readable_instant(value))
+    if name in ("state", "verdict"):
+        return state_text(value)
+    return cell(value)
+
+
+class Rows:
+    """Rows of cells that fit any width: as a table, as one whose instants are distances, or a few lines for each row.
+
+    Nothing is cut, and no message id is folded.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]], headings: Sequence[str], title: str | None = None) -> None:
+        self._rows = [[cell(value) for value in row] for row in rows]
+        self._headings, self._title = headings, title
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the first form that fits."""
+        short = [[_shortened(each) for each in row] for row in self._rows]
+        for rows in (self._rows, short):
+            table = self._table(rows)
+            if Measurement.get(console, options.update_width(WIDEST), table).maximum <= options.max_width:
+                yield table
+                return
+        if self._title:
+            yield Text(self._title, style="italic")
+        for row in short:
+            yield from self._lines(row, options.max_width)
+
+    def _table(self, rows: Sequence[Sequence[Text]]) -> Table:
+        table = Table(title=self._title, title_justify="left", header_style="bold")
+        for heading in self._headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        return table
+
+    def _lines(self, row: Sequence[Text], width: int) -> Iterator[Text]:
+        """The cells of one row with their headings, as many in a line as fit; all but the first line are indented."""
+        line = Text()
+        for heading, value in zip(self._headings, row, strict=True):
+            shown = Text.assemble((f"{heading} ", "dim"), value)
+            if line and line.cell_len + 2 + shown.cell_len > width:
+                yield line
+                line = Text("  ").append_text(shown)
+            else:
+                line.append("  " if line else "").append_text(shown)
+        yield line
+
+
+WIDEST = 100_000
+_INSTANT = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC \((?P<distance>[^)]+)\)")
+
+
+def _shortened(value: Text) -> Text:
+    """An instant as its distance alone; any other cell as it is.
+
+    >>> _shortened(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shortened(Text("12")).plain
+    ('in 1 d', '12')
+    """
+    found = _INSTANT.fullmatch(value.plain)
+    return value if found is None else Text(found["distance"])
+
+
+def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Rows:
+    """Rows under headings; each value is shown as `cell` shows it."""
+    return Rows(rows, headings, title)
+
+
+def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
+    """The fields of one resource, a line each."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    skipped = set(leave_out)
+    for name, value in answer.items():
+        if name not in skipped:
+            table.add_row(name.replace("_", " "), named_cell(name, value))
+    return table
+
+
+def fault_lines(problem: Json, status: int) -> Text:
+    """A problem answer: its title, its detail and each fault with the pointer to it."""
+    lines = Text()
+    lines.append("error: ", style="bold red")
+    lines.append(f"{visible_line(str(problem.get('title') or 'refused'))} ({status})", style="bold")
+    if detail := problem.get("detail"):
+        lines.append(f"\n  {visible(str(detail))}")
+    faults = problem.get("errors")
+    for fault in faults if isinstance(faults, list) else []:
+        pointer = fault.get("pointer") if isinstance(fault, dict) else None
+        said = fault.get("detail", "") if isinstance(fault, dict) else fault
+        lines.append("\n  • ")
+        if pointer:
+            lines.append(visible_line(str(pointer)), style="cyan")
+            lines.append("  ")
+        lines.append(visible_line(str(said)))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and (request_id := problem.get("request_id")):
+        lines.append(f"\n  request {visible_line(str(request_id))}: the log of the service has more of it", style="dim")
+    differs = problem.get("difference")
+    for sentence in differs if isinstance(differs, list) else []:
+        lines.append(f"\n  • {visible_line(str(sentence))}")
+    return lines
+
+
+OUTCOMES: Mapping[str, str] = {
+    "circuit": "not attempted: the host gives no answer",
+    "pending confirmation": "not attempted: the endpoint has not agreed yet",
+    "rate": "not attempted: its rate is used up",
+}
+"""What is told of a delivery before any attempt at it, as people read it."""
+
+
+def outcome_text(told: str | None) -> str | None:
+    """Return what came of an attempt, or why none was made.
+
+    >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
+    ('http 500', 'not attempted: the host gives no answer', None)
+    """
+    return None if told is None else OUTCOMES.get(told, told)

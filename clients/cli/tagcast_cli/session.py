@@ -1,0 +1,244 @@
+"""What every command shares: the API it talks to, and how it shows answers and faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+from tagcast_client import Client, ProblemError, SigningError, TagcastError, UnexpectedAnswerError, UnreachableError
+from tagcast_client.operation import Answer, Json
+from typer.core import TyperGroup
+
+from tagcast_cli import completion
+from tagcast_cli.absent import sentence_of
+from tagcast_cli.api_client import refused_by_another, unexpected, unreached
+from tagcast_cli.cmq_key_store import KeyStoreError
+from tagcast_cli.help_text import make_readable
+from tagcast_cli.job_run import JobError
+from tagcast_cli.screen import console, fault_lines, rows_table
+from tagcast_cli.visible import visible, visible_json
+
+TopicName = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=completion.topics)]
+SubscriptionName = Annotated[
+    str, typer.Argument(help="Name of the subscription.", autocompletion=completion.subscriptions)
+]
+MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
+Limit = Annotated[int, typer.Option(min=1, help="Rows of one page.")]
+Cursor = Annotated[str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")]
+EveryPage = Annotated[bool, typer.Option("--all", help="Follow the cursors to the end of the list.")]
+
+Renderer = Callable[[Json], RenderableType | None]
+
+
+PRECONDITION_FAILED = 412
+
+
+class RefusedError(Exception):
+    """The API refused, and the text says what to do; *problem* is what it said."""
+
+    def __init__(self, detail: str, problem: ProblemError) -> None:
+        super().__init__(detail)
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of the command line."""
+
+    api: Client
+    as_json: bool
+    profile: str | None = None
+    region: str | None = None
+
+    @property
+    def out(self) -> Console:
+        """Where answers go."""
+        return console()
+
+    def show(self, answer: Answer, render: Renderer) -> None:
+        """Print an answer: as it came with --json, otherwise as `render` draws it."""
+        if self.as_json:
+            if answer.text.strip():
+                typer.echo(visible_json(answer.text.rstrip("\n")))
+            return
+        drawn = render(answer.json)
+        if drawn is not None:
+            self.out.print(drawn)
+
+    def print_json(self, value: Json) -> None:
+        """Print one object as a line of JSON."""
+        typer.echo(visible_json(json.dumps(value, ensure_ascii=False)))
+
+    def warn(self, sentence: str) -> None:
+        """Say on standard error what is not as it should be, and go on."""
+        console(to_errors=True).print(Text(visible(sentence), style="yellow"))
+
+    def put(
+        self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
+    ) -> Answer:
+        """Make what must not exist, unless it is to be replaced; *exists* and *change* say what helps then."""
+        if if_match is not None:
+            return self.api.request("PUT", path, body, headers={"if-match": if_match})
+        try:
+            return self.api.request("PUT", path, body, headers=None if replace else {"if-none-match": "*"})
+        except ProblemError as refused:
+            if replace or refused.status != PRECONDITION_FAILED:
+                raise
+            detail = f"{exists}. Change what you name: {change} …, or replace it as a whole: --replace"
+            raise RefusedError(detail, refused) from None
+
+    def show_done(self, answer: Answer, sentence: str) -> None:
+        """Print an answer of which a sentence is enough."""
+        self.show(answer, lambda _: Text(sentence))
+
+    def show_list(
+        self,
+        path: str,
+        listing: Listing,
+        page: Page,
+    ) -> None:
+        """Print one page of a list, or all of them; with --json one line per page."""
+        answers = self.read(path, page)
+        if self.as_json:
+            return
+        rows = [listing.row(item) for answer in answers for item in answer.get(listing.key, [])]
+        if not rows:
+            self.out.print(listing.empty)
+            return
+        self.out.print(rows_table(rows, *listing.headings))
+        self.tell_of_more(answers[-1], "--all")
+
+    def read(self, path: str, page: Page, only: str | None = None) -> list[Json]:
+        """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
+        answers: list[Json] = []
+        for answer in pages(self.api, path, page.limit, page.cursor, only):
+            if self.as_json:
+                typer.echo(visible_json(answer.text.rstrip("\n")))
+            answers.append(answer.json)
+            if not page.every:
+                break
+        return answers
+
+    def tell_of_more(self, answer: Json, *other_options: str) -> None:
+        """Say which options go on behind a page that is not the last, on one line: it is there to be copied."""
+        if cursor := answer.get("next_cursor"):
+            options = ", or ".join((f"--cursor {cursor}", *other_options))
+            self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
+
+
+def pages(
+    api: Client, path: str, limit: int | None = None, cursor: str | None = None, only: str | None = None
+) -> Iterator[Answer]:
+    """The pages of a list, following `next_cursor` from the given one to the end."""
+    while True:
+        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, "only": only})
+        yield answer
+        cursor = answer.json.get("next_cursor")
+        if not cursor:
+            return
+
+
+@dataclass(frozen=True)
+class Page:
+    """How much of a list is wanted."""
+
+    limit: int | None
+    cursor: str | None = None
+    every: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """How one kind of list is drawn: the answer's key, the columns, a row of an item, a word for none."""
+
+    key: str
+    headings: tuple[str, ...]
+    row: Callable[[Json], list[Any]]
+    empty: str
+
+
+def session_of(ctx: typer.Context) -> Session:
+    """The session that the global options made."""
+    session = ctx.find_object(Session)
+    if session is None:
+        raise RuntimeError("a command ran without the global options")
+    return session
+
+
+class Commands(TyperGroup):
+    """The root group: takes --json anywhere, and turns faults into words and exit code 1."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        make_readable(self)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move `--json` to the front, so that it may also stand behind the command."""
+        end = args.index("--") if "--" in args else len(args)
+        options, rest = args[:end], args[end:]
+        if "--json" in options:
+            options = ["--json", *(word for word in options if word != "--json")]
+        return super().parse_args(ctx, options + rest)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a fault of the API, the network or the credentials ends it with 1."""
+        try:
+            return super().invoke(ctx)
+        except (ProblemError, RefusedError) as refused:
+            _tell_refusal(ctx, refused)
+        except BrokenPipeError:
+            raise
+        except (TagcastError, OSError, ModuleNotFoundError, JobError, KeyStoreError) as fault:
+            lines = _sentences(ctx, fault)
+            if lines is None:
+                raise
+            errors = console(to_errors=True)
+            errors.print(Text.assemble(("error: ", "bold red"), lines[0]))
+            for line in lines[1:]:
+                errors.print(f"  {line}")
+        raise typer.Exit(1)
+
+
+def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
+    errors = console(to_errors=True)
+    problem = refused.problem if isinstance(refused, RefusedError) else refused
+    if _as_json(ctx):
+        typer.echo(_problem_json(problem), err=True)
+    elif isinstance(refused, RefusedError):
+        errors.print(Text.assemble(("error: ", "bold red"), str(refused)))
+    else:
+        errors.print(fault_lines(problem.problem, problem.status))
+        if (hint := refused_by_another(problem)) is not None:
+            errors.print(f"  {hint}")
+
+
+def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
+    """What is wrong, and what helps; None of what only a traceback explains."""
+    match fault:
+        case UnreachableError():
+            return [f"nobody answers at {fault.url}", unreached(fault)]
+        case UnexpectedAnswerError():
+            url = str(ctx.params.get("url")) if isinstance(ctx.params, dict) else "this address"
+            return [unexpected(url, fault)]
+        case ModuleNotFoundError():
+            said = sentence_of(fault)
+            return None if said is None else [said]
+        case OSError():
+            return [f"{fault.strerror or fault}{f': {fault.filename}' if fault.filename else ''}"]
+        case SigningError() | JobError() | KeyStoreError():
+            return [str(fault)]
+        case _:
+            return None
+
+
+def _as_json(ctx: Any) -> bool:
+    return isinstance(ctx.params, dict) and bool(ctx.params.get("as_json"))
+
+
+def _problem_json(refused: ProblemError) -> str:
+    return visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem)

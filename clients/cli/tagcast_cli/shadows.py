@@ -1,0 +1,138 @@
+"""`tagcast versions` and `tagcast shadow …`: the history of a filter, and a candidate for the next one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
+    JsonFilter,
+    PatternScope,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+    filter_text,
+    warning_lines,
+)
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import fields_table, rows_table
+from tagcast_cli.session import SubscriptionName, TopicName, session_of
+from tagcast_cli.subscriptions import subscription_fields
+
+shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without sending.")
+
+_WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
+
+
+def versions(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """List the kept versions of a subscription's filter, newest first."""
+    session = session_of(ctx)
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", subscription, "versions"))
+    session.show(answer, _versions_table)
+
+
+def _versions_table(answer: Json) -> RenderableType:
+    rows = [
+        [kept.get("version"), filter_text(kept.get("filter")), readable_instant(kept.get("changed_at"))]
+        for kept in answer.get("versions", [])
+    ]
+    return rows_table(rows, "version", "filter", "since")
+
+
+def _path(topic: str, subscription: str, *rest: str) -> str:
+    return path_of("topics", topic, "subscriptions", subscription, "shadow", *rest)
+
+
+def shadow_report(answer: Json) -> RenderableType:
+    """A shadow: its filter, its counts, and the messages that only one of both filters matches."""
+    shown = dict(answer)
+    counts = shown.pop("counts", {})
+    samples = shown.pop("samples", [])
+    shown["filter"] = filter_text(shown.get("filter"))
+    shown["since"] = readable_instant(shown.get("since"))
+    parts: list[Any] = [
+        fields_table(shown, leave_out=("warnings",)),
+        *warning_lines(answer),
+        Text("counts", style="bold underline"),
+        fields_table(counts),
+    ]
+    if samples:
+        rows = [[sample.get("message_id"), _WAYS.get(str(sample.get("way")), sample.get("way"))] for sample in samples]
+        parts.append(rows_table(rows, "message", "matched by"))
+    else:
+        parts.append(Text("No differences seen.", style="dim"))
+    return Group(*parts)
+
+
+@shadow.command("set")
+def set_shadow(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    tag: TagFilter = None,
+    all_tags: AllTags = False,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
+    filter_json: JsonFilter = None,
+) -> None:
+    """Begin to run a candidate filter, in place of a present one; without a filter option, one that takes everything.
+
+    The same filter again leaves the shadow and its counts as they are.
+    """
+    described = filter_of(
+        tags=tag,
+        all_tags=all_tags,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        event_pattern=event_pattern,
+        dialect=dialect,
+        scope=scope,
+        filter_json=filter_json,
+    )
+    session = session_of(ctx)
+    session.show(session.api.request("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
+
+
+@shadow.command("show")
+def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Show what the shadow said so far beside the active filter."""
+    session = session_of(ctx)
+    session.show(session.api.request("GET", _path(topic, subscription)), shadow_report)
+
+
+@shadow.command("promote")
+def promote_shadow(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    version: Annotated[
+        int | None, typer.Option("--shadow-version", help="Only if this is the present shadow (see `shadow show`).")
+    ] = None,
+) -> None:
+    """Make the shadow the active filter, and end it."""
+    session = session_of(ctx)
+    body: Json = {} if version is None else {"shadow_version": version}
+    answer = session.api.request("POST", _path(topic, subscription, "promote"), body)
+    sentence = f"The shadow of {subscription} is now its filter."
+    session.show(answer, lambda shown: Group(Text(sentence), subscription_fields(shown)))
+
+
+@shadow.command("end")
+def end_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """End the shadow; the active filter stays."""
+    session = session_of(ctx)
+    session.show_done(session.api.request("DELETE", _path(topic, subscription)), f"The shadow of {subscription} ended.")

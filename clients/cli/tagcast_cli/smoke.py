@@ -1,0 +1,143 @@
+"""`tagcast smoke`: publish to a queue, a function and an endpoint of its own, break one, and say what was seen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import signal
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+from tagcast_client import Client, SigV4
+
+from tagcast_cli.cmq_keys import StackName
+from tagcast_cli.doctor import STYLES, Deployment, State, get_url
+from tagcast_cli.job_run import Archive
+from tagcast_cli.jobs import DEFAULT_DATA, DataFolder
+from tagcast_cli.session import Session, session_of
+from tagcast_cli.smoke_receiver import SECRET_PREFIX
+from tagcast_cli.visible import visible
+
+if TYPE_CHECKING:
+    from tagcast_cli.smoke_story import Step, Story
+
+WaitArchive = Annotated[
+    bool, typer.Option("--wait-archive", help="Wait until Firehose has written, which takes 5 minutes or more.")
+]
+StartJob = Annotated[
+    bool, typer.Option("--job", help="Run the job that compacts: minutes, and some 3 cents on AWS, not in the cent.")
+]
+
+
+def smoke(
+    ctx: typer.Context,
+    stack: StackName = None,
+    data: DataFolder = DEFAULT_DATA,
+    wait_archive: WaitArchive = False,
+    start_job: StartJob = False,
+) -> None:
+    """Try a deployment on AWS: retry, order, expiry, archive and a job, in two minutes and for less than a cent.
+
+    Makes a topic, two queues, a function with a URL and a role, all called tagcast_smoke_…, with your own AWS
+    credentials (--profile, --region), and removes them at the end, also after Ctrl-C. A run first removes what earlier
+    ones left, so run one at a time. Exits 1 if a promise was broken. docs/deploy.md lists the rights that it needs.
+    """
+    session = session_of(ctx)
+    steps: list[Step] = []
+
+    def tell(step: Step) -> None:
+        steps.append(step)
+        if not session.as_json:
+            session.out.print(_shown(step), soft_wrap=True)
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    story = _local_story(session, data, tell) if stack is None else _aws_story(session, stack, tell)
+    story.wait_archive, story.start_job = wait_archive, start_job
+    began_s = story.now_s()
+    try:
+        story.play()
+    except KeyboardInterrupt:
+        session.warn("Interrupted: the other steps were not played.")
+        raise
+    finally:
+        _tell_end(session, story, steps, story.now_s() - began_s)
+    if any(step.state is State.FAULT for step in steps):
+        raise typer.Exit(1)
+
+
+def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> Story:
+    """Return the story of a deployment, played with the caller's credentials."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from tagcast_cli.smoke_aws import OnAws
+    from tagcast_cli.smoke_story import Story
+
+    try:
+        own = boto3.Session(profile_name=session.profile, region_name=session.region)
+        of = Deployment(stack, own, get_url)
+        url, scale = of.output("Url"), of.parameter("TimeScale")
+    except (BotoCoreError, ClientError) as fault:
+        raise typer.BadParameter(str(fault)) from None
+    if not url:
+        raise typer.BadParameter(f"there is no stack {stack} in {own.region_name}", param_hint="--stack")
+    api = Client(url, auth=session.api.auth or SigV4(session.profile, own.region_name), user_agent="tagcast-cli")
+    place = OnAws(of)
+    return Story(api, place, place.new_run(), _new_secret(), tell, time_scale=scale or 1.0)
+
+
+def _local_story(session: Session, folder: Path, tell: Callable[[Step], object]) -> Story:
+    """Return the story of the local stack that runs on *folder*."""
+    import boto3
+
+    from tagcast_cli.smoke_local import LocalDeployment, OnLocalStack
+    from tagcast_cli.smoke_story import Story
+
+    archive = Archive.of_stack(folder)
+    where, owner = json.loads((folder / "stack.json").read_text()), archive.owner
+    keys = {name.lower(): owner[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    engine = {"endpoint_url": owner["AWS_ENDPOINT_URL"], **keys}
+    own = boto3.Session(region_name=owner["AWS_DEFAULT_REGION"])
+    place = OnLocalStack(LocalDeployment(where["stack"], own, get_url, engine=engine), archive=archive)
+    api = Client(str(where["url"]), auth=session.api.auth, user_agent="tagcast-cli")
+    return Story(api, place, place.new_run(), _new_secret(), tell, time_scale=archive.time_scale, is_aws=False)
+
+
+def _new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _shown(step: Step) -> Text:
+    state = (f"{step.state.value:<12}", STYLES[step.state])
+    return Text.assemble(state, f"  {step.name:<14} {step.took_s:5.1f} s  {visible(step.saw)}")
+
+
+def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:
+    """Say what is seen now, what failed, and what all that cost."""
+    from local.rules.costs import usd_of_smoke_test
+
+    failed = [step.name for step in steps if step.state is State.FAULT]
+    seen = sorted({row for step in steps for row in step.shows}) if story.is_aws else []
+    usd = usd_of_smoke_test(story.counted) if story.is_aws else 0.0
+    if session.as_json:
+        told = {"run": story.run, "steps": [asdict(step) for step in steps], "seen": seen, "failed": failed}
+        session.print_json({**told, "took_s": round(took_s, 1), "usd_at_most": round(usd, 6)})
+        return
+    rows = ", ".join(seen) if story.is_aws else "none, since this is not AWS"
+    lines = (
+        f"rows of docs/aws-beliefs.md that are seen now: {rows}",
+        f"failed: {', '.join(failed) or 'nothing'}",
+        f"It took {took_s:.0f} s, and costs {usd:.4f} USD at most." if story.is_aws else f"It took {took_s:.0f} s.",
+    )
+    for line in lines:
+        session.out.print(Text(line), soft_wrap=True)

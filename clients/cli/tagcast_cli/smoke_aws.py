@@ -1,0 +1,364 @@
+"""What `tagcast smoke` makes on AWS: two queues, a function with a role that can do one thing, and the function's URL.
+
+All names begin with `tagcast_smoke_STACK_RUN`. Names of a stack have no `_`, so none of these is taken for one of the
+stack's own, which are no endpoints, even where the stack is called tagcast.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import secrets
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tagcast_cli import smoke_receiver
+from tagcast_cli.doctor import DENIED, Deployment
+from tagcast_cli.smoke_story import Endpoint, JobRun, MissingRightError, NotPlayedError, PlaceError, Push
+
+RIGHTS = (
+    "cloudformation:DescribeStackResource",
+    "cloudformation:DescribeStacks",
+    "glue:GetJobRun",
+    "glue:GetJobRuns",
+    "glue:StartJobRun",
+    "iam:CreateRole",
+    "iam:DeleteRole",
+    "iam:DeleteRolePolicy",
+    "iam:PassRole",
+    "iam:PutRolePolicy",
+    "lambda:AddPermission",
+    "lambda:CreateFunction",
+    "lambda:CreateFunctionUrlConfig",
+    "lambda:DeleteFunction",
+    "lambda:GetFunctionConfiguration",
+    "s3:GetObject",
+    "s3:ListBucket",
+    "sqs:CreateQueue",
+    "sqs:DeleteMessage",
+    "sqs:DeleteQueue",
+    "sqs:ListQueues",
+    "sqs:ReceiveMessage",
+    "sts:GetCallerIdentity",
+)
+"""What an identity has to be allowed for all steps, besides `execute-api:Invoke`."""
+ACTIONS = {
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
+    "lambda:CreateFunction20150331": "lambda:CreateFunction",
+}
+"""Operations whose action has another name."""
+ABSENT = frozenset(
+    {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException", "NoSuchEntity"}
+)
+NOT_YET = "InvalidParameterValueException"
+"""What Lambda says of a role that IAM made a moment ago."""
+PUBLIC_FORBIDDEN = "PublicPolicyException"
+ROLE_S, URL_S, POLL_S, JOB_POLL_S, JOB_S = 60.0, 20.0, 2.0, 10.0, 900.0
+PUSHERS = ("FanOutFunctionRole", "RetryFunctionRole")
+RUNTIME, MEMORY_MB, TIMEOUT_S = "python3.13", 1024, 10
+"""With less memory, and so less of a processor, the first push would wait for the import of boto3."""
+ARCHIVED_BYTES_MAX = 256 * 1024 * 1024
+"""At most this much of the archive is read: with more, Athena is the way to look."""
+ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED")
+
+
+@dataclass
+class OnAws:
+    """Receivers in the account of a deployment, made with its owner's credentials."""
+
+    of: Deployment
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    queue_requests: int = 0
+    _log: str = ""
+    _queue: str = ""
+    _not_yet: str = ""
+    _seen_keys: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._began_at = self.now()
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all runs of this stack begin with."""
+        return f"tagcast_smoke_{self.of.stack}_"
+
+    def new_run(self) -> str:
+        """Return a name for a run, which all of its things have."""
+        return f"{self.prefix}{secrets.token_hex(4)}"
+
+    def earlier_runs(self) -> Sequence[str]:
+        """Return the runs whose log is there: it is made first and removed last."""
+        found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
+        names = [url.rpartition("/")[2] for url in found]
+        return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
+
+    def make_log(self, run: str) -> None:
+        """Make the queue to which the function says what it got."""
+        self._log = self._make_queue(f"{run}_log.fifo", {})
+
+    def make_queue(self, run: str) -> Endpoint:
+        """Make a queue whose own policy lets the stack's pushers send: the stack's parameters need not name it.
+
+        The policy comes with the queue, since a later one may take a minute to be obeyed.
+        """
+        name = f"{run}_queue.fifo"
+        policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})
+        self._queue = self._make_queue(name, {"Policy": json.dumps(policy)})
+        return {"protocol": "sqs", "queue_url": self._queue}
+
+    def make_function(self, run: str, secret: str) -> Endpoint:
+        """Make a role that can write to the log, and the function of the receiver's code that takes it on."""
+        trust = _policy(None, "sts:AssumeRole", {"Service": "lambda.amazonaws.com"})
+        role = self._call("iam", "create_role", RoleName=run, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+        allowed = _policy(self._arn("sqs", f"{run}_log.fifo"), "sqs:SendMessage", None)
+        self._call("iam", "put_role_policy", RoleName=run, PolicyName="log", PolicyDocument=json.dumps(allowed))
+        self._create_function(run, role, secret)
+        for number, pusher in enumerate(self._pushers):
+            self._permit(run, f"pusher-{number}", "lambda:InvokeFunction", pusher)
+        return {"protocol": "lambda", "function": self._arn("lambda", f"function:{run}")}
+
+    def make_url(self, run: str) -> Endpoint:
+        """Give the function a URL that anybody may call: it refuses what is not signed with the secret."""
+        url = self._call("lambda", "create_function_url_config", FunctionName=run, AuthType="NONE")["FunctionUrl"]
+        self._permit(run, "url", "lambda:InvokeFunctionUrl", "*", FunctionUrlAuthType="NONE")
+        self._permit(run, "by-url", "lambda:InvokeFunction", "*", InvokedViaFunctionUrl=True)
+        deadline_s = self.now_s() + URL_S
+        while (status := self.of.get(url)[0]) != 200:
+            if self.now_s() >= deadline_s:
+                text = f"The function's URL answers {status}. Does your organization forbid functions that are public?"
+                raise NotPlayedError(text)
+            self.sleep(POLL_S)
+        return {"protocol": "https", "url": str(url)}
+
+    def received(self) -> Sequence[Push]:
+        """Return what the function said since the last time."""
+        return [Push(**json.loads(body)) for body in self._taken_from(self._log)]
+
+    def queued(self) -> Sequence[str]:
+        """Return the ids of the messages in the queue since the last time."""
+        return [str(json.loads(body)["message_id"]) for body in self._taken_from(self._queue)]
+
+    def archived(self, topic: str) -> frozenset[str]:
+        """Return the ids of a topic's messages in the objects that arrived since this run began."""
+        bucket, found, size = self.of.output("ArchiveBucketName"), frozenset[str](), 0
+        for key, length in self._arrived(bucket):
+            if key not in self._seen_keys:
+                size += length
+                if size > ARCHIVED_BYTES_MAX:
+                    raise PlaceError(f"More than {ARCHIVED_BYTES_MAX >> 20} MB were archived since: ask Athena.")
+                content = self._call("s3", "get_object", Bucket=bucket, Key=key)["Body"].read()
+                records = map(json.loads, gzip.decompress(content).splitlines())
+                ids = (str(record["message_id"]) for record in records if record.get("topic") == topic)
+                self._seen_keys[key] = frozenset(ids)
+            found |= self._seen_keys[key]
+        return found
+
+    def last_job(self) -> JobRun | None:
+        """Return the last run of the job that compacts."""
+        runs = self._call("glue", "get_job_runs", JobName=f"{self.of.stack}-compact", MaxResults=1)["JobRuns"]
+        return _job_run(runs[0]) if runs else None
+
+    def run_job(self) -> JobRun:
+        """Run the job that compacts over yesterday, and wait for its end."""
+        name, arguments = f"{self.of.stack}-compact", {"--lookback-days": "1"}
+        run = self._call("glue", "start_job_run", JobName=name, Arguments=arguments)["JobRunId"]
+        deadline_s = self.now_s() + JOB_S
+        while True:
+            found = _job_run(self._call("glue", "get_job_run", JobName=name, RunId=run)["JobRun"])
+            if found.state in ENDED or self.now_s() >= deadline_s:
+                return found
+            self.sleep(JOB_POLL_S)
+
+    def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
+        """Remove function, role and queue, then the log if nothing is left; return what is left, and why."""
+        removals: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+            (f"the function {run}", "lambda", "delete_function", {"FunctionName": run}),
+            (f"the policy of the role {run}", "iam", "delete_role_policy", {"RoleName": run, "PolicyName": "log"}),
+            (f"the role {run}", "iam", "delete_role", {"RoleName": run}),
+            (f"the queue {run}_queue.fifo", "sqs", "delete_queue", {"QueueUrl": self._url(f"{run}_queue.fifo")}),
+            (f"the queue {run}_log.fifo", "sqs", "delete_queue", {"QueueUrl": self._url(f"{run}_log.fifo")}),
+        )
+        left: list[str] = []
+        for what, service, method, arguments in removals:
+            if (left or keep_log) and what == removals[-1][0]:
+                break
+            try:
+                self._call(service, method, absent_is_fine=True, **arguments)
+            except (MissingRightError, PlaceError) as fault:
+                left.append(f"{what} ({fault})")
+        return left
+
+    def _create_function(self, run: str, role: str, secret: str) -> None:
+        """Create the function as soon as Lambda knows its role, and wait until it can be invoked."""
+        asked: dict[str, Any] = {
+            "FunctionName": run,
+            "Runtime": RUNTIME,
+            "Role": role,
+            "Handler": f"{smoke_receiver.__name__.rpartition('.')[2]}.{smoke_receiver.handle.__name__}",
+            "Code": {"ZipFile": receiver_archive()},
+            "Timeout": TIMEOUT_S,
+            "MemorySize": MEMORY_MB,
+            "Architectures": ["arm64"],
+            "Environment": {"Variables": self._variables(secret)},
+        }
+        deadline_s = self.now_s() + ROLE_S
+        while self._call("lambda", "create_function", none_for=NOT_YET, **asked) is None:
+            if self.now_s() >= deadline_s:
+                raise PlaceError(f"Lambda made no function within {ROLE_S:.0f} s: {self._not_yet}")
+            self.sleep(POLL_S)
+        while self._call("lambda", "get_function_configuration", FunctionName=run)["State"] == "Pending":
+            if self.now_s() >= deadline_s:
+                raise PlaceError(f"The function {run} is not ready after {ROLE_S:.0f} s.")
+            self.sleep(POLL_S)
+
+    def _variables(self, secret: str) -> dict[str, str]:
+        return {smoke_receiver.LOG_VARIABLE: self._log, smoke_receiver.SECRET_VARIABLE: secret}
+
+    def _permit(self, run: str, statement: str, action: str, principal: str, **condition: Any) -> None:
+        asked: dict[str, Any] = {
+            "FunctionName": run,
+            "StatementId": statement,
+            "Action": action,
+            "Principal": principal,
+        }
+        self._call("lambda", "add_permission", **asked, **condition)
+
+    def _make_queue(self, name: str, attributes: Mapping[str, str]) -> str:
+        asked = {"FifoQueue": "true", **attributes}
+        return str(self._call("sqs", "create_queue", QueueName=name, Attributes=asked)["QueueUrl"])
+
+    def _taken_from(self, queue: str) -> list[str]:
+        """Return the bodies of what a queue has, and delete them."""
+        bodies: list[str] = []
+        while True:
+            asked: dict[str, Any] = {"QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
+            messages = self._call("sqs", "receive_message", **asked).get("Messages", [])
+            if not messages:
+                return bodies
+            bodies += [message["Body"] for message in messages]
+            entries = [{"Id": str(n), "ReceiptHandle": each["ReceiptHandle"]} for n, each in enumerate(messages)]
+            self._call("sqs", "delete_message_batch", QueueUrl=queue, Entries=entries)
+
+    def _arrived(self, bucket: str) -> list[tuple[str, int]]:
+        """Return the keys and sizes of what Firehose wrote of messages since the run began."""
+        hours, at = [], self._began_at.replace(minute=0, second=0, microsecond=0)
+        while at <= self.now():
+            hours.append(at)
+            at += timedelta(hours=1)
+        found: list[tuple[str, int]] = []
+        for hour in hours:
+            asked: dict[str, Any] = {"Bucket": bucket, "Prefix": f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"}
+            while True:
+                page = self._call("s3", "list_objects_v2", **asked)
+                # S3 tells whole seconds.
+                since = self._began_at.replace(microsecond=0)
+                new = (each for each in page.get("Contents", ()) if each["LastModified"] >= since)
+                found += [(each["Key"], each["Size"]) for each in new]
+                if not page.get("IsTruncated"):
+                    break
+                asked["ContinuationToken"] = page["NextContinuationToken"]
+        return found
+
+    @cached_property
+    def _caller(self) -> list[str]:
+        """Partition and account, as the ARN of the caller tells them."""
+        words = str(self._call("sts", "get_caller_identity")["Arn"]).split(":")
+        return [words[1], words[4]]
+
+    @cached_property
+    def _pushers(self) -> list[str]:
+        """The roles of the stack that push, by their ARNs."""
+        partition, account = self._caller
+        names = [self._call("cloudformation", "describe_stack_resource", StackName=self.of.stack,
+                            LogicalResourceId=role)["StackResourceDetail"]["PhysicalResourceId"]
+                 for role in PUSHERS]  # fmt: skip
+        return [f"arn:{partition}:iam::{account}:role/{name}" for name in names]
+
+    def _arn(self, service: str, name: str) -> str:
+        partition, account = self._caller
+        return f"arn:{partition}:{service}:{self.of.session.region_name}:{account}:{name}"
+
+    def _url(self, queue: str) -> str:
+        """Return the URL of a queue: SQS makes it of the account and the name."""
+        endpoint = self._client("sqs").meta.endpoint_url
+        return f"{endpoint}/{self._caller[1]}/{queue}"
+
+    def _client(self, service: str) -> Any:
+        clients = self.__dict__.setdefault("_clients", {})
+        if service not in clients:
+            clients[service] = self.of.client(service)
+        return clients[service]
+
+    def _call(
+        self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
+    ) -> Any:
+        """Call an operation; None for the error *none_for*. Raises MissingRightError and PlaceError."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if service == "sqs":
+            self.queue_requests += 1
+        try:
+            return getattr(self._client(service), method)(**arguments)
+        except ClientError as fault:
+            code = fault.response["Error"]["Code"]
+            if (absent_is_fine and code in ABSENT) or code == none_for:
+                self._not_yet = str(fault)
+                return None
+            if code in DENIED:
+                raise MissingRightError(_action(service, fault.operation_name, str(fault))) from fault
+            if code == PUBLIC_FORBIDDEN:
+                raise NotPlayedError(f"The account forbids functions that are public. {fault}") from fault
+            raise PlaceError(str(fault)) from fault
+        except BotoCoreError as fault:
+            raise PlaceError(str(fault)) from fault
+
+
+def receiver_archive() -> bytes:
+    """Return the code of the function: the receiver's one file, the same bytes each time."""
+    source, archive = Path(smoke_receiver.__file__), io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
+        entry = zipfile.ZipInfo(source.name)
+        entry.external_attr = 0o644 << 16
+        written.writestr(entry, source.read_text())
+    return archive.getvalue()
+
+
+def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a policy of one statement."""
+    statement: dict[str, Any] = {"Effect": "Allow", "Action": action}
+    if principal is not None:
+        statement["Principal"] = principal
+    if resource is not None:
+        statement["Resource"] = resource
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _action(service: str, operation: str, text: str) -> str:
+    """Return the action that is missing: the one that AWS names, or the operation's own.
+
+    >>> _action("lambda", "CreateFunction", "User: me is not authorized to perform: iam:PassRole on resource: r")
+    'iam:PassRole'
+    >>> _action("s3", "ListObjectsV2", "Access Denied")
+    's3:ListBucket'
+    """
+    told = re.search(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)", text)
+    named = told.group(1) if told else f"{service}:{operation}"
+    return ACTIONS.get(named, named)
+
+
+def _job_run(told: Mapping[str, Any]) -> JobRun:
+    """Return a run as Glue tells of it; a minute is billed at least."""
+    dpu_hours = float(told.get("MaxCapacity", 0.0)) * max(60, int(told.get("ExecutionTime", 0))) / 3600
+    began_at = f"{told['StartedOn']:%Y-%m-%d %H:%M} UTC"
+    return JobRun(str(told["JobRunState"]), began_at, str(told.get("ErrorMessage", "")), dpu_hours)

@@ -1,0 +1,487 @@
+"""The story of `tagcast smoke`: what is made and published, what has to be seen then, and the cleaning up.
+
+It knows the API and a `Place` that makes queues, functions and endpoints: AWS, the local stack, or a fake of the tests.
+A step that fails, or for which the caller has no right, ends alone. The cleaning up removes everything of the run by
+its names, whether or not the story got to make it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol
+
+from tagcast_client import ConflictError, InvalidError, NotFoundError, ProblemError, TagcastError
+from tagcast_client.operation import Answer, path_of
+
+from local.rules.costs import SmokeTest
+from tagcast_cli.doctor import State
+from tagcast_cli.smoke_receiver import BROKEN, DOOMED, FAILS_ONCE
+
+QUEUE, FUNCTION, ENDPOINT = "queue", "function", "endpoint"
+SUBSCRIPTIONS = (QUEUE, FUNCTION, ENDPOINT, BROKEN, DOOMED)
+TAG = "smoke"
+MESSAGES = 3
+"""That all subscriptions but the doomed one get; that one gets a message of its own."""
+RETENTION_S = 60
+"""The shortest that a topic may have."""
+INTERVAL_S = 20
+"""Of the retry: longer than all others need for their messages, which must not wait for it."""
+EXPIRED = "expired"
+POLL_S = 0.5
+MADE_S, DELIVERED_S, RETRIED_S, RECEIPT_S, ARCHIVED_S = 30.0, 40.0, 45.0, 15.0, 420.0
+"""How long each is waited for."""
+AFTER_LIFE_S = 3.0
+"""How long after the end of a message's life a push that is too late is waited for."""
+LATE_S = 15.0
+"""How much later than its interval a retry may come: the workflow and a cold start are in between."""
+EARLY_SHARE = 0.9
+"""Clocks of two environments of the receiver differ a little."""
+
+Endpoint = Mapping[str, str]
+
+
+class MissingRightError(Exception):
+    """The caller may not do *action*."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"Your identity may not call {action}.")
+        self.action = action
+
+
+class PlaceError(Exception):
+    """A place could not do what it was asked; the text says why."""
+
+
+class BrokenPromiseError(Exception):
+    """What was seen is not what is promised."""
+
+
+class NotPlayedError(Exception):
+    """A step could not be played, or was not asked for; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A push as the receiver noted it: which attempt, what it was answered, and when, in seconds since 1970."""
+
+    subscription: str
+    message_id: str
+    attempt: int
+    status: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A run of a job: how it ended, when it began, and how many DPU-hours it is billed."""
+
+    state: str
+    began_at: str
+    fault: str = ""
+    dpu_hours: float = 0.0
+
+
+class Place(Protocol):
+    """Where receivers are made. Raises MissingRightError, PlaceError, or NotPlayedError for what is forbidden there."""
+
+    @property
+    def queue_requests(self) -> int:
+        """How many requests of queues were made."""
+
+    def earlier_runs(self) -> Sequence[str]:
+        """Return the names of runs that left something."""
+
+    def make_log(self, run: str) -> None:
+        """Make what the receivers write down what they get in. It is made first and removed last: it names the run."""
+
+    def make_queue(self, run: str) -> Endpoint:
+        """Make a queue."""
+
+    def make_function(self, run: str, secret: str) -> Endpoint:
+        """Make a function of the receiver's code."""
+
+    def make_url(self, run: str) -> Endpoint:
+        """Give the function an HTTP endpoint."""
+
+    def received(self) -> Sequence[Push]:
+        """Return what the receivers wrote down since the last time, in order for each subscription."""
+
+    def queued(self) -> Sequence[str]:
+        """Return the ids of messages that came to the queue since the last time, in their order."""
+
+    def archived(self, topic: str) -> frozenset[str]:
+        """Return the ids of the messages of a topic that are in the archive by now."""
+
+    def last_job(self) -> JobRun | None:
+        """Return the last run of the job that compacts, or None if there was none."""
+
+    def run_job(self) -> JobRun:
+        """Run the job that compacts, and wait for its end."""
+
+    def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
+        """Remove everything of a run that is there; return what could not be removed, and why.
+
+        The log stays where anything else does, or *keep_log* says so: by it the next run finds what is left.
+        """
+
+
+class Api(Protocol):
+    """The API of the deployment."""
+
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """Send a request. Raises TagcastError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step as it ended: what was seen, how long it took, and which rows of docs/aws-beliefs.md that shows."""
+
+    name: str
+    state: State
+    saw: str
+    took_s: float
+    shows: tuple[str, ...] = ()
+
+
+@dataclass
+class Story:
+    """One run of the smoke test; *tell* hears of each step when it ended."""
+
+    api: Api
+    place: Place
+    run: str
+    secret: str = field(repr=False)
+    tell: Callable[[Step], object]
+    time_scale: float = 1.0
+    is_aws: bool = True
+    wait_archive: bool = False
+    start_job: bool = False
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    counted: SmokeTest = field(default_factory=SmokeTest)
+    _has_no_topic: bool = False
+    _made: list[str] = field(default_factory=list)
+    _accepted: list[str] = field(default_factory=list)
+    _doomed: Mapping[str, Any] = field(default_factory=dict)
+    _published_s: float = 0.0
+    _pushes: list[Push] = field(default_factory=list)
+    _queued: list[str] = field(default_factory=list)
+
+    def play(self) -> None:
+        """Play all steps, and clean up whatever happens, an interruption included."""
+        try:
+            for name, played, shows in STEPS:
+                self._carry_out(name, partial(played, self), shows)
+        finally:
+            self._carry_out("clean-up", self._clean_up, ())
+            self.counted.queue_requests = self.place.queue_requests
+            self.counted.pushes = len(self._pushes)
+
+    def _carry_out(self, name: str, play: Callable[[], str], shows: tuple[str, ...]) -> None:
+        began_s, state, shown = self.now_s(), State.FAULT, tuple[str, ...]()
+        try:
+            saw = play()
+            state, shown = State.OK, shows if self.is_aws else ()
+        except (MissingRightError, NotPlayedError) as fault:
+            state, saw = State.UNCHECKED, str(fault)
+        except ProblemError as refused:
+            if refused.status in (401, 403):
+                state, saw = State.UNCHECKED, f"{MissingRightError('execute-api:Invoke')} {refused}"
+            else:
+                saw = f"The API refused: {refused}"
+        except (BrokenPromiseError, PlaceError, TagcastError, OSError) as fault:
+            saw = str(fault)
+        self.tell(Step(name, state, saw, self.now_s() - began_s, shown))
+
+    def remove_leftovers(self) -> str:
+        """Remove what earlier runs left: those that were killed, and one that is under way."""
+        runs = self.place.earlier_runs()
+        for run in runs:
+            self._remove(run)
+        return f"Removed what was left of {', '.join(runs)}." if runs else "No earlier run left anything."
+
+    def make_topic(self) -> str:
+        """Make the log of receivers, then a topic whose messages live as short as they can."""
+        self.place.make_log(self.run)
+        try:
+            self._ask("PUT", ("topics", self.run), {"retention_seconds": RETENTION_S})
+        except ProblemError:
+            self._has_no_topic = True
+            raise
+        self._made.append("topic")
+        return f"The API made the topic {self.run}, whose messages live {RETENTION_S} s."
+
+    def make_queue(self) -> str:
+        """Make a queue and subscribe it."""
+        self._need("topic")
+        self._subscribe(QUEUE, self.place.make_queue(self.run))
+        return "A queue is made and subscribed."
+
+    def make_function(self) -> str:
+        """Make a function and subscribe it."""
+        self._need("topic")
+        endpoint = self.place.make_function(self.run, self.secret)
+        self._made.append("receiver")
+        self._subscribe(FUNCTION, endpoint)
+        return "A function and its role are made, and it is subscribed."
+
+    def make_endpoint(self) -> str:
+        """Give the function a URL, and subscribe it three times: what works, what breaks once, what never works."""
+        self._need("topic", "receiver")
+        endpoint = self.place.make_url(self.run)
+        retry = {"strategy": "BACKOFF_RETRY", "interval_seconds": INTERVAL_S}
+        self._subscribe(ENDPOINT, endpoint, secret=self.secret)
+        self._subscribe(BROKEN, endpoint, secret=self.secret, retry=retry)
+        self._subscribe(DOOMED, endpoint, secret=self.secret, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"})
+        return "An HTTP endpoint is made. It agreed to pushes, and is subscribed three times."
+
+    def publish(self) -> str:
+        """Publish messages in an order, the first of which breaks one subscription, and one message that is doomed."""
+        wanted = [name for name in SUBSCRIPTIONS if name in self._made]
+        if not wanted:
+            raise NotPlayedError("There is no subscription: see above.")
+        if DOOMED in wanted:
+            wanted.remove(DOOMED)
+            self._doomed = self._publish([DOOMED], 1)
+        for number in range(MESSAGES):
+            tags = [TAG, FAILS_ONCE] if number == 0 else [TAG]
+            self._accepted.append(self._publish(tags, len(wanted))["message_id"])
+        self._published_s = self.now_s()
+        doomed = ", and one that no receiver takes" if self._doomed else ""
+        return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{doomed}."
+
+    def see_queue(self) -> str:
+        """See the messages in the queue."""
+        return self._see(QUEUE, lambda: self._queued)
+
+    def see_function(self) -> str:
+        """See what the function was invoked with."""
+        return self._see(FUNCTION, lambda: self._taken(FUNCTION))
+
+    def see_endpoint(self) -> str:
+        """See what the endpoint was sent."""
+        return self._see(ENDPOINT, lambda: self._taken(ENDPOINT))
+
+    def see_retry(self) -> str:
+        """See that the push that failed came again when it should."""
+        self._need_published(BROKEN)
+        first = self._accepted[0]
+        self._wait(lambda: first in self._taken(BROKEN), RETRIED_S)
+        pushes = [push for push in self._pushes_to(BROKEN) if push.message_id == first]
+        failed = [push for push in pushes if push.status != 200]
+        if not failed:
+            raise BrokenPromiseError("No push came to the endpoint that fails.")
+        if failed == pushes:
+            raise BrokenPromiseError(f"Attempt 1 was answered 503, and within {RETRIED_S:.0f} s no other was taken.")
+        waited_s, wanted_s = pushes[len(failed)].at_s - failed[-1].at_s, INTERVAL_S / self.time_scale
+        if not EARLY_SHARE * wanted_s <= waited_s <= wanted_s + LATE_S:
+            raise BrokenPromiseError(f"The retry came after {waited_s:.1f} s; its interval is {wanted_s:g} s.")
+        told = f"The retry came {waited_s:.1f} s later (interval {wanted_s:g} s) and was taken."
+        return f"Attempt 1 was answered 503. {told}"
+
+    def see_order(self) -> str:
+        """See that what stood behind the failure waited, in order, and that others did not."""
+        self._need_published(BROKEN)
+        self._wait(lambda: len(set(self._taken(BROKEN))) == MESSAGES, RETRIED_S)
+        pushes = self._pushes_to(BROKEN)
+        self._check_order(BROKEN, [push.message_id for push in pushes if push.status == 200])
+        retried_s = min(push.at_s for push in pushes if push.status == 200)
+        if any(push.message_id != self._accepted[0] and push.at_s < retried_s for push in pushes):
+            raise BrokenPromiseError("A message was pushed while the one before it was still to be retried.")
+        others_s = [push.at_s for push in self._pushes_to(ENDPOINT)]
+        if len(set(self._taken(ENDPOINT))) < MESSAGES or max(others_s) >= retried_s:
+            raise BrokenPromiseError("The endpoint that works got its messages only after the retry of the other one.")
+        return f"{MESSAGES - 1} messages waited behind it and came in order. The endpoint that works got all meanwhile."
+
+    def see_expiry(self) -> str:
+        """See that what no receiver takes ends as expired, and is not tried after its life."""
+        self._need_published(DOOMED)
+        message_id, expires_at = str(self._doomed["message_id"]), str(self._doomed["expires_at"])
+        if not self._wait(lambda: self._entry(message_id, DOOMED)["state"] == EXPIRED, RETENTION_S + LATE_S):
+            raise BrokenPromiseError(f"It is {self._entry(message_id, DOOMED)['state']} {LATE_S:.0f} s after its life.")
+        life_s = RETENTION_S / self.time_scale + AFTER_LIFE_S
+        self._wait(lambda: self.now_s() >= self._published_s + life_s, life_s)
+        pushes = self._pushes_to(DOOMED)
+        late = [push for push in pushes if push.at_s >= datetime.fromisoformat(expires_at).timestamp()]
+        if late:
+            raise BrokenPromiseError(f"{len(late)} pushes came after its life ended at {expires_at}.")
+        if len(pushes) < 2:
+            raise BrokenPromiseError(f"It expired after {len(pushes)} attempts; there was time for more.")
+        return f"After {len(pushes)} attempts, all answered 503, it is expired. Until now, after its life, none came."
+
+    def see_receipts(self) -> str:
+        """See that every delivery ended once, and that bodies went with the last of them."""
+        self._need_published()
+        ended = [name for name in SUBSCRIPTIONS if name in self._made and name != DOOMED]
+        for message_id in self._accepted:
+            self._wait(partial(self._is_deleted, message_id), RECEIPT_S)
+            message = self._message(message_id)
+            states = {name: message["subscribers"][name]["state"] for name in ended}
+            if set(states.values()) != {"delivered"}:
+                raise BrokenPromiseError(f"Message {message_id} should be delivered to all, and is {states}.")
+            if message["state"] != "deleted":
+                raise BrokenPromiseError(f"Message {message_id} is {message['state']} after its last delivery.")
+        return f"{MESSAGES} receipts say delivered for each subscription. The bodies are deleted."
+
+    def see_archive(self) -> str:
+        """See the messages in the archive, if they are there by now or shall be waited for."""
+        self._need_published()
+
+        def is_there() -> bool:
+            return self.place.archived(self.run) >= {*self._accepted}
+
+        if not self._wait(is_there, ARCHIVED_S if self.wait_archive else 0.0):
+            if self.wait_archive:
+                raise BrokenPromiseError(f"The archive has not all messages after {ARCHIVED_S:.0f} s.")
+            raise NotPlayedError("Firehose writes every 5 minutes, which was not waited for: --wait-archive does.")
+        return f"{MESSAGES} messages are in the archive."
+
+    def see_job(self) -> str:
+        """See a run of the job that compacts: the last one, or one that is started for this."""
+        run = self.place.run_job() if self.start_job else self.place.last_job()
+        if run is None:
+            raise NotPlayedError("The job compact has not run yet. --job runs it, for some 3 cents on AWS.")
+        self.counted.dpu_hours += run.dpu_hours if self.start_job else 0.0
+        text = f"compact, begun at {run.began_at}, is {run.state}"
+        if run.state in ("SUCCEEDED", "RUNNING", "STARTING", "WAITING", "STOPPING"):
+            if run.state != "SUCCEEDED":
+                raise NotPlayedError(f"{text}. Its end was not waited for.")
+            return f"{text}." if self.start_job else f"The last run: {text}. --job runs it now."
+        raise BrokenPromiseError(f"{text}: {run.fault}")
+
+    def _clean_up(self) -> str:
+        self._remove(self.run)
+        return "Everything that this run made is removed. The archive keeps the records of its messages."
+
+    def _remove(self, run: str) -> None:
+        """Remove a run's subscriptions, topic and receivers, each by its name. Raises PlaceError for what is left."""
+        faults = []
+        paths = (*(("topics", run, "subscriptions", name) for name in SUBSCRIPTIONS), ("topics", run))
+        for segments in () if run == self.run and self._has_no_topic else paths:
+            try:
+                self._ask("DELETE", segments)
+            except NotFoundError:
+                continue
+            except TagcastError as fault:
+                faults.append(f"{segments[-1]} ({fault})")
+        faults += self.place.remove(run, keep_log=bool(faults))
+        if faults:
+            raise PlaceError(f"Of {run} is left, and the next run removes it: {', '.join(faults)}")
+
+    def _need(self, *made: str) -> None:
+        missing = [name for name in made if name not in self._made]
+        if missing:
+            raise NotPlayedError(f"There is no {' and no '.join(missing)}: see above.")
+
+    def _need_published(self, *made: str) -> None:
+        self._need(*made)
+        if len(self._accepted) < MESSAGES:
+            raise NotPlayedError("Not all messages were accepted: see above.")
+
+    def _subscribe(self, name: str, endpoint: Endpoint, **settings: Any) -> None:
+        """Subscribe an endpoint, and let it agree; a name that was just made may not be known at once."""
+        tag = DOOMED if name == DOOMED else TAG
+        body: dict[str, Any] = {
+            "endpoint": endpoint,
+            "filter": {"kind": "tags", "tags": [tag]},
+            "retry": {"strategy": "BACKOFF_RETRY"},
+        }
+        if endpoint["protocol"] in ("http", "https"):
+            body["verification"] = "required"
+        path, answers, refusals = ("topics", self.run, "subscriptions", name), list[Mapping[str, Any]](), list[str]()
+
+        def is_active() -> bool:
+            try:
+                answers.append(
+                    self._ask("POST", (*path, "verify")) if answers else self._ask("PUT", path, body | settings)
+                )
+            except (InvalidError, ConflictError) as fault:
+                refusals.append(str(fault))
+                return False
+            return answers[-1].get("state") is None
+
+        if not self._wait(is_active, MADE_S):
+            raise BrokenPromiseError(f"{name} is not subscribed: {refusals[-1] if refusals else answers[-1]['state']}")
+        self._made.append(name)
+
+    def _publish(self, tags: list[str], matches: int) -> Mapping[str, Any]:
+        self.counted.messages += 1
+        accepted = self._ask("POST", ("topics", self.run, "messages"), {"body": "smoke", "tags": tags})
+        if accepted["matched"] != matches:
+            raise BrokenPromiseError(f"A message matched {accepted['matched']} subscriptions; {matches} were made.")
+        return accepted
+
+    def _see(self, name: str, arrived: Callable[[], list[str]]) -> str:
+        self._need_published(name)
+        is_there = self._wait(lambda: len(set(arrived())) == MESSAGES, DELIVERED_S)
+        took_s = self.now_s() - self._published_s
+        if not is_there:
+            came = len(set(arrived()))
+            raise BrokenPromiseError(f"{came} of {MESSAGES} messages came within {DELIVERED_S:.0f} s.")
+        self._check_order(name, arrived())
+        again = len(arrived()) - MESSAGES
+        return f"{MESSAGES} messages came in order, within {took_s:.1f} s{f', {again} of them again' if again else ''}."
+
+    def _check_order(self, name: str, arrived: list[str]) -> None:
+        """Compare the first arrivals with the order of acceptance: a message may come twice."""
+        first = list(dict.fromkeys(arrived))
+        if first != self._accepted:
+            places = [self._accepted.index(each) + 1 if each in self._accepted else each for each in first]
+            raise BrokenPromiseError(f"{name} got the messages in the order {places}.")
+
+    def _taken(self, name: str) -> list[str]:
+        return [push.message_id for push in self._pushes_to(name) if push.status == 200]
+
+    def _pushes_to(self, name: str) -> list[Push]:
+        return [push for push in self._pushes if push.subscription == name]
+
+    def _message(self, message_id: str) -> Mapping[str, Any]:
+        return self._ask("GET", ("topics", self.run, "messages", message_id))
+
+    def _is_deleted(self, message_id: str) -> bool:
+        return bool(self._message(message_id)["state"] == "deleted")
+
+    def _entry(self, message_id: str, name: str) -> Mapping[str, Any]:
+        entry: Mapping[str, Any] = self._message(message_id)["subscribers"][name]
+        return entry
+
+    def _wait(self, is_there: Callable[[], bool], wait_s: float) -> bool:
+        """Say whether something comes true in time; between looks, read what receivers wrote down."""
+        deadline_s = self.now_s() + wait_s
+        while True:
+            if self._accepted:
+                self._pushes += self.place.received()
+                self._queued += self.place.queued() if QUEUE in self._made else ()
+            if is_there():
+                return True
+            if self.now_s() >= deadline_s:
+                return False
+            self.sleep(POLL_S)
+
+    def _ask(self, method: str, segments: Sequence[str], body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        self.counted.requests += 1
+        return self.api.request(method, path_of(*segments), body).json
+
+
+STEPS: tuple[tuple[str, Callable[[Story], str], tuple[str, ...]], ...] = (
+    ("leftovers", Story.remove_leftovers, ()),
+    ("topic", Story.make_topic, ("api-http",)),
+    ("make queue", Story.make_queue, ()),
+    ("make function", Story.make_function, ("iam-role-lag",)),
+    ("make endpoint", Story.make_endpoint, ("lambda-public-url",)),
+    ("publish", Story.publish, ("ddb-strong-read",)),
+    ("queue", Story.see_queue, ("esm-sqs", "iam-resource-policy")),
+    ("function", Story.see_function, ("lambda-invoke",)),
+    ("endpoint", Story.see_endpoint, ("kms-context",)),
+    ("retry", Story.see_retry, ("sfn-name",)),
+    ("order", Story.see_order, ("sqs-fifo-order",)),
+    ("receipts", Story.see_receipts, ("ddb-transaction", "ddb-partiql-removes")),
+    ("expiry", Story.see_expiry, ()),
+    ("archive", Story.see_archive, ("ddb-stream", "esm-filter", "firehose-concatenation")),
+    ("job", Story.see_job, ("glue-session", "glue-trust", "glue-arguments", "glue-version")),
+)
+"""Each step by its name, how it is played, and the rows of docs/aws-beliefs.md that it needs to be true."""

@@ -1,0 +1,271 @@
+"""`tagcast subscribe`, `unsubscribe`, `subscriptions`: who is delivered to, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.endpoints import endpoint_of, endpoint_text, protocol_of
+from tagcast_cli.filters import (
+    AllTags,
+    EventPattern,
+    FilterDialect,
+    JsonFilter,
+    PatternScope,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+    filter_text,
+    warning_lines,
+)
+from tagcast_cli.push_options import (
+    AfterFailure,
+    BatchBytes,
+    BatchMessages,
+    ClientCertificate,
+    ClientKey,
+    ContentFormat,
+    DeadLetterTopic,
+    Function,
+    Headers,
+    Interval,
+    MaxInterval,
+    MaxPerSecond,
+    MaxRetries,
+    Pulled,
+    Queue,
+    Secret,
+    Signature,
+    Timeout,
+    Url,
+    Verification,
+    batch_of,
+    certificate_of,
+    given,
+    headers_of,
+    retry_of,
+)
+from tagcast_cli.screen import fields_table, state_text
+from tagcast_cli.session import (
+    Cursor,
+    EveryPage,
+    Limit,
+    Listing,
+    Page,
+    SubscriptionName,
+    TopicName,
+    session_of,
+)
+from tagcast_cli.visible import visible_line
+
+
+def _retry_text(retry: Any) -> str:
+    if not isinstance(retry, dict):
+        return "—"
+    bounds = ", ".join(
+        f"{retry[name]}{unit}"
+        for name, unit in (
+            ("max_retries", " retries"),
+            ("interval_seconds", " s apart"),
+            ("max_interval_seconds", " s at most"),
+        )
+        if retry.get(name) is not None
+    )
+    return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
+
+
+def _batch_text(batch: Json) -> str:
+    return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
+
+
+def _certificate_text(certificate: Json) -> str:
+    return f"{certificate.get('subject')}, until {certificate.get('expires_at')}, {certificate.get('fingerprint')}"
+
+
+_SIGNED = {"v1": "v1 (by its secret)", "v1a": "v1a (by its key of the service: tagcast keys)"}
+
+
+def _signatures_text(schemes: list[str]) -> str:
+    """Say whether pushes are signed, and how.
+
+    >>> _signatures_text([]), _signatures_text(["v1", "v1a"])
+    ('no', 'v1 (by its secret), v1a (by its key of the service: tagcast keys)')
+    """
+    return ", ".join(_SIGNED.get(each, each) for each in schemes) or "no"
+
+
+_OF_PUSHES = ("timeout_seconds", "content_format")
+"""What means nothing for a group, to which nothing is pushed."""
+
+
+def subscription_fields(answer: Json) -> Table:
+    """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
+    shown, retry = dict(answer), answer.get("retry")
+    is_group = protocol_of(answer.get("endpoint")) == "pull"
+    if is_group and isinstance(retry, dict):
+        shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
+    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text}
+    readable |= {"batch": _batch_text, "client_certificate": _certificate_text, "public_keys": "\n".join}
+    readable["signatures"] = _signatures_text
+    for name in readable.keys() & shown.keys():
+        shown[name] = readable[name](shown[name])
+    if protocol_of(answer.get("endpoint")) not in ("http", "https"):
+        shown.pop("signatures", None)
+    else:
+        shown = {("signed" if name == "signatures" else name): value for name, value in shown.items()}
+    return fields_table(shown, leave_out=("lane", "signature", "warnings", *(_OF_PUSHES if is_group else ())))
+
+
+def pending_note(answer: Json) -> Text | None:
+    """What helps a subscription whose endpoint has not agreed yet; None for any other.
+
+    >>> pending = {"state": "pending_confirmation", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
+    >>> print(pending_note(pending))
+    Nothing is pushed before its endpoint agrees; it answered: http 404.
+    Ask it again with: tagcast verify fruit shop
+    >>> pending_note({"name": "shop"}) is None
+    True
+    """
+    if "state" not in answer:
+        return None
+    reason = visible_line(str(answer.get("state_reason")))
+    again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
+    said = f"Nothing is pushed before its endpoint agrees; it answered: {reason}.\nAsk it again with: {again}"
+    return Text(said, style="yellow")
+
+
+def with_note(sentence: str, answer: Json) -> Group:
+    """A subscription as the answer to a change shows it: what was done, its fields, what it still needs."""
+    note = pending_note(answer)
+    shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
+    return Group(*shown) if note is None else Group(*shown, note)
+
+
+def _backlog_text(lane: Json) -> str | None:
+    if "backlog" not in lane:
+        return None
+    return f"more than {lane['backlog']}" if lane.get("backlog_has_more") else str(lane["backlog"])
+
+
+def _row(subscription: Json) -> list[Any]:
+    lane = subscription.get("lane") or {}
+    return [
+        subscription.get("name"),
+        filter_text(subscription.get("filter")),
+        endpoint_text(subscription.get("endpoint")),
+        _retry_text(subscription.get("retry")),
+        state_text(lane.get("state")),
+        _backlog_text(lane),
+    ]
+
+
+LISTING = Listing(
+    key="subscriptions",
+    headings=("subscription", "filter", "endpoint", "retry", "lane", "backlog"),
+    row=_row,
+    empty="No subscriptions yet. Make one: tagcast subscribe TOPIC NAME --url http://…",
+)
+
+
+def subscribe(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    url: Url = None,
+    sqs: Queue = None,
+    function: Function = None,
+    pull: Pulled = False,
+    tag: TagFilter = None,
+    all_tags: AllTags = False,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    event_pattern: EventPattern = None,
+    dialect: FilterDialect = None,
+    scope: PatternScope = None,
+    filter_json: JsonFilter = None,
+    strategy: AfterFailure = None,
+    max_retries: MaxRetries = None,
+    interval: Interval = None,
+    max_interval: MaxInterval = None,
+    timeout: Timeout = None,
+    content_format: ContentFormat = None,
+    secret: Secret = None,
+    header: Headers = None,
+    client_certificate: ClientCertificate = None,
+    client_key: ClientKey = None,
+    signature: Signature = None,
+    max_per_second: MaxPerSecond = None,
+    batch_messages: BatchMessages = None,
+    batch_bytes: BatchBytes = None,
+    verification: Verification = None,
+    dead_letter_topic: DeadLetterTopic = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace one that exists as a whole: what is not named is lost.")
+    ] = False,
+    if_match: Annotated[
+        str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
+    ] = None,
+) -> None:
+    """Subscribe an endpoint to a topic. One that exists is refused: see `subscription update`, or --replace.
+
+    Without a filter option the subscription receives everything.
+    """
+    body: Json = {"endpoint": endpoint_of(url, sqs, function, is_pulled=pull)}
+    body |= given(
+        filter=filter_of(
+            tags=tag,
+            all_tags=all_tags,
+            tag_expression=tag_expression,
+            patterns=routing_key,
+            sql=sql,
+            event_pattern=event_pattern,
+            dialect=dialect,
+            scope=scope,
+            filter_json=filter_json,
+        ),
+        retry=retry_of(strategy, max_retries, interval, max_interval),
+        timeout_seconds=timeout,
+        content_format=content_format and content_format.value,
+        secret=secret,
+        headers=headers_of(header),
+        client_certificate=certificate_of(client_certificate, client_key),
+        signature=signature,
+        max_per_second=max_per_second,
+        batch=batch_of(batch_messages, batch_bytes),
+        verification=verification,
+        dead_letter_topic=dead_letter_topic,
+    )
+    change = f"tagcast subscription update {topic} {name}"
+    path = path_of("topics", topic, "subscriptions", name)
+    session = session_of(ctx)
+    answer = session.put(path, body, f"{name} on {topic} exists", change, replace=replace, if_match=if_match)
+    done = "subscribed to" if answer.status == 201 else "replaced on"
+
+    def drawn(shown: Json) -> Group:
+        pending = ", pending confirmation" if "state" in shown else ""
+        return with_note(f"{name} {done} {topic}{pending}.", shown)
+
+    session.show(answer, drawn)
+
+
+def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Remove a subscription; what it is still owed is cancelled."""
+    session = session_of(ctx)
+    answer = session.api.request("DELETE", path_of("topics", topic, "subscriptions", name))
+    session.show_done(answer, f"{name} unsubscribed from {topic}.")
+
+
+def list_subscriptions(
+    ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
+) -> None:
+    """List the subscriptions of a topic."""
+    path = path_of("topics", topic, "subscriptions")
+    session_of(ctx).show_list(path, LISTING, Page(limit, cursor, every))

@@ -1,0 +1,94 @@
+"""`tagcast tail`: what happens in a topic, one line per event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from tagcast_client import TailWish
+from tagcast_client.tailing import TailEvent
+
+from tagcast_cli.screen import state_text
+from tagcast_cli.session import TopicName, session_of
+from tagcast_cli.visible import visible_json, visible_line
+
+
+class Kind(StrEnum):
+    """What events are about."""
+
+    MESSAGE = "message"
+    DELIVERY = "delivery"
+    LANE = "lane"
+
+
+def event_line(event: TailEvent) -> Text:
+    """One event in one line: when, who, what, which message, what was answered.
+
+    >>> from datetime import datetime
+    >>> event = TailEvent(datetime(2026, 5, 1, 12, tzinfo=UTC), "delivery", "blocked", "42", "billing", 2, "http 500")
+    >>> event_line(event).plain
+    '12:00:00.000 42 billing blocked attempt 2 http 500'
+    """
+    line = Text(event.happened_at.astimezone(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    if event.message_id:
+        line.append(f" {visible_line(event.message_id)}")
+    if event.subscription:
+        line.append(f" {visible_line(event.subscription)}", style="cyan")
+    line.append(" ").append_text(state_text(event.state))
+    if event.attempts:
+        line.append(f" attempt {event.attempts}")
+    if event.outcome:
+        line.append(f" {visible_line(event.outcome)}", style="dim")
+    return line
+
+
+def event_json(event: TailEvent) -> str:
+    """One event as the API writes it.
+
+    >>> from datetime import datetime
+    >>> event_json(TailEvent(datetime(2026, 5, 1, tzinfo=UTC), "lane", "active", subscription="A"))
+    '{"happened_at": "2026-05-01T00:00:00+00:00", "kind": "lane", "state": "active", "subscription": "A"}'
+    """
+    said = {name: value for name, value in asdict(event).items() if value is not None}
+    return visible_json(json.dumps({**said, "happened_at": event.happened_at.isoformat()}, ensure_ascii=False))
+
+
+def tail(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: Annotated[str | None, typer.Option("--subscription", "-s", help="Only this subscription.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only this state, such as blocked or delivered.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only what happens to messages, deliveries or lanes.")] = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Leave after N events; otherwise on Ctrl-C.")
+    ] = None,
+) -> None:
+    """Watch what happens in a topic, as it happens: messages, deliveries, lanes; never a body."""
+    session = session_of(ctx)
+    wish = TailWish(kind.value if kind else None, subscription, state)
+    left = stop_after
+    try:
+        for told in session.api.watch(topic, wish):
+            if told.left_out and not wish_is_narrow(wish):
+                session.warn(f"{told.left_out} more events are not shown")
+            for event in islice(told.events, left):
+                if session.as_json:
+                    typer.echo(event_json(event))
+                else:
+                    session.out.print(event_line(event), soft_wrap=True)
+            left = None if left is None else left - len(told.events)
+            if left is not None and left <= 0:
+                return
+    except KeyboardInterrupt:
+        return
+
+
+def wish_is_narrow(wish: TailWish) -> bool:
+    """Say whether somebody wants to see a part of what happens only: then what is not shown is nothing strange."""
+    return any((wish.kind, wish.subscription, wish.state))

@@ -1,0 +1,163 @@
+"""`tagcast topic …` and `tagcast push`: topics and what is owed in them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.durations import duration
+from tagcast_cli.instant import readable_duration, readable_instant
+from tagcast_cli.push_options import given
+from tagcast_cli.screen import fields_table, rows_table
+from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
+
+topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
+
+
+class Ordering(StrEnum):
+    """What one order spans: the whole topic, one ordering key, or nothing."""
+
+    TOPIC = "topic"
+    KEY = "key"
+    NONE = "none"
+
+
+class Keep(StrEnum):
+    """How long bodies are kept: while a delivery is pending, or for the life of their messages."""
+
+    OWED = "owed"
+    LIFE = "life"
+
+
+Retention = Annotated[int | None, duration(help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d).")]
+OrderingOption = Annotated[
+    Ordering | None, typer.Option("--ordering", help="One order for the whole topic, one per ordering key, or none.")
+]
+MaxMessageBytes = Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")]
+KeepOption = Annotated[
+    Keep | None,
+    typer.Option("--keep", help="Keep bodies as long as they are owed, or for life, for groups still to be made."),
+]
+
+
+def _lived(seconds: object) -> str:
+    return readable_duration(float(seconds)) if isinstance(seconds, int | float) else "—"
+
+
+def topic_fields(answer: Json) -> Table:
+    """One topic, a field a line."""
+    shown = dict(answer)
+    if "retention_seconds" in shown:
+        shown["retention_seconds"] = f"{shown['retention_seconds']} ({_lived(shown['retention_seconds'])})"
+    return fields_table(shown)
+
+
+def _row(topic: Json) -> list[Any]:
+    return [
+        topic.get("topic") or topic.get("name"),
+        topic.get("ordering"),
+        _lived(topic.get("retention_seconds")),
+        topic.get("max_message_bytes"),
+        readable_instant(topic.get("created_at")),
+    ]
+
+
+LISTING = Listing(
+    key="topics",
+    headings=("topic", "ordering", "retention", "largest body", "created"),
+    row=_row,
+    empty="No topics yet. Make one: tagcast topic create NAME",
+)
+
+
+@topics.command("create")
+def create(
+    ctx: typer.Context,
+    topic: TopicName,
+    retention: Retention = None,
+    ordering: OrderingOption = None,
+    max_message_bytes: MaxMessageBytes = None,
+    keep: KeepOption = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace one that exists as a whole: what is not named gets its default."),
+    ] = False,
+) -> None:
+    """Create a topic. One that exists is refused: see `topic update`, or --replace."""
+    body = _settings(retention, ordering, max_message_bytes, keep)
+    session = session_of(ctx)
+    change = f"tagcast topic update {topic}"
+    answer = session.put(path_of("topics", topic), body, f"Topic {topic} exists", change, replace=replace)
+    done = "created" if answer.status == 201 else "replaced"
+    session.show(answer, lambda shown: Group(Text(f"Topic {topic} {done}."), topic_fields(shown)))
+
+
+@topics.command("update")
+def update(
+    ctx: typer.Context,
+    topic: TopicName,
+    retention: Retention = None,
+    ordering: OrderingOption = None,
+    max_message_bytes: MaxMessageBytes = None,
+    keep: KeepOption = None,
+    if_match: Annotated[str | None, typer.Option(help="Only this version of the topic (its ETag).")] = None,
+) -> None:
+    """Change the settings of a topic that are named; all others stay."""
+    body = _settings(retention, ordering, max_message_bytes, keep)
+    if not body:
+        raise typer.BadParameter("name what changes: --retention, --ordering, --max-message-bytes or --keep")
+    session = session_of(ctx)
+    headers = {"if-match": if_match} if if_match else None
+    answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)
+    session.show(answer, lambda shown: Group(Text(f"Topic {topic} was changed."), topic_fields(shown)))
+
+
+def _settings(
+    retention: int | None, ordering: Ordering | None, max_message_bytes: int | None, keep: Keep | None
+) -> Json:
+    return given(
+        retention_seconds=retention,
+        ordering=ordering and ordering.value,
+        max_message_bytes=max_message_bytes,
+        keep=keep and keep.value,
+    )
+
+
+@topics.command("list")
+def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False) -> None:
+    """List the topics."""
+    session_of(ctx).show_list("/topics", LISTING, Page(limit, cursor, every))
+
+
+@topics.command("show")
+def show(ctx: typer.Context, topic: TopicName) -> None:
+    """Show a topic: its settings, how many subscriptions it has and how many messages it retains."""
+    session = session_of(ctx)
+    session.show(session.api.request("GET", path_of("topics", topic)), topic_fields)
+
+
+@topics.command("delete")
+def delete(ctx: typer.Context, topic: TopicName) -> None:
+    """Delete a topic that has no subscriptions left."""
+    session = session_of(ctx)
+    answer = session.api.request("DELETE", path_of("topics", topic))
+    session.show_done(answer, f"Topic {topic} deleted.")
+
+
+def _pushed_lanes(answer: Json) -> RenderableType:
+    lanes = answer.get("lanes", [])
+    if not lanes:
+        return Text("Nothing to push: no subscription is blocked under BACKOFF_RETRY.")
+    return rows_table(([name] for name in lanes), "subscription", title="Attempted now:")
+
+
+def push(ctx: typer.Context, topic: TopicName) -> None:
+    """Re-push: attempt now what is owed to every subscription that is blocked under BACKOFF_RETRY."""
+    session = session_of(ctx)
+    session.show(session.api.request("POST", path_of("topics", topic, "push")), _pushed_lanes)

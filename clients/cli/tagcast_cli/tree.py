@@ -1,0 +1,108 @@
+"""Explanations as coloured trees: why a subscription did or did not receive a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+from tagcast_client.operation import Json
+
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import STATE_STYLES
+from tagcast_cli.visible import visible_line
+
+# A node says what it is by the first of LABELS that it has, and what it came to by the first of VALUES.
+LABELS = ("text", "expression", "label", "rule", "name", "kind", "pattern", "op")
+VALUES = ("value", "verdict", "result", "matched")
+
+
+def value_text(value: Any) -> Text:
+    """What a condition came to: true green, false red, unknown yellow, states in their colours."""
+    match value:
+        case True:
+            return Text("✓ true", style="green")
+        case False:
+            return Text("✗ false", style="red")
+        case None:
+            return Text("? unknown", style="yellow")
+        case "skipped":
+            return Text("– not reached", style="dim")
+        case str():
+            return Text(visible_line(value), style=STATE_STYLES.get(value, ""))
+        case _:
+            return Text(str(value))
+
+
+def _field_text(name: str, value: Any) -> Text:
+    label = Text(f"{name.replace('_', ' ')}: ", style="bold")
+    if value is None and name not in VALUES:
+        return label + Text("—", style="dim")
+    if name.endswith("_at"):
+        return label + Text(readable_instant(value))
+    if isinstance(value, list):
+        return label + Text(visible_line(", ".join(map(str, value))) or "—")
+    return label + value_text(value)
+
+
+def _is_flat(value: Any) -> bool:
+    return not isinstance(value, dict) and not (
+        isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+    )
+
+
+def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
+    """The line of a node, and the names of the fields that it used up; one without a name begins with a field."""
+    label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
+    value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
+    if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):
+        label, named = first, f"{first.replace('_', ' ')} {node[first]}"
+    else:
+        named = str(node[label]) if label else fallback.replace("_", " ")
+    line = Text(visible_line(named), style="bold")
+    if value is not None:
+        line = line + Text("  ") + value_text(node[value])
+    if note := node.get("note"):
+        line = line + Text(f"  ({visible_line(str(note))})", style="dim")
+    return line, {name for name in (label, value, "note") if name}
+
+
+def _grow(branch: Tree, name: str, value: Any) -> None:
+    if name == "children" and not value:
+        return
+    if _is_flat(value):
+        branch.add(_field_text(name, value))
+    elif isinstance(value, dict):
+        _grow_node(branch, name, value)
+    elif name == "children":
+        for child in value:
+            _grow(branch, "", child)
+    else:
+        twig = branch.add(Text(name.replace("_", " "), style="bold"))
+        for item in value:
+            _grow(twig, "", item)
+
+
+def _grow_node(branch: Tree, name: str, node: Json) -> None:
+    line, used = _node_text(node, name)
+    twig = branch.add(line)
+    for inner, value in node.items():
+        if inner == "filter" and value is None:
+            _grow(twig, inner, "everything")
+        elif inner not in used:
+            _grow(twig, inner, value)
+
+
+def explanation_tree(title: str, explanation: Any) -> Tree:
+    """An explanation of any depth as a tree; fields this code has never heard of are shown as they are."""
+    if isinstance(explanation, dict):
+        line, used = _node_text(explanation, title)
+        root = Tree(line)
+        for name, value in explanation.items():
+            if name not in used:
+                _grow(root, name, value)
+        return root
+    root = Tree(Text(title, style="bold"))
+    for item in explanation if isinstance(explanation, list) else [explanation]:
+        _grow(root, "", item)
+    return root

@@ -1,0 +1,26 @@
+"""`tagcast verify`: ask an endpoint once more whether it agrees to be pushed to."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Group
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.session import SubscriptionName, TopicName, session_of
+from tagcast_cli.subscriptions import subscription_fields, with_note
+
+
+def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Ask the endpoint of a subscription again, which is pushed nothing before it agrees; 1 if it did not agree."""
+    session = session_of(ctx)
+    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
+
+    def drawn(shown: Json) -> Group:
+        if "state" not in shown:
+            return Group(Text(f"The endpoint of {name} agrees."), subscription_fields(shown))
+        return with_note(f"The endpoint of {name} did not agree.", shown)
+
+    session.show(answer, drawn)
+    if "state" in answer.json:
+        raise typer.Exit(1)

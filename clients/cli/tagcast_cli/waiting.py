@@ -1,0 +1,115 @@
+"""Why a delivery waits: behind what, until when, and which command helps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.text import Text
+from tagcast_client import TagcastError
+from tagcast_client.operation import Json, path_of
+
+from tagcast_cli.endpoints import protocol_of
+from tagcast_cli.instant import readable_instant
+from tagcast_cli.screen import outcome_text
+from tagcast_cli.session import Session
+from tagcast_cli.visible import visible_line
+
+SHOWN_MAX = 3
+"""Each takes two requests."""
+LISTED_MAX = 100
+WAITING = ("blocked", "pending")
+
+
+def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
+    """Return why the deliveries of a message wait, those that failed first, in at most :data:`SHOWN_MAX` parts."""
+    waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
+    lines = [line for name in waiting[:SHOWN_MAX] for line in _asked(session, topic, message_id, name)]
+    if len(waiting) > SHOWN_MAX:
+        lines.append(Text(f"{len(waiting) - SHOWN_MAX:,} more wait: tagcast lane {topic} NAME says why.", style="dim"))
+    return lines
+
+
+def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
+    """Return which subscriptions will not get a new message at once, and how to follow it.
+
+    They are looked for among the first :data:`LISTED_MAX` of the topic. Who may only publish is told how to follow it.
+    """
+    follow = Text(f"Follow it with: tagcast message {topic} {message_id}", style="dim")
+    try:
+        shown = session.api.request("GET", path_of("topics", topic, "messages", message_id)).json
+        path = path_of("topics", topic, "subscriptions")
+        listed = session.api.request("GET", path, query={"limit": LISTED_MAX}).json
+        entries = shown.get("subscribers") or {}
+        matched = [each for each in listed.get("subscriptions") or () if each.get("name") in entries]
+        held = [each for each in matched if _held(each) is not None]
+        lines = [line for each in held[:SHOWN_MAX] for line in _lines(session, message_id, each)]
+    except TagcastError:
+        return [follow]
+    if len(held) > SHOWN_MAX:
+        lines.append(Text(f"{len(held) - SHOWN_MAX:,} more wait: tagcast subscriptions {topic}", style="dim"))
+    return [*lines, follow]
+
+
+def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
+    try:
+        found = session.api.request("GET", path_of("topics", topic, "subscriptions", name)).json
+        return _lines(session, message_id, found)
+    except TagcastError:  # It was deleted meanwhile, or this token may not see it.
+        return ()
+
+
+def _held(subscription: Json) -> str | None:
+    """The state for which nothing is attempted at once; None if a message would be."""
+    state = subscription.get("state") or (subscription.get("lane") or {}).get("state")
+    return None if state in (None, "active") else str(state)
+
+
+def _lines(session: Session, message_id: str, subscription: Json) -> list[Text]:
+    topic, name = str(subscription.get("topic")), str(subscription.get("name"))
+    said: Json = {}
+    if _held(subscription) in ("blocked", "lost_contact"):
+        path = path_of("topics", topic, "subscriptions", name, "backlog")
+        said = next(iter(session.api.request("GET", path, query={"limit": 1}).json.get("deliveries") or ()), {})
+    why, commands = reason(subscription, said, message_id)
+    place = f"{shlex.quote(topic)} {shlex.quote(name)}"
+    helps = "; ".join(f"{what}: {command.format(place)}" for what, command in commands.items())
+    return [Text(visible_line(f"{name}: {why}"), style="yellow"), Text(visible_line(f"  {helps}"))]
+
+
+def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
+    """Return why *message_id* waits at *subscription*, the head of whose backlog is *head*, and what helps.
+
+    >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
+    >>> why, list(helps)
+    ('waits while the subscription is paused', ['End the pause'])
+    >>> blocked = {"lane": {"state": "blocked"}}
+    >>> reason(blocked, {"message_id": "1", "attempts": 3, "last_outcome": "http 500"}, "2")[0]
+    'waits behind message 1, which failed (http 500, attempt 3); its next attempt: —; it expires: —'
+    >>> reason(blocked, {"message_id": "2", "attempts": 1, "last_outcome": "http 500"}, "2")[0]
+    'failed (http 500, attempt 1); its next attempt: —; it expires: —'
+    """
+    match _held(subscription):
+        case "pending_confirmation":
+            answered = subscription.get("state_reason")
+            return f"waits until its endpoint is verified; it answered: {answered}", {"Verify it": "tagcast verify {}"}
+        case "paused":
+            return "waits while the subscription is paused", {"End the pause": "tagcast resume {}"}
+        case "suspended":
+            return "waits: its endpoint answered 410 Gone, so nothing is attempted", {"Resume": "tagcast resume {}"}
+        case None if protocol_of(subscription.get("endpoint")) == "pull":
+            return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
+        case None:
+            return "its attempt is under way", {"Look again": "tagcast lane {}"}
+    helps = {"Retry now": "tagcast retry {}", "Skip it": "tagcast skip {} --reason TEXT"}
+    return _behind(head, message_id), helps
+
+
+def _behind(head: Mapping[str, Any], message_id: str) -> str:
+    outcome = outcome_text(head.get("last_outcome"))
+    failed = f"failed ({outcome}, attempt {head.get('attempts')})" if outcome else "was not attempted yet"
+    if head.get("message_id") != message_id:
+        failed = f"waits behind message {head.get('message_id') or '—'}, which {failed}"
+    next_at, expires_at = readable_instant(head.get("next_attempt_at")), readable_instant(head.get("expires_at"))
+    return f"{failed}; its next attempt: {next_at}; it expires: {expires_at}"

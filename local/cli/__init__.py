@@ -1,1 +1,0 @@
-"""The command line `tagcast`: every route of the HTTP API, for people and for pipes."""
