@@ -84,7 +84,7 @@ class Parser:
         if token.kind in (INTEGER, FLOAT):
             return self._tree.literal(token.kind, checked_number(self.lexer, token), token.start, token.end)
         is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
-        raise self.lexer.unexpected(_OPERAND, ": write = for equal, not ==" if is_doubled else "")
+        raise self.lexer.unexpected(_OPERAND, "; write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
         """What may follow an operand; ``False`` when the expression is complete."""

@@ -86,7 +86,7 @@ class Lexer:
         match = _TOKEN.match(self.text, at)
         if match is None:
             what = "a text without its closing quote" if self.text[at] == "'" else repr(self.text[at])
-            hint = f": {_HINTS[self.text[at]]}" if self.text[at] in _HINTS else ""
+            hint = f"; {_HINTS[self.text[at]]}" if self.text[at] in _HINTS else ""
             raise self.error(f"{what} is not part of the language{hint}", at, what, "an expression")
         text, kind = match.group(), str(match.lastgroup)
         if kind == "symbol":
