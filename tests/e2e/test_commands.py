@@ -19,7 +19,8 @@ from tests.running_stack import ROOT, wait_until
 
 MINUTE_S = 60
 TESTS = ROOT / "tests"
-INSTALLED = ("requirements.lock", "requirements-spark.lock", "requirements-s3a.lock", "pyproject.toml")
+LOCKS = ("requirements.lock", "requirements-spark.lock", "requirements-s3a.lock")
+INSTALLED = (*LOCKS, "pyproject.toml", "clients/cli/pyproject.toml")
 
 
 @dataclass(frozen=True)
