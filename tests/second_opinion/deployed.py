@@ -32,7 +32,7 @@ class Deployment:
     def __init__(self, implementation: Implementation, stack: str) -> None:
         self.aws = implementation
         self.stack = stack
-        parameters = {**LOCAL, "TimeScale": TIME_SCALE}
+        parameters = {**LOCAL, "TimeScale": TIME_SCALE, "ShortWaitSeconds": "10"}
         account = Account(ACCOUNT, REGION)
         resolver = Resolver(translated(), account, stack, parameters)
         self.resolver = Resolver(translated(), account, stack, parameters, self._made(resolver))
