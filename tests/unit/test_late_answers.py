@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.model import EntryState, LaneState, Strategy
+from tagcast.model import EntryState, LaneState, PastAttempt, Strategy
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
+from tagcast.rows.due import DUES, due_put, position
 from tagcast.rows.lane import Lane
 
 from functions.fan_out.app import handle
@@ -95,6 +96,25 @@ def test_while_a_push_is_under_way_its_lane_is_claimed_longer_than_it_lasts(time
     assert lane.next_attempt_at is not None
     assert (lane.next_attempt_at - timed.clock.now()) / 1000 > 15
     assert lane_of(timed, "slow") is not None, "its worker makes it active"
+
+
+def test_what_failed_in_another_batch_meanwhile_keeps_to_its_own_schedule(timed: TimedWorld) -> None:
+    timed.subscribe("slow", answers=(5.0, OK))
+    failed = PastAttempt(1, timed.clock.now(), 20, "http 500", 500)
+
+    def join() -> None:
+        [key] = [key for key in timed.store.rows if key.pk.startswith("DUE#")]
+        due = DUES.value_of(timed.store.rows[key])
+        another = replace(due, message_id=f"{int(due.message_id) + 1:020d}", position=position(2, 0))
+        write = due_put(another.failed(failed, None))
+        timed.store.rows[write.key] = {**write.row, "pk": write.key.pk, "sk": write.key.sk}
+
+    timed.loop.call_later(2.0, join)
+    came = timed.first_round("1")
+
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert lane.planned_for == came.ids[0], "a head that is planned for itself, or for anybody, is attempted at once"
 
 
 def test_who_took_the_lane_meanwhile_decides_alone(timed: TimedWorld) -> None:

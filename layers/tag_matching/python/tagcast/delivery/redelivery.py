@@ -613,11 +613,14 @@ async def end_late(
 
 
 def _plan_behind(lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult) -> Lane:
-    """Return the lane that goes on behind what got through: with what had failed before, or with what stands next."""
+    """Return the lane that goes on behind what got through: with what had failed before, or with what stands next.
+
+    What another batch let join meanwhile, and failed before, keeps to its own schedule: the plan is for none of it.
+    """
     now = lease.world.clock.now()
     failed = next((due for due in dues if due.attempts and due.message_id not in result.ended), None)
     if failed is None:
-        return lease.planned(now if result.held is None else max(now, result.held.until))
+        return lease.planned(now if result.held is None else max(now, result.held.until), dues[0].message_id)
     due_at = planned_at(lease.world, subscription, failed.attempts, failed.last_attempt_at or now)
     return lease.planned(max(now, due_at, failed.not_before or 0), failed.message_id)
 
