@@ -177,3 +177,15 @@ def test_queues_without_a_group_are_removed_and_no_others(world: FakeWorld) -> N
     world.sweep()
 
     assert set(world.group_queues.queues) == {alive, being_emptied, being_made}
+
+
+def test_queues_of_groups_of_every_page_of_topics_stay(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tagcast.repairing.removals.TOPICS_AT_ONCE", 2)
+    queues = set()
+    for number in range(5):
+        world.topic(f"t{number}")
+        queues.add(GroupQueue.of(world.group("g", topic=f"t{number}")))
+
+    world.sweep()
+
+    assert set(world.group_queues.queues) == queues

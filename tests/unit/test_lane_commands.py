@@ -181,6 +181,21 @@ def test_resuming_goes_on_as_the_head_says_under_a_new_generation(
     assert fake.workflow.tasks == [Task("test1", made.subscription_id, awake.generation)]
 
 
+def test_resuming_keeps_the_plan_until_it_is_over(fake: FakeWorld) -> None:
+    block(fake, "1")
+    planned = view(fake).head
+    assert planned is not None
+    assert planned.next_attempt_at is not None
+    assert planned.next_attempt_at > NOW
+
+    for now in (NOW, planned.next_attempt_at + 5):
+        lanes.pause(fake.world, "test1", "A")
+        fake.clock.instant = now
+        head = lanes.resume(fake.world, "test1", "A").head
+        assert head is not None
+        assert head.next_attempt_at == max(now, planned.next_attempt_at)
+
+
 def test_resuming_an_awake_lane_changes_nothing(fake: FakeWorld) -> None:
     block(fake, "1")
     before, tasks = lane(fake), list(fake.workflow.tasks)
@@ -219,11 +234,14 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
     fake.subscribe("B")
     fake.subscribe("C", strategy=DECAY)
     fake.subscribe("D")
+    fake.subscribe("E", strategy=DECAY)
+    lanes.pause(fake.world, "test1", "E")
     for name in "ABC":
         fake.pusher.behaviours[name] = lambda push: FAIL
     fake.publish("1")
     fake.deliver()
     lanes.pause(fake.world, "test1", "B")
+    assert lanes.resume(fake.world, "test1", "E").state is LaneState.BLOCKED
     fake.clock.sleep(1)
 
     assert lanes.repush(fake.world, "test1") == ("A",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from tagcast.ports import Write
 from tagcast.registry.members import check_agreement, leave, membership
 from tagcast.registry.registering import Group, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
+from tagcast.repairing.removals import remove_silent
 from tagcast.rows import stored
 
 from tests.benchmarks.member_bill import HEARTBEAT_WRITES
@@ -309,6 +311,15 @@ def test_where_time_is_scaled_no_group_goes_before_its_members_may_be_silent_twi
     assert fake.sweep().removed == 0
     later(fake, 1)
     assert fake.sweep().removed == 1
+
+
+def test_silent_groups_of_which_time_is_left_for_none_wait_for_the_next_sweep(fake: FakeWorld) -> None:
+    beat(fake)
+    later(fake, SILENCE_S)
+    now = fake.clock.monotonic()
+
+    assert asyncio.run(remove_silent(fake.world, now)) == 0
+    assert asyncio.run(remove_silent(fake.world, now + 1)) == 1
 
 
 def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWorld) -> None:

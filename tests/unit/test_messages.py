@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 import pytest
 from tagcast.operating.lanes import COUNTED_MAX
+from tagcast.operating.messages import FOUND_AT_ONCE
+from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
@@ -61,6 +63,14 @@ def test_a_message_is_found_by_its_id_among_the_topics_that_one_may_read(fake_to
     for topics, status in (("t15*", 200), ("t1 t2", 404)):
         claims = {**scope, "tagcast_topics": topics}
         assert answered(fake.world, "GET", f"/messages/{message_id}", claims=claims)["statusCode"] == status
+
+
+def test_a_message_is_found_in_the_last_topic_of_a_page_and_in_the_first_of_the_next(fake_topics: FakeWorld) -> None:
+    names = [name for name, _ in stored.topic_ids(fake_topics.store)]
+    for topic in (names[FOUND_AT_ONCE - 1], names[FOUND_AT_ONCE], names[-1]):
+        [message_id] = fake_topics.publish("x", topic=topic)
+
+        assert get(fake_topics, f"/messages/{message_id}", {})[0]["topic"] == topic
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscrip
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
+from tagcast.pulling.group import end_without_pull
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
@@ -88,6 +89,16 @@ def test_what_is_pulled_and_acknowledged_is_delivered(world: FakeWorld) -> None:
     assert [message_view(world.world, "test1", each).state for each in ids] == ["deleted"] * 2
     assert pull(world) == []
     assert world.group_queues.counts(next(iter(world.group_queues.queues))).in_flight == 0
+
+
+def test_what_is_acknowledged_was_attempted_when_it_was_pulled(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    pulled_at = world.clock.now()
+    messages = pull(world)
+    world.clock.sleep(7)
+    said(world, "ack", *messages)
+
+    assert message_view(world.world, "test1", message_id).subscribers["g"].last_attempt_at == pulled_at
 
 
 def test_a_message_that_is_acknowledged_costs_one_write_more_than_one_that_is_pushed(world: FakeWorld) -> None:
@@ -166,6 +177,19 @@ def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_fo
     assert [each["attempt"] for each in pull(world)] == [2]
 
 
+def test_where_time_is_scaled_what_is_given_back_comes_as_much_sooner(world: FakeWorld) -> None:
+    world.world = replace(world.world, time_scale=10.0)
+    published(world, "a")
+    [message] = pull(world, invisible_seconds=3_000)
+
+    assert said(world, "nack", message, delay_seconds=90) == ["returned"]
+
+    world.clock.sleep(8)
+    assert pull(world) == []
+    world.clock.sleep(1)
+    assert [each["attempt"] for each in pull(world)] == [2]
+
+
 def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
     published(world, "a")
     [message] = pull(world, invisible_seconds=30)
@@ -178,6 +202,17 @@ def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
     assert pull(world) == []
     assert said(world, "ack", message) == ["expired"]
     assert said(world, "ack", {"receipt_handle": result["new_receipt_handle"]}) == ["acknowledged"]
+
+
+def test_what_its_queue_does_not_hide_any_longer_is_not_extended(world: FakeWorld) -> None:
+    """The clock of a queue may be ahead of ours: then somebody else may have the message by now."""
+    published(world, "a")
+    [message] = pull(world, invisible_seconds=30)
+    [[held]] = world.group_queues.queues.values()
+    held.visible_at = world.clock.now()
+
+    assert said(world, "extend", message, invisible_seconds=60) == ["expired"]
+    assert [each["attempt"] for each in pull(world)] == [2]
 
 
 def test_nobody_keeps_a_message_for_more_than_twelve_hours(world: FakeWorld) -> None:
@@ -274,6 +309,29 @@ def test_each_of_two_groups_that_discard_a_message_makes_a_letter(world: FakeWor
     assert pull(world, group=OTHER_GROUP) == []
 
     assert letters(world) == [(message_id, "test1/g"), (message_id, "test1/h")]
+
+
+def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld) -> None:
+    world.group("g", max_retries=0)
+    world.group("h", max_retries=0)
+    [message_id] = published(world, "a")
+    said(world, "nack", *pull(world))
+    pull(world, group=OTHER_GROUP, invisible_seconds=30)
+    world.clock.sleep(30)
+    assert (pull(world), pull(world, group=OTHER_GROUP)) == ([], [])
+
+    found = message_view(world.world, "test1", message_id).subscribers
+    assert [found[name].last_outcome for name in "gh"] == ["returned", "not acknowledged in time"]
+
+
+def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    for _ in range(2):
+        end_without_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
+
+    assert world.telemetry.ends == [("a", "g", EntryState.EXPIRED)]
 
 
 def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(world: FakeWorld) -> None:
@@ -569,6 +627,14 @@ def test_an_ordered_group_gives_an_order_to_one_member_at_a_time(world: FakeWorl
 
     assert bodies(pulled(10)) == [f"{number}" for number in range(10)]
     assert pulled(10) == []
+
+
+def test_a_pull_gives_no_more_than_it_was_asked_for_however_often_it_asks_its_queue(world: FakeWorld) -> None:
+    texts = [str(number) for number in range(15)]
+    published(world, *texts)
+
+    assert bodies(pull(world, max_messages=11)) == texts[:11]
+    assert bodies(pull(world)) == texts[11:]
 
 
 def test_a_pull_ends_before_its_answer_is_too_large(world: FakeWorld) -> None:

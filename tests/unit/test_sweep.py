@@ -408,6 +408,52 @@ def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(
     assert len({task.subscription_id for task in fake.workflow.tasks}) == 60
 
 
+@pytest.mark.parametrize(("scale", "restarted"), [(1.0, 0), (2.0, 0), (5.0, 2), (90.0, 2)])
+def test_where_time_is_scaled_a_lane_is_taken_for_lost_sooner(fake: FakeWorld, scale: float, restarted: int) -> None:
+    lose_lanes(fake, "ab")
+    planned = next(row["next_attempt_at"] for key, row in fake.store.rows.items() if key.pk == "LANES#other")
+    fake.clock.instant = planned + 1_000 * overdue.OVERDUE_GRACE_S // 5 + 1
+    fake.world = replace(fake.world, time_scale=scale)
+
+    assert fake.sweep().restarted == restarted
+
+
+def test_of_many_blocked_lanes_the_oldest_are_read(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overdue, "HEADS_MAX", 1)
+    for topic in "abcdefgh":
+        lose_lanes(fake, ["s"], topic)
+        fake.clock.sleep(1)
+
+    assert fake.sweep().owed.oldest_s == 8
+
+
+def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> None:
+    suspend(fake, "gone", 3)
+
+    owed = fake.sweep().owed
+
+    assert (owed.backlog, owed.expiring) == (3, 3)
+
+
+@pytest.mark.parametrize(("scale", "expiring"), [(1.0, 3), (12.0, 3), (13.0, 0)])
+def test_where_time_is_scaled_less_is_about_to_expire(fake: FakeWorld, scale: float, expiring: int) -> None:
+    suspend(fake, "gone", 3)
+    fake.world = replace(fake.world, time_scale=scale)
+
+    assert fake.sweep().owed.expiring == expiring
+
+
+def test_one_sweep_sends_all_that_is_listed_page_by_page(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tagcast.repairing.relay.PAGE", 2)
+    ids = [str(number) for number in range(40)]
+    for message_id in ids:
+        list_unsent(fake.world, QueueEntry("test1", message_id, "its order"), fake.clock.now())
+
+    assert fake.sweep().sent == 40
+    assert sorted(entry.message_id for entry in fake.queue.entries) == sorted(ids)
+    assert listed(fake) == []
+
+
 def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")

@@ -128,3 +128,20 @@ def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
         assert not hanging.done()
 
     with_host(tmp_path, play, size=2)
+
+
+def test_as_many_events_wait_as_wait_for_the_function_that_has_most(tmp_path: Path) -> None:
+    async def main() -> None:
+        host = LambdaHost(lambda function, line: None)
+        assert host.waiting == 0
+        for name in "fg":
+            host.deploy(FunctionSpec(name, f"arn of {name}", "app.lambda_handler", tmp_path, SOON_S, 128, {}), {}, 0)
+        calls = [asyncio.ensure_future(host.invoke(name, b"{}")) for name in "fffgg"]
+        await asyncio.sleep(0)
+        assert host.waiting == 3
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await host.stop()
+
+    asyncio.run(main())
