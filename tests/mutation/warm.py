@@ -19,7 +19,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from moto import mock_aws
 
-ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "--disable-warnings", "--tb=native")
+ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "--timeout=0", "--disable-warnings", "--tb=native")
 """Nobody looks at tracebacks, and pytest's own take longer than most tests: they search the source of every frame."""
 SUITE = (
     "tests/unit",

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tagcast.archive.record import RecordKind
 from glue_jobs import compact
 from glue_jobs.io import manifests
 from glue_jobs.io.arguments import Window
-from glue_jobs.io.objects import Objects, RacedError, Stored
+from glue_jobs.io.objects import FolderObjects, Objects, RacedError, Stored
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, message
@@ -135,6 +136,15 @@ def test_of_two_at_once_one_is_refused_and_goes_on_with_what_the_other_made(
     assert read(archive) == expected(range(12))
     assert compact.compact(archive, KIND, WINDOW).read_files == 0
     assert read(archive) == expected(range(12))
+
+
+def test_files_of_a_run_that_is_at_work_are_not_former_ones(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    names = [f"curated/messages/data/{begun:013d}-a/dt={DAY}/1.parquet" for begun in (1, 2, 3, 4)]
+    for name in names:
+        objects.replace(name, b"")
+
+    assert manifests.former(objects, [manifests.Manifest(KIND, DAY, (names[1],), None)], 4) == [names[0], names[2]]
 
 
 def test_replaced_files_stay_for_a_day_then_go(

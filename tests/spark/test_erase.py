@@ -15,8 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, compact, erase
-from glue_jobs.erasing.places import failed_text, text_of
+from glue_jobs.erasing.contents import Part, key_of
+from glue_jobs.erasing.places import Forgetting, failed_text, text_of
 from glue_jobs.io import arguments
+from glue_jobs.io.objects import FolderObjects, Stored
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
@@ -90,6 +92,29 @@ def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS)
+
+
+def test_a_line_that_firehose_could_not_deliver_goes_too_where_it_cannot_be_read() -> None:
+    mine = message_id(1)
+    taking = Forgetting("key", (Part.BODY,), {f"fruit.{mine}": []}, None)
+    lines = [f'{{"rawData": "no base64", "why": "{name}"}}' for name in (mine, message_id(2))]
+
+    gone, kept, nothing = taking.changed(f"failed/messages/x/dt={DAY}/1", "\n".join([*lines, ""])).split("\n")
+
+    assert (mine in gone, list(json.loads(gone))) == (False, ["erased_line"])
+    assert (kept, nothing) == (lines[1], "")
+
+
+def test_of_two_jobs_that_make_the_key_of_an_archive_at_once_both_have_the_same(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    others: list[str] = []
+
+    class Raced(FolderObjects):
+        def write(self, key: str, content: bytes, seen: Stored | None) -> None:
+            others.append(key_of(objects))
+            super().write(key, content, seen)
+
+    assert [key_of(Raced(tmp_path)), key_of(objects)] == others * 2
 
 
 ASKED = ("--topic", "fruit", "--property", f"customer={SECRET}", "--before", "2026-11-25")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,12 @@ from tagcast.archive.record import RecordKind
 from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import audit, compact, replay, retain
+from glue_jobs.auditing.history import FOREVER, FilterInForce
 from glue_jobs.erasing.contents import Part
 from glue_jobs.io import arguments
+from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.storage import Archive
+from glue_jobs.retain import ByAge
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError
@@ -133,6 +137,33 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert nothing_is_due(archive)
     volume = replay.preview(archive.records(RecordKind.MESSAGES), compile_filter(None))
     assert (volume["messages"], volume["without_body"], volume["parts_gone"]) == (1, 1, 3)
+
+
+def test_of_a_day_that_is_done_the_files_that_came_since_are_left_to_do(tmp_path: Path) -> None:
+    objects, until = FolderObjects(tmp_path), {Part.BODY: DAY}
+    first, late = (f"raw/messages/dt={DAY}/hour=12/{name}.gz" for name in ("1", "2"))
+    for key in (first, late):
+        objects.replace(key, b"")
+    objects.replace(retain.done_key(DAY), json.dumps({"until": until, "files": [first]}).encode())
+    objects.replace(compact.ledger_key(RecordKind.MESSAGES, DAY), json.dumps({first: [DAY], late: [DAY]}).encode())
+
+    assert retain.arrived(objects, DAY, (), until).owed == (late,)
+
+
+def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
+    """Their bodies go first, then their properties."""
+    pattern = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
+    sql = '{"kind": "sql92", "expression": "p = \'1\'"}'
+    filters = [FilterInForce(n, each, 1, FOREVER, None, False, 1) for n, each in enumerate((pattern, sql))]
+    one: Any = {**message(1, body='{"n": 1}', properties={"p": "1"}), "salt": "5a" * 16}
+
+    without_body = ByAge("key", {Part.BODY: DAY}, {"fruit": filters}).record(one)
+    assert without_body is not None
+    bare = ByAge("key", {Part.BODY: DAY, Part.PROPERTIES: DAY}, {"fruit": filters}).record(without_body)
+    assert bare is not None
+
+    assert (without_body["matching"], bare["matching"]) == (["0.1"], ["0.1", "1.1"])
+    assert sorted(bare["hashes"]) == ["body", "properties"]
 
 
 def nothing_is_due(archive: Archive) -> bool:

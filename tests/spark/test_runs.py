@@ -232,6 +232,20 @@ def test_of_records_that_differ_the_same_is_kept_and_an_erased_one_before_all() 
     assert runs.one_of([one, one, one]) == (0, 0)
 
 
+def test_of_many_copies_the_one_that_differs_is_a_conflict_and_no_duplicate(tmp_path: Path) -> None:
+    records = [message(n, "t") for n in range(40)]
+    for place in (0, 17, 39):
+        other = {**records[place], "tags": ["pear"]}
+        (tmp_path / "1.gz").write_bytes(
+            gzip.compress("".join(f"{json.dumps(each)}\n" for each in [*records, *records, other]).encode())
+        )
+        [told], [key] = compacted(tmp_path, [Source("1.gz")], 1, f"{place}/")
+
+        assert (told["records"], told["duplicates"], told["conflicts"]) == (40, 40, 1)
+        kept = parquet.read_table(tmp_path / key).to_pylist()
+        assert [each["record_id"] for each in kept] == [each["record_id"] for each in records]
+
+
 def test_ranges_begin_where_the_bytes_of_a_day_say() -> None:
     sample = [("d1", f"{n:02d}", 10) for n in range(10)] + [("d2", "a", 1)]
     assert ranges_of(sample, {"d2": 5, "d1": 100}, 50) == [
