@@ -2595,6 +2595,48 @@ SECOND_LOOK = (
         "WHERE api >= ? AND topic",
         "unit/console/test_charts.py::test_minutes_and_looks",
     ),
+    _planted(
+        "a member joins again with every heartbeat",
+        "tagcast.registry.members:noted",
+        "joined_at=now if is_join or before is None else before.joined_at",
+        "joined_at=now",
+        f"{MEMBERS}::test_a_member_joined",
+    ),
+    _planted(
+        "of several subscriptions of one name the first one is explained",
+        "tagcast.operating.explaining:_ordinal",
+        "known[-1])",
+        "known[0])",
+        "unit/test_explaining.py::test_of_several_subscriptions",
+    ),
+    _planted(
+        "the sweep tells of the last overdue lane that it looked at and not of the oldest",
+        "tagcast.repairing.overdue:Lanes.absorb",
+        "max(self.oldest_overdue_s, other.oldest_overdue_s)",
+        "other.oldest_overdue_s",
+        f"{SWEEP}::test_of_overdue_lanes",
+    ),
+    _planted(
+        "an object that was not compressed is when something is taken out of it",
+        "glue_jobs.erasing.places:rewritten",
+        "gzip.compress(content, mtime=0) if is_zipped else content",
+        "gzip.compress(content, mtime=0)",
+        f"{ERASED}::test_an_object_is_rewritten",
+    ),
+    _planted(
+        "a message names the last of its erasures",
+        "glue_jobs.erasing.contents:forgotten",
+        'if name != "erasure" or record.get(name) is None',
+        "if True",
+        f"{ERASED}::test_a_message_of_which_two",
+    ),
+    _planted(
+        "batches of a queue have ten messages whatever the template says",
+        "local.sources.queue_source:QueueSource._received",
+        "min(10, self.batch_size)",
+        "10",
+        "unit/local/test_queue_source.py::test_a_batch_has_as_many",
+    ),
 )
 """Bugs that nothing noticed when they were planted: each has had its test since."""
 PLANTED = (

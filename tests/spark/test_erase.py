@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -15,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, compact, erase
-from glue_jobs.erasing.contents import Part, key_of
-from glue_jobs.erasing.places import Forgetting, failed_text, text_of
+from glue_jobs.erasing.contents import Part, forgotten, key_of
+from glue_jobs.erasing.places import Forgetting, failed_text, rewritten, text_of
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects, Stored
 from glue_jobs.io.storage import Archive
@@ -115,6 +116,23 @@ def test_of_two_jobs_that_make_the_key_of_an_archive_at_once_both_have_the_same(
             super().write(key, content, seen)
 
     assert [key_of(Raced(tmp_path)), key_of(objects)] == others * 2
+
+
+@pytest.mark.parametrize("packed", [lambda content: content, lambda content: gzip.compress(content, mtime=0)])
+def test_an_object_is_rewritten_as_it_was_compressed_or_not(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
+    objects = FolderObjects(tmp_path)
+    objects.replace("raw/messages/1", packed(b"a\nb\n"))
+
+    assert rewritten(objects, "raw/messages/1", lambda key, text: text.replace("b", "c"))
+    assert (tmp_path / "raw/messages/1").read_bytes() == packed(b"a\nc\n")
+    assert not rewritten(objects, "raw/messages/1", lambda key, text: text)
+
+
+def test_a_message_of_which_two_erasures_took_something_names_the_first() -> None:
+    one = {**written(1, SECRET), "salt": "5a" * 16}
+    bare = forgotten(forgotten(one, [Part.BODY], erasure="first"), [Part.PROPERTIES], erasure="second")
+
+    assert (sorted(bare["hashes"]), bare["erasure"]) == (["body", "properties"], "first")
 
 
 ASKED = ("--topic", "fruit", "--property", f"customer={SECRET}", "--before", "2026-11-25")

@@ -54,3 +54,15 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
         told = after[name]
         assert (told["verdict"], told["explanation"]["children"]) == (verdict, [])  # type: ignore[index]
         assert "the body is not kept any more" in told["explanation"]["note"]  # type: ignore[index]
+
+
+def test_of_several_subscriptions_of_one_name_the_last_one_is_explained() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A", "apple")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.subscribe("A", "apple")
+    [other] = fake.publish("pear", tags=["pear"])
+    assert told(fake, other) == (True, "its filter did not match")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    assert told(fake, other) == (True, "its filter did not match")

@@ -113,6 +113,21 @@ def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> N
     assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
 
 
+def test_a_member_joined_when_it_came_and_again_after_it_was_lost(fake: FakeWorld) -> None:
+    def joined_at() -> int:
+        [member] = membership(fake.world, "test1", "workers").members
+        return member.joined_at
+
+    first = fake.clock.now()
+    beat(fake)
+    later(fake, 30)
+    beat(fake)
+    assert joined_at() == first
+    later(fake, LIVENESS_S)
+    beat(fake)
+    assert joined_at() == fake.clock.now()
+
+
 def test_a_heartbeat_of_who_is_there_is_one_write(fake: FakeWorld) -> None:
     beat(fake)
     beat(fake, B)

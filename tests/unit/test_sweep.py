@@ -427,6 +427,16 @@ def test_of_many_blocked_lanes_the_oldest_are_read(fake: FakeWorld, monkeypatch:
     assert fake.sweep().owed.oldest_s == 8
 
 
+def test_of_overdue_lanes_the_oldest_is_told_of(fake: FakeWorld) -> None:
+    for topic in "abcdefgh":
+        lose_lanes(fake, ["s"], topic)
+        fake.clock.sleep(1)
+    planned = min(row["wake_at"] for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
+    fake.clock.instant = planned + 60_000
+
+    assert fake.sweep().oldest_overdue_s == 60
+
+
 def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> None:
     suspend(fake, "gone", 3)
 

@@ -33,7 +33,8 @@ class Queue:
         assert (service, request["QueueUrl"]) == ("sqs", "u")
         match operation:
             case "ReceiveMessage":
-                found, self.left = self.left, []
+                most = request["MaxNumberOfMessages"]
+                found, self.left = self.left[:most], self.left[most:]
                 return {"Messages": found} if found else {}
             case "DeleteMessageBatch":
                 assert len({each["Id"] for each in request["Entries"]}) == len(request["Entries"])
@@ -67,6 +68,14 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon() -> 
     assert [(each["messageId"], each["attributes"]["MessageGroupId"]) for each in event["Records"]] == [
         ("a", "g"), ("b", "g"), ("c", "g"),
     ]  # fmt: skip
+
+
+def test_a_batch_has_as_many_messages_as_the_template_says_and_no_receive_more_than_ten() -> None:
+    many = [{**MESSAGES[0], "MessageId": str(number)} for number in range(23)]
+    for batch_size, taken in ((4, 4), (100, 10)):
+        source = source_of(Queue(left=list(many)), lambda function, payload: Invocation(b"{}"))
+        source.batch_size = batch_size
+        assert source.step() == taken
 
 
 def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning() -> None:
