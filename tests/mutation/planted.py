@@ -1500,8 +1500,8 @@ TOLD = (
     _planted(
         "a trace that was named is not stored",
         "tagcast.rows.message:message_row",
-        "_rows_of(value).row_of(value)",
-        '_rows_of(value).row_of(value) | {"trace": None}',
+        "SECTIONS).row_of(value)",
+        'SECTIONS).row_of(value) | {"trace": None}',
         "unit/test_stored_rows.py::test_a_trace_is_stored",
     ),
     _planted(
@@ -1557,8 +1557,8 @@ ADAPTERS = (
     ),
     _planted(
         "the time to live takes what is owed",
-        "tagcast.rows.message:_ttl_of",
-        "None if value.map.owed else",
+        "tagcast.rows.message:_progress_row",
+        "None if state_map.owed else",
         "None if False else",
         "unit/test_stored_rows.py::test_the_time_to_live_takes_nothing",
     ),
