@@ -1,6 +1,6 @@
-"""The state map of one message: which entries are owed, when others were delivered, and how all others ended.
+"""The state map of one message: the fold of its rows, each of which was put once.
 
-See docs/semantics.md, The state map.
+See docs/semantics.md, The state map, and docs/tables.md.
 """
 
 from __future__ import annotations
@@ -23,24 +23,62 @@ class AddedLater:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """What became of a part of the audience in its first round, which began *at* an instant.
+
+    *finishes* has the milliseconds from then to the end of the attempt of those delivered at the first one. *ended* are
+    the entries that ended otherwise, *enqueued* those that lie in the queues of their groups. All others of the part
+    stand in backlogs.
+    """
+
+    at: int
+    finishes: Mapping[int, int] = field(default_factory=dict)
+    ended: Mapping[int, Entry] = field(default_factory=dict)
+    enqueued: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, at: int, entries: Mapping[int, Entry], enqueued: Set[int] = frozenset()) -> Round:
+        """Return the round in which *entries* ended; deliveries at the first attempt take their compact form.
+
+        >>> Round.of(1_000, {1: Entry(EntryState.DELIVERED, 1, 1_030), 2: Entry(EntryState.EXPIRED)}).finishes
+        {1: 30}
+        """
+        offsets = {
+            ordinal: entry.last_attempt_at - at
+            for ordinal, entry in entries.items()
+            if entry.state is EntryState.DELIVERED and entry.attempts == 1 and entry.last_attempt_at is not None
+        }
+        finishes = {ordinal: offset for ordinal, offset in offsets.items() if 0 <= offset <= FINISH_OFFSET_MS_MAX}
+        others = {ordinal: entry for ordinal, entry in entries.items() if ordinal not in finishes}
+        return cls(at, finishes, others, frozenset(enqueued))
+
+    def entries(self) -> dict[int, Entry]:
+        """Return the entries that ended in it, by ordinal."""
+        delivered = {
+            ordinal: Entry(EntryState.DELIVERED, 1, self.at + offset, FIRST_ATTEMPT_OUTCOME)
+            for ordinal, offset in self.finishes.items()
+        }
+        return {**delivered, **self.ended}
+
+
+Part = tuple[frozenset[int], Round | None]
+"""Subscriptions whose first round is written together, and that round; None while it is open."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal. Of these, *enqueued* lie in the queues of their groups,
-    *first_round_done* had their first round while others wait for theirs, and *added_later* were added for groups that
-    are younger than the message. The last two stand in backlogs.
-    *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
-    attempt; *settled* holds all other terminal entries.
+    *owed* are the entries that are not terminal. Of these, *waiting* wait for their first round, *enqueued* lie in the
+    queues of their groups, and all others stand in backlogs. *ended* are the terminal ones; *added_later* came to be
+    for groups that are younger than the message.
     """
 
     matched: frozenset[int]
     owed: frozenset[int]
-    round_open: bool = True
-    round_at: int | None = None
-    finishes: Mapping[int, int] = field(default_factory=dict)
-    settled: Mapping[int, Entry] = field(default_factory=dict)
+    waiting: frozenset[int] = frozenset()
     enqueued: frozenset[int] = frozenset()
-    first_round_done: frozenset[int] = frozenset()
+    ended: Mapping[int, Entry] = field(default_factory=dict)
     added_later: Mapping[int, AddedLater] = field(default_factory=dict)
 
     @classmethod
@@ -51,101 +89,59 @@ class StateMap:
         2
         """
         everyone = frozenset(matched)
-        return cls(matched=everyone, owed=everyone, round_open=bool(everyone))
+        return cls(everyone, everyone, everyone)
+
+    @classmethod
+    def folded(
+        cls,
+        parts: Iterable[Part],
+        ends: Mapping[int, Entry],
+        enqueued: Set[int] = frozenset(),
+        late: Mapping[int, AddedLater] | None = None,
+    ) -> StateMap:
+        """Return the map that rounds of *parts*, *ends*, later *enqueued* entries and *late* ones add up to.
+
+        >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
+        >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
+        >>> sorted(one.owed), sorted(one.waiting), one.entry(1).last_attempt_at, one.entry(2).state.value
+        ([3, 4], [4], 1030, 'expired')
+        """
+        matched, waiting, queued, ended = set[int](), set[int](), set[int](enqueued), dict[int, Entry]()
+        for members, its_round in parts:
+            matched |= members
+            if its_round is None:
+                waiting |= members
+            else:
+                queued |= its_round.enqueued
+                ended |= its_round.entries()
+        ended |= ends
+        everyone = frozenset(matched.union(late or ()))
+        owed = everyone - ended.keys()
+        return cls(everyone, owed, owed & waiting, owed & queued, ended, late or {})
 
     @property
     def pending(self) -> int:
         """Return the number of entries that are not terminal."""
         return len(self.owed)
 
-    @property
-    def waiting(self) -> frozenset[int]:
-        """Return the entries whose first round is not done."""
-        return (
-            self.owed - self.first_round_done - self.enqueued - self.added_later.keys()
-            if self.round_open
-            else frozenset()
-        )
-
-    @property
-    def is_retained(self) -> bool:
-        """Say whether anything is owed after the first round that does not lie in the queue of a group."""
-        return not self.round_open and bool(self.owed - self.enqueued)
-
-    def retained_since(self, before: StateMap) -> tuple[bool, bool]:
-        """Return whether the message was retained *before*, and whether it is now."""
-        return before.is_retained, self.is_retained
-
     def is_with_lane(self, ordinal: int) -> bool:
         """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
         return ordinal in self.owed and ordinal not in self.enqueued
 
-    def adding(self, ordinal: int, added: AddedLater) -> StateMap:
-        """Return the map with an entry more, which is owed.
-
-        >>> StateMap.of([1]).settle({1: Entry(EntryState.DELIVERED)}, round_at=5).adding(2, AddedLater(9, 1)).pending
-        1
-        """
-        assert ordinal not in self.matched
-        one = frozenset((ordinal,))
-        return replace(
-            self, matched=self.matched | one, owed=self.owed | one, added_later={**self.added_later, ordinal: added}
-        )
-
-    def settle(
-        self,
-        entries: Mapping[int, Entry],
-        *,
-        round_at: int | None = None,
-        served: Set[int] | None = None,
-        enqueued: Set[int] = frozenset(),
-    ) -> StateMap:
-        """Return the map after *entries* became terminal; those that are terminal already keep what they have.
-
-        What is in *enqueued* and still owed lies in its group's queue now. With *round_at* the first round of what
-        is *served* (None: of all) is done, and its first-attempt deliveries take their compact form, counted from the
-        instant at which the first part of it began. The round as a whole is over when nothing waits for it.
-
-        >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
-        >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one
-        (1, {1: 30}, True)
-        >>> half = StateMap.of([1, 2]).settle({}, round_at=1_000, served={1})
-        >>> half.round_open, set(half.waiting), half.settle({}, round_at=2_000, served={2}).round_open
-        (True, {2}, False)
-        """
-        assert all(entry.state.is_terminal for entry in entries.values())
-        changed = {ordinal: entry for ordinal, entry in entries.items() if ordinal in self.owed}
-        in_round = round_at is not None and self.round_open
-        base = round_at if in_round and self.round_at is None else self.round_at
-        finishes, settled = dict(self.finishes), dict(self.settled)
-        for ordinal, entry in changed.items():
-            offset = -1 if base is None or entry.last_attempt_at is None else entry.last_attempt_at - base
-            first = entry.state is EntryState.DELIVERED and entry.attempts == 1
-            if in_round and first and 0 <= offset <= FINISH_OFFSET_MS_MAX:
-                finishes[ordinal] = offset
-            else:
-                settled[ordinal] = entry
-        owed = self.owed - changed.keys()
-        lies = (self.enqueued | enqueued) & owed
-        done = owed & self.first_round_done
-        if in_round:
-            done = owed if served is None else done | owed & served
-        round_open = self.round_open and bool(owed - done - lies - self.added_later.keys() or not (owed or in_round))
+    def within(self, ordinals: Set[int]) -> StateMap:
+        """Return the map of some subscriptions only."""
+        ended = {ordinal: entry for ordinal, entry in self.ended.items() if ordinal in ordinals}
+        late = {ordinal: added for ordinal, added in self.added_later.items() if ordinal in ordinals}
         return replace(
             self,
-            owed=owed,
-            enqueued=lies,
-            first_round_done=done if round_open else frozenset(),
-            round_open=round_open,
-            round_at=base,
-            finishes=finishes,
-            settled=settled,
+            matched=self.matched & ordinals,
+            owed=self.owed & ordinals,
+            waiting=self.waiting & ordinals,
+            enqueued=self.enqueued & ordinals,
+            ended=ended,
+            added_later=late,
         )
 
     def entry(self, ordinal: int) -> Entry:
-        """Return one entry as far as the message's row knows it; an owed one is pending here."""
-        if ordinal in self.owed:
-            return Entry(EntryState.PENDING)
-        if ordinal in self.finishes and self.round_at is not None:
-            return Entry(EntryState.DELIVERED, 1, self.round_at + self.finishes[ordinal], FIRST_ATTEMPT_OUTCOME)
-        return self.settled[ordinal]
+        """Return one entry as far as the message's rows know it; an owed one is pending here."""
+        return Entry(EntryState.PENDING) if ordinal in self.owed else self.ended[ordinal]

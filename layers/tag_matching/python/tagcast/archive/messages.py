@@ -5,58 +5,59 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MESSAGES, SECTIONS, MessageRow
-from tagcast.state_map import StateMap
+from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
+from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.state_map import Round
 
 SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""
 
 
 def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield the message when it is accepted, and each entry of its state map that ends; a wide one's sections tell."""
+    """Yield the message when it is accepted, and what its first rounds ended, when these are written into its row."""
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
         assert after is not None
         yield _accepted(after, keeps_body(after.message.topic))
-    elif not before.bounds:
-        yield from _of_map(change, before, after)
-
-
-def of_section(change: Change) -> Iterator[Record]:
-    """Yield each entry that ends in one section of a wide message's map."""
-    after = None if change.after is None else SECTIONS.value_of(change.after)
-    if change.before is not None:
-        yield from _of_map(change, SECTIONS.value_of(change.before), after)
-    elif after is not None:
-        accepted = StateMap.of(after.map.matched - after.map.added_later.keys())
-        yield from _of_map(change, replace(after, map=accepted), after)
-
-
-def _of_map(change: Change, before: MessageRow, after: MessageRow | None) -> Iterator[Record]:
-    if after is None:
-        for ordinal in sorted(before.map.owed):
+    elif after is None:
+        for ordinal in sorted(before.map.owed if before.is_owed else ()):
             yield _vanished(change, before, ordinal)
-        return
-    for ordinal in sorted(after.map.added_later.keys() - before.map.added_later.keys()):
-        yield _added(change, after, ordinal)
-    for ordinal in sorted(_settled(before, after)):
-        yield _ended(change, after, ordinal)
+    else:
+        for audience, done in after.rounds.items():
+            if done is not None and done != before.rounds.get(audience):
+                yield from _of_round(change, Origin.of(after), done)
 
 
-def _settled(before: MessageRow, after: MessageRow) -> set[int]:
-    """Return who became terminal; those that changed although they were terminal are not hidden from the audit."""
-    changed = set(before.map.owed - after.map.owed)
-    changed.update(o for o, offset in before.map.finishes.items() if after.map.finishes.get(o) != offset)
-    changed.update(o for o, entry in before.map.settled.items() if after.map.settled.get(o) != entry)
-    return changed
+def of_round(change: Change) -> Iterator[Record]:
+    """Yield what the round of a section of a wide message ended, when it is closed."""
+    if change.after is not None:
+        row = ROUNDS.value_of(change.after)
+        if row.round is not None:
+            yield from _of_round(change, row.origin, row.round)
+
+
+def _of_round(change: Change, origin: Origin, done: Round) -> Iterator[Record]:
+    for ordinal, entry in sorted(done.entries().items()):
+        yield _ended(change, End(origin, ordinal, entry), "r", done.at if ordinal in done.finishes else None)
+
+
+def of_end(change: Change) -> Iterator[Record]:
+    """Yield how a delivery ended behind its first round."""
+    if change.after is not None:
+        yield _ended(change, ENDS.value_of(change.after), "e", None)
+
+
+def of_late(change: Change) -> Iterator[Record]:
+    """Yield an entry that was added for a group that is younger than the message."""
+    if change.after is not None and change.before is None:
+        yield _added(change, LATE.value_of(change.after))
 
 
 def _accepted(row: MessageRow, keep_body: bool) -> Record:
@@ -100,43 +101,43 @@ def archived_body(draft: Draft) -> dict[str, Field]:
     return {"body_base64": encoded, "body_is_text": True}
 
 
-def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
-    entry, message = row.map.entry(ordinal), row.message
+def _ended(change: Change, end: End, source: str, round_at: int | None) -> Record:
+    """Return the record of an end; *source* tells a second one of the same delivery, which must not be, apart."""
+    origin, entry = end.origin, end.entry
     return record(
         RecordKind.DELIVERIES,
-        f"{message.topic}.{message.message_id}.{ordinal}.v{row.version}",
-        topic=message.topic,
-        message_id=message.message_id,
-        ordinal=ordinal,
+        f"{origin.topic}.{origin.message_id}.{end.ordinal}.{source}",
+        topic=origin.topic,
+        message_id=origin.message_id,
+        ordinal=end.ordinal,
         state=entry.state.value,
         attempts=entry.attempts,
         last_attempt_at=entry.last_attempt_at,
         outcome=entry.last_outcome,
-        round_at=row.map.round_at if ordinal in row.map.finishes else None,
-        subscriptions_version=row.subscriptions_version,
-        accepted_at=message.accepted_at,
-        expires_at=message.expires_at,
+        round_at=round_at,
+        subscriptions_version=origin.subscriptions_version,
+        accepted_at=origin.accepted_at,
+        expires_at=origin.expires_at,
         changed_at=change.changed_at,
     )
 
 
-def _added(change: Change, row: MessageRow, ordinal: int) -> Record:
-    """Return the record of an entry that was added for a group that is younger than the message."""
-    message, late = row.message, row.map.added_later[ordinal]
+def _added(change: Change, late: Late) -> Record:
+    origin = late.origin
     return record(
         RecordKind.DELIVERIES,
-        f"{message.topic}.{message.message_id}.{ordinal}.l",
-        topic=message.topic,
-        message_id=message.message_id,
-        ordinal=ordinal,
+        f"{origin.topic}.{origin.message_id}.{late.ordinal}.l",
+        topic=origin.topic,
+        message_id=origin.message_id,
+        ordinal=late.ordinal,
         state=EntryState.PENDING.value,
         attempts=0,
-        subscriptions_version=row.subscriptions_version,
-        accepted_at=message.accepted_at,
-        expires_at=message.expires_at,
+        subscriptions_version=origin.subscriptions_version,
+        accepted_at=origin.accepted_at,
+        expires_at=origin.expires_at,
         changed_at=change.changed_at,
-        added_at=late.added_at,
-        filter_version=late.filter_version,
+        added_at=late.added.added_at,
+        filter_version=late.added.filter_version,
     )
 
 
@@ -165,8 +166,6 @@ def of_due(change: Change) -> Iterator[Record]:
     due = before if change.after is None else DUES.value_of(change.after)
     assert due is not None
     if change.after is None and not change.removed_by_ttl:
-        return
-    if due.ended is not None and change.after is not None:
         return
     if change.after is not None and before is not None and before.attempts == due.attempts:
         return

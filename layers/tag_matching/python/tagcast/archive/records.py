@@ -6,7 +6,9 @@ so a change that is read twice gives the same records twice, byte for byte.
 
 from __future__ import annotations
 
-from tagcast.archive.messages import of_due, of_lane, of_message, of_section
+from collections.abc import Callable, Iterator, Mapping
+
+from tagcast.archive.messages import of_due, of_end, of_lane, of_late, of_message, of_round
 from tagcast.archive.record import Change, KeepsBody, Record
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
 from tagcast.rows.keys import RowKind, kind_of, topic_in_key
@@ -19,20 +21,21 @@ def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
     """
     row = change.after or change.before
     assert row is not None
-    match kind_of(row):
-        case RowKind.MESSAGE:
-            return tuple(of_message(change, keeps_body))
-        case RowKind.SECTION:
-            return tuple(of_section(change))
-        case RowKind.DUE:
-            return tuple(of_due(change))
-        case RowKind.LANE:
-            return tuple(of_lane(change))
-        case RowKind.TOPIC:
-            return tuple(of_topic(change))
-        case RowKind.SUBSCRIPTION:
-            return tuple(of_subscription(change))
-        case RowKind.FILTER_VERSION:
-            return tuple(of_filter_version(change, topic_in_key(row)))
-        case RowKind.OTHER:
-            return ()
+    kind = kind_of(row)
+    if kind is RowKind.MESSAGE:
+        return tuple(of_message(change, keeps_body))
+    if kind is RowKind.FILTER_VERSION:
+        return tuple(of_filter_version(change, topic_in_key(row)))
+    tell = _BY_KIND.get(kind)
+    return () if tell is None else tuple(tell(change))
+
+
+_BY_KIND: Mapping[RowKind, Callable[[Change], Iterator[Record]]] = {
+    RowKind.ROUND: of_round,
+    RowKind.END: of_end,
+    RowKind.LATE: of_late,
+    RowKind.DUE: of_due,
+    RowKind.LANE: of_lane,
+    RowKind.TOPIC: of_topic,
+    RowKind.SUBSCRIPTION: of_subscription,
+}

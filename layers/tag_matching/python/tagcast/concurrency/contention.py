@@ -10,29 +10,23 @@ from tagcast.ports import World
 
 TRIES_MAX = 8
 FIRST_WINDOW_S, GROWTH = 0.02, 4
-WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 30.0
+WINDOW_S_MAX = 1.0
 
 T = TypeVar("T")
 
 
-def window_s(lost: int, all_s: float = 0.0) -> float:
-    """Return within how many seconds to try again after *lost* tries.
-
-    It grows fast, so that a herd thins out after few collisions, but not beyond the time *all_s* that all who may
-    contend need one after the other: a row that only a few write is not waited for as long.
+def window_s(lost: int) -> float:
+    """Return within how many seconds to try again after *lost* tries: it grows fast, so that a herd thins out.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
-    >>> window_s(9, all_s=20.0)
-    20.0
     """
-    longest = min(max(all_s, WINDOW_S_MIN), WINDOW_S_MAX)
-    return min(FIRST_WINDOW_S * float(GROWTH ** min(lost - 1, 9)), longest)
+    return min(FIRST_WINDOW_S * float(GROWTH ** min(lost - 1, 9)), WINDOW_S_MAX)
 
 
-def pause_s(world: World, lost: int, all_s: float = 0.0) -> float:
+def pause_s(world: World, lost: int) -> float:
     """Return how long to wait after *lost* tries: any time within the window, so that a herd spreads over it."""
-    return world.dice.uniform(0.0, window_s(lost, all_s))
+    return world.dice.uniform(0.0, window_s(lost))
 
 
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
-from tagcast.delivery.ending import TURN_S, Conflict, Ended, Ending, end_each, write_ending
+from tagcast.delivery.ending import complete, slices_of, write_all
 from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, Task, end_late
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
@@ -34,9 +34,13 @@ from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import stored
 from tagcast.rows.due import PLACES, OwedDelivery, due_put, position
 from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
+from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
+from tagcast.tables import UPDATES_MAX, fitting
 
+TOGETHER_BYTES_MAX = 2 * 1024 * 1024
+"""Of messages that are written by one request, which takes 16 MiB; sizes are estimates."""
 GO_ON_S = 2.0
 """An invocation begins no further slice of what it was given more than 2 s after its beginning."""
 TRIES_MAX = 8
@@ -129,7 +133,7 @@ class _SlicedBatch:
         world, round_at = self.world, self.world.clock.now()
         this = await self._read(audiences, section, round_at)
         for row in this.rows.values():
-            if row.map.round_open:
+            if row.map.waiting:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
         this.begin()
         works = [this.deliver_all(self.group)] if this.rounds else []
@@ -329,49 +333,77 @@ class Slice:
         return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
 
     async def write(self) -> list[Exception]:
-        """Write the entries of each message, and the end of its first round for the subscriptions addressed here.
+        """Close the first round of each message for the subscriptions addressed here, with what came of it.
 
-        Not if the round of one of them failed. Returns the faults: then the batch has to come again.
+        Where the round of one subscription failed, what the others got ends for itself, so that it is not repeated when
+        the batch comes again. Returns the faults: then it has to.
         """
-        world, faults = self.world, list[Exception]()
-        planned = {each: self._ending(row, row) for each, row in self.rows.items()}
-        endings = {each: ending for each, ending in planned.items() if ending is not None}
-        left = list(endings)
-        if len(endings) > 1:
-            together = [(self.rows[each], ending) for each, ending in endings.items()]
-            left, faults = await end_each(world.store, world.executor, together)
-        return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
+        world, store = self.world, self.world.store
+        planned = {each: self._plan(row) for each, row in self.rows.items()}
+        updates = {each: lone_update(plan.writes) for each, plan in planned.items() if not plan.may_complete}
+        lone = {each: update for each, update in updates.items() if update is not None}
+        left = [each for each, plan in planned.items() if (plan.writes or plan.may_complete) and each not in lone]
+        if len(lone) < 2:
+            return await side_by_side([self._alone(self.rows[each]) for each in (*lone, *left)])
 
-    async def _alone(self, row: MessageRow, ending: Ending) -> None:
+        async def write(some: Sequence[str]) -> None:
+            done = await world.executor.run(partial(store.update_each, [lone[each] for each in some]))
+            left.extend(each for each, is_done in zip(some, done, strict=True) if not is_done)
+
+        slices = fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, lambda each: self.rows[each].size)
+        faults = await side_by_side([write(some) for some in slices])
+        return faults + await side_by_side([self._alone(self.rows[each]) for each in left])
+
+    async def _alone(self, row: MessageRow) -> None:
         """Write one message, although others may write it meanwhile."""
-        world, sections, lost = self.world, len(row.bounds), 0
+        world, store = self.world, self.world.store
+        for lost in range(1, TRIES_MAX + 1):
+            plan = self._plan(row)
+            try:
+                for writes in plan.writes:
+                    await world.executor.run(partial(write_all, store, writes))
+                if plan.may_complete:
+                    await world.executor.run(partial(complete, store, *row.names))
+                return
+            except ConditionLostError:
+                if lost == TRIES_MAX:
+                    raise
+            await world.clock.pause(pause_s(world, lost))
+            found = await world.executor.run(partial(stored.again, store, row))
+            if found is None:
+                return
+            row = found
 
-        def again() -> Ended | Conflict | None:
-            before = stored.again(world.store, row)
-            news = None if before is None else self._ending(row, before)
-            return None if before is None or news is None else write_ending(world.store, before, news)
+    def _plan(self, row: MessageRow) -> Plan:
+        """Return what is to be written of a message that stands as *row* now."""
+        message_id, owed = row.message.message_id, row.map.owed
+        if not row.is_owed:  # All of it ended before this round was closed, and it was let go.
+            return Plan((), may_complete=False)
+        came = [each for each in self.rounds.values() if message_id in each.rows]
+        entries = {each.ordinal: each.ended[message_id] for each in came if message_id in each.ended}
+        entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in owed}
+        enqueued = {each.ordinal for each in came if message_id in each.enqueued} & owed
+        served = {each.ordinal for each in came if each.is_served} & self.addressed[message_id]
+        closing = [each for each, done in row.rounds.items() if done is None and row.of(each) & owed <= served]
+        within = frozenset[int]().union(*map(row.of, closing))
+        its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in within}
+        writes = [round_writes(row, self.round_at, closing, its, enqueued & within)] if closing else []
+        early = sorted(entries.keys() - within)
+        for some in slices_of(early, ENDS_MAX) if early else ():
+            writes.append(end_writes(row, {ordinal: entries[ordinal] for ordinal in some}))
+            row = replace(row, partial={each: count + 1 for each, count in row.partial.items()})
+        writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
+        left, is_over = owed - entries.keys(), len(closing) == sum(done is None for done in row.rounds.values())
+        is_known = row.section is None and not owed  # Whoever ended it all died before it was let go.
+        return Plan(writes, bool(early) or is_known or bool(closing and is_over and left and not left & within))
 
-        first = partial(write_ending, world.store, row, ending)
-        came: Ended | Conflict | None = await world.executor.run(first)
-        while isinstance(came, Conflict):
-            lost += 1
-            await world.clock.pause(pause_s(world, lost, sections * TURN_S))
-            if lost >= TRIES_MAX + sections:
-                raise came.error
-            came = await world.executor.run(again)
 
-    def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:
-        """Return what ends of the message that was read here as *row* and stands as *before* now."""
-        message_id, rounds = row.message.message_id, self.rounds
-        entries = {each.ordinal: each.ended[message_id] for each in rounds.values() if message_id in each.ended}
-        enqueued = {each.ordinal for each in rounds.values() if message_id in each.enqueued}
-        served = {each.ordinal for each in rounds.values() if each.is_served and message_id in each.rows}
-        ends = row.map.owed & self.addressed[message_id] <= served
-        news = (entries.keys() | enqueued) & (before.map.owed - before.map.enqueued)
-        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.first_round_done
-        if not before.map.owed or not (closes or news):
-            return None
-        return Ending(entries, self.round_at if ends else None, served=served, enqueued=enqueued)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The transactions that write what came of a message; *may_complete*: somebody has to look whether that was all."""
+
+    writes: Sequence[Sequence[Write]]
+    may_complete: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,11 +450,7 @@ class SubscriptionRound:
 
     def waits(self, row: MessageRow) -> bool:
         """Say whether the subscription still waits for its first round of a message."""
-        return (
-            row.map.round_open
-            and self.ordinal not in row.map.first_round_done
-            and self.ordinal not in row.map.added_later
-        )
+        return self.ordinal in row.map.waiting
 
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and its time is not over."""

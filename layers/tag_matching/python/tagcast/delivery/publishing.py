@@ -23,12 +23,13 @@ from tagcast.errors import (
 from tagcast.instant import rfc3339
 from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import World
+from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, publishing_directory
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
 from tagcast.rows.claim import CLAIM_ROWS, Accepted, Claim, claim_put
-from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of
-from tagcast.rows.message_writes import accepted_put, may_outgrow, outgrows
+from tagcast.rows.log import accepted_put
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, may_outgrow, outgrows
 from tagcast.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
@@ -226,7 +227,7 @@ def _accept(
             earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
                 accepted = repeated(earlier, claim)
-                return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
+                return _Taken(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:
@@ -241,7 +242,7 @@ def _is_stored(world: World, message: Message) -> bool:
 
     The body may be gone already, because everybody got the message. Another message under this id is not ours.
     """
-    found = stored.message(world.store, message.topic, message.message_id)
+    found = stored.accepted(world.store, message.topic, message.message_id)
     if found is None:
         return False
     body = message.draft.body if found.has_body else b""
@@ -260,16 +261,19 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
     )
     matched = directory.match(message)
     is_kept = topic.keep is Keep.LIFE
+    in_order = directory.in_order.intersection(matched.ordinals)
+    has_order = queue_group(topic.ordering, topic.name, message.message_id, draft.ordering_key) != message.message_id
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
     return MessageRow(
         message=message,
         map=StateMap.of(matched.ordinals),
         subscriptions_version=topic.subscriptions_version,
-        version=1,
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=is_kept or bool(matched.ordinals),
-        in_order=directory.in_order.intersection(matched.ordinals),
+        in_order=in_order,
+        is_split=has_order and 0 < len(in_order) < len(matched.ordinals),
         is_kept=is_kept,
         bounds=bounds_of(matched.ordinals, world.section_max),
+        is_owed=bool(matched.ordinals),
     )

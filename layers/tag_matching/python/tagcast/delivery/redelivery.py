@@ -7,15 +7,15 @@ See docs/protocol.md, Redelivery, Late entries, and Invariants, 5 and 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from itertools import takewhile
 
-from tagcast.concurrency.contention import pause_s, window_s
+from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.ending import Conflict, EntryEnd, end_due, end_entry, end_together, write_all
+from tagcast.delivery.ending import end_alone, end_due, enqueue_due, slices_of, write_all
 from tagcast.errors import ConditionLostError, ContendedError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.filters.index.topic_index import TopicIndex
@@ -29,11 +29,11 @@ from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_change, due_delete, due_put, last_pull
+from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_change, due_delete, due_delete_as_read, due_put, last_pull
 from tagcast.rows.lane import Filling, Lane, generation_update, lane_check, lane_delete, lane_update
 from tagcast.rows.listed import kept_id
+from tagcast.rows.log import end_writes, late_writes
 from tagcast.rows.message import LATE_MAX, MessageRow
-from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import AddedLater
 
 LEASE_GRACE_S = 30
@@ -41,10 +41,10 @@ TRIES_MIN = 3
 """An outcome is worth 3 tries even when the budget is over: it has a reserve for the writes behind a push."""
 ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
-CANCELLED_AT_ONCE = 99
-"""At most 99 deliveries of a removed subscription are looked at together, because one request reads their messages."""
-MARKED_AFTER = 3
-"""After 3 conflicts the end that a push brought is kept in the due row."""
+CANCELLED_AT_ONCE = 33
+"""At most 33 deliveries of a removed subscription are looked at together: one request reads three rows for each."""
+ENDED_AT_ONCE = 33
+"""At most 33 deliveries end in a transaction of 100 writes: three for each, if its round is open, and one more."""
 WAIT_S, INVISIBLE_S = 1, 120
 """A wait asks all servers of a group's queue; what a worker leaves behind comes to the next one soon."""
 ADDED_AT_ONCE = 8
@@ -142,9 +142,9 @@ class LaneLease:
         """Return when the budget is over, on the clock of instants: the next worker may go on then."""
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
-    async def wait(self, lost: int, all_s: float = 0.0) -> bool:
+    async def wait(self, lost: int) -> bool:
         """Wait after *lost* tries, as :func:`pause_s` says; return False instead when the budget is over."""
-        seconds = pause_s(self.world, lost, all_s)
+        seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
             return False
         await self.world.clock.pause(seconds)
@@ -299,11 +299,8 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         return Drained.DONE, streak
     if subscription is not None and any(due.unjudged for due in dues) and not judging_s(subscription):
         subscription = await _subscription(lease)  # It was given a filter function since this claim.
-    ended = [due for due in dues if due.ended]
     if subscription is None or lease.lane.state is LaneState.REMOVED:
-        ended = dues
-    if subscription is None or ended:
-        await cancel(lease, ended)
+        await cancel(lease, dues)
         return Drained.GOING_ON, streak
     due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)
     if due_at is not None:
@@ -381,19 +378,22 @@ async def empty_queue(lease: LaneLease) -> bool:
 
 
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> None:
-    """Settle one entry as cancelled, after the pulls that it had before this look."""
+    """End one entry as cancelled, after the pulls that it had before this look."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
-    world, state, lost = lease.world, EntryState.CANCELLED, 0
-    entry = Entry(state)
+    world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:
         look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
         known = (await world.executor.run(look)).get(ordinal)
         entry = last_pull(known, pulls, world.clock.now()).ending(state)
-    end = EntryEnd(lease.task.topic, received.message_id, ordinal, entry)
-    while isinstance(came := await world.executor.run(partial(end_entry, world.store, end)), Conflict):
+    row = await world.executor.run(partial(stored.entry, world.store, lease.task.topic, received.message_id, ordinal))
+    lost = 0
+    while row is not None and ordinal in row.map.owed:
+        if await world.executor.run(partial(end_alone, world.store, row, ordinal, entry)):
+            return
         lost += 1
         if not await lease.wait(lost):
-            raise came.error
+            raise ConditionLostError
+        row = await world.executor.run(partial(stored.again, world.store, row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,16 +505,12 @@ class _Outcomes:
     async def write(self) -> Drained:
         """Write what came of the attempts, ends before failures."""
         try:
-            together = await self._write_together()
-            standing = await self._write_ends(self.result.ended.keys() - together)
+            await self._write_ends()
             await self._write_unattempted()
             await self._write_failures()
-            for due in standing:
-                if due.ended is not None:
-                    await end(self.lease, due, due.ending(due.ended), patient=True)
-            if not self.result.failures and any(due.ended is None for due in standing):
-                await self.lease.reschedule(self.lease.end_at())
-                return Drained.WAITING
+        except ContendedError:  # Others hold the rows: whoever looks next waits, and pushes once more.
+            await self.lease.reschedule(self.lease.end_at())
+            return Drained.WAITING
         except ConditionLostError:
             return Drained.OVERTAKEN
         finally:
@@ -522,40 +518,30 @@ class _Outcomes:
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
         return Drained.WAITING if self.result.failures else Drained.GOING_ON
 
-    async def _write_together(self) -> set[str]:
-        """Write the ends of a batch, several at once where nobody is in the way; return of which that was done."""
-        if self.subscription.settings.batching is None or len(self.result.ended) < 2:
-            return set()
-        ends = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
-        together = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in ends]
-        world, topic = self.lease.world, self.lease.task.topic
-        done = await end_together(world.store, world.executor, topic, together, self.lease.check())
+    async def _write_ends(self) -> None:
+        """Write ends: of a batch as many in a transaction as it takes, otherwise one by one."""
+        ends = [
+            (one.due, one.due.as_last_seen(entry), one.row)
+            for one, entry in ((self.owed[each], entry) for each, entry in self.result.ended.items())
+        ]
+        done = set[str]()
+        if self.subscription.settings.batching is not None:
+            for some in slices_of(ends, ENDED_AT_ONCE):
+                if await end_together(self.lease, some):
+                    done |= {due.message_id for due, _, _ in some}
         self.unwritten -= done
-        return done
-
-    async def _write_ends(self, message_ids: Collection[str]) -> list[OwedDelivery]:
-        """Write ends one by one; return the due rows that stay, because others kept writing their messages.
-
-        Some are marked with their end. The budget is over for the others: the next worker decides anew how they end.
-        """
-        standing: list[OwedDelivery] = []
-        for message_id, entry in self.result.ended.items():
-            if message_id not in message_ids:
-                continue
-            due, row = self.owed[message_id].due, self.owed[message_id].row
-            left = await end(self.lease, due, due.as_last_seen(entry), patient=False, known=row)
-            if left is None or left.ended:
-                self.unwritten.discard(message_id)
-            if left is not None:
-                standing.append(left)
-        return standing
+        for due, entry, row in ends:
+            if due.message_id not in done:
+                await end(self.lease, due, entry, known=row)
+                self.unwritten.discard(due.message_id)
 
     async def _write_unattempted(self) -> None:
         """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
-        result = self.result
+        result, lease = self.result, self.lease
         for message_id, each in self.owed.items():
             if message_id in result.enqueued:
-                await end(self.lease, each.due, Entry(EntryState.PENDING), patient=True, known=each.row)
+                enqueue = partial(enqueue_due, lease.world.store, each.row, each.due, lease.check())
+                await lease.world.executor.run(enqueue)
         waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued
         for message_id, each in self.owed.items():
             if message_id in waiting:
@@ -625,68 +611,54 @@ def _plan_behind(lease: LaneLease, subscription: Subscription, dues: Sequence[Ow
     return lease.planned(max(now, due_at, failed.not_before or 0), failed.message_id)
 
 
-async def end(
-    lease: LaneLease, due: OwedDelivery, entry: Entry, *, patient: bool, known: MessageRow | None = None
-) -> OwedDelivery | None:
-    """Bring a delivery to its end and remove its due row in one transaction; return None when done.
+async def end(lease: LaneLease, due: OwedDelivery, entry: Entry, known: MessageRow | None = None) -> None:
+    """Bring a delivery to its end and remove its due row in one transaction; *known* is its message as it was read.
 
-    *known* is its message as it was read. One that is pending was enqueued for its group.
-
-    A thousand lanes may want to write the same message. Each waits longer after every conflict. After some it keeps
-    what a push brought in its own due row, which nobody else writes, so that no push is repeated for that. It returns
-    that row then, or goes on as long as the budget lasts if it is *patient*.
+    The condition is lost if the worker lost the lane, which ends it, or if somebody closed the round meanwhile.
     """
-    world, topic, conflicts = lease.world, lease.task.topic, 0
+    world, topic, lost = lease.world, lease.task.topic, 0
     while True:  # It ends: with the budget, if nothing else ends it.
-        ending = partial(end_due, world.store, topic, due, entry, lease.check(), known=known)
-        came = await world.executor.run(ending)
-        if not isinstance(came, Conflict):
-            return None
-        known, conflicts = None, conflicts + 1
-        if not isinstance(came.error, ContendedError):
-            await lease.verify()
-        if conflicts >= MARKED_AFTER:
-            if due.ended is None and entry.attempts > due.attempts:
-                due = await _marked(lease, due, entry)
-            if due.ended and not patient:
-                return due
-            await lease.renew(window_s(conflicts, came.all_s))
-        if not await lease.wait(conflicts, came.all_s):
-            return due
+        try:
+            await world.executor.run(partial(end_due, world.store, topic, due, entry, lease.check(), known=known))
+        except ConditionLostError as error:
+            known, lost = None, lost + 1
+            if not isinstance(error, ContendedError):
+                await lease.verify()
+            if not await lease.wait(lost):
+                raise
+            continue
+        return
 
 
-async def _marked(lease: LaneLease, due: OwedDelivery, entry: Entry) -> OwedDelivery:
-    """Keep the end that a push brought in the due row; return the row as it stands now."""
-    marked = due.marked(entry)
+async def end_together(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> bool:
+    """Bring deliveries to their ends in one transaction; say whether that was done, or has to be one by one."""
+    ordinal = ordinal_of(lease.task.subscription_id)
+    writes: list[Write] = [lease.check()]
+    for due, entry, row in ends:
+        writes += [due_delete_as_read(due), *end_writes(row, {ordinal: entry})]
     try:
-        await lease.write(due_change(due, marked), lease.check())
+        await lease.world.executor.run(partial(write_all, lease.world.store, writes))
     except ConditionLostError:
-        await lease.verify()
-        return due
-    return marked
+        return False
+    return True
 
 
 async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
-    """End deliveries without another push: the subscription is gone, or an earlier push ended them.
-
-    Hundreds of lanes that owe the same messages may be removed at once. Many end in a transaction; if others kept all
-    of them out, one ends alone. The rest comes with the next look.
-    """
+    """End deliveries without another push, because the subscription is gone: many in a transaction."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
-    topic = lease.task.topic
-    read = partial(stored.entries, world.store, topic, tuple(first), ordinal)
-    rows = await world.executor.run(read) if len(first) > 1 else {}
-    together = [
-        (due, due.ending(EntryState.CANCELLED), rows[each])
-        for each, due in first.items()
-        if each in rows and not rows[each].is_wide and rows[each].map.is_with_lane(ordinal)
-    ]
-    done = await end_together(world.store, world.executor, topic, together, lease.check())
-    kept = {id(due) for due, _, _ in together}
-    alone = [due for due in dues if id(due) not in kept]
-    for due in alone if alone or done else dues[:1]:
-        await end(lease, due, due.ending(EntryState.CANCELLED), patient=True)
+    read = partial(stored.entries, world.store, lease.task.topic, tuple(first), ordinal)
+    rows = await world.executor.run(read)
+    owed = [(due, due.ending(EntryState.CANCELLED), rows[each]) for each, due in first.items()
+            if each in rows and rows[each].map.is_with_lane(ordinal)]  # fmt: skip
+    for some in slices_of(owed, ENDED_AT_ONCE):
+        if not await end_together(lease, some):
+            for due, entry, row in some:
+                await end(lease, due, entry, known=row)
+    ended = {id(due) for due, _, _ in owed}
+    for due in dues:
+        if id(due) not in ended:
+            await end(lease, due, due.ending(EntryState.CANCELLED))
 
 
 async def _fill(lease: LaneLease) -> Drained:
@@ -751,7 +723,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return
-    entry = AddedLater(world.clock.now(), group.version)
+    added = AddedLater(world.clock.now(), group.version)
     writes: list[Write] = [lease.check()]
     for row in late:
         due = OwedDelivery(
@@ -762,7 +734,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
             expires_at=row.message.expires_at,
             unjudged=is_judged_by_function(group),
         )
-        writes += [*map_writes(row, row.adding(group.ordinal, entry)), due_put(due)]
+        writes += [*late_writes(row, group.ordinal, added), due_put(due)]
     await world.executor.run(partial(world.store.transact, writes))
     world.telemetry.count("LateEntries", len(late))
 
@@ -777,7 +749,7 @@ def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRo
         return False
     if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
         return False
-    return group.ordinal not in row.map.matched and len(row.map.added_later) < LATE_MAX
+    return group.ordinal not in row.map.matched and row.late < LATE_MAX
 
 
 def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:

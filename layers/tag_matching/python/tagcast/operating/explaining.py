@@ -42,7 +42,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    row = stored.with_entry(world.store, row, ordinal)
+    row = stored.entry(world.store, topic, message_id, ordinal) or row
     late = row.map.added_later.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)

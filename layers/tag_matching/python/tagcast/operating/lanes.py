@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.ending import Conflict, end_due, write_all
+from tagcast.delivery.ending import end_due, write_all
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
@@ -60,7 +60,7 @@ def _head(world: World, subscription: Subscription) -> OwedDelivery | None:
 
 def due_delivery(due: OwedDelivery, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
     """Return a row of a backlog as people see it; of the head of a lane that is awake with its next attempt."""
-    scheduled = is_head and not lane.state.is_asleep and due.ended is None
+    scheduled = is_head and not lane.state.is_asleep
     return DueDelivery(
         message_id=due.message_id,
         state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
@@ -208,17 +208,15 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
 
 
 def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
-    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed.
-
-    A head that got through, which its message's row does not say yet, ends as delivered.
-    """
+    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed."""
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_lane(world, subscription), name)
         head = _head(world, subscription)
         if lane is None or head is None:
-            raise ConflictError(f"subscription {name} owes nothing that could be skipped")
+            besides = "; its members end what lies in its queue" if subscription.settings.is_group else ""
+            raise ConflictError(f"nothing that could be skipped waits in the backlog of {name}{besides}")
         _skip(world, subscription, lane, head, reason)
         return lane_view(world, subscription)
 
@@ -233,8 +231,6 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelive
     else:
         move = lane_update(moved, lane.same_generation())
     cancelled = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
-    came = end_due(world.store, lane.topic, head, cancelled, move)
-    if isinstance(came, Conflict):
-        raise came.error
+    end_due(world.store, lane.topic, head, cancelled, move)
     if not moved.state.is_asleep:
         world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

@@ -19,7 +19,7 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, Pulled, history_in
+from tagcast.rows.due import OwedDelivery, Pulled
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow
@@ -76,7 +76,7 @@ def message_view(
         return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
     if only or section == 0:
         return _of_sections(backlogs, stored.sections(world.store, row), section, only)
-    return _of_section(backlogs, stored.with_section(world.store, row, min(section, len(row.bounds) - 1)))
+    return _of_section(backlogs, next(stored.with_ends(world.store, [(row, min(section, len(row.bounds) - 1))])))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -150,8 +150,10 @@ def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) ->
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
-    """Return the stored message with its state map, or raise NotFoundError."""
-    row = stored.message(world.store, topic, message_id)
+    """Return the stored message, if it is narrow with its state map, or raise NotFoundError."""
+    row = stored.accepted(world.store, topic, message_id)
+    if row is not None and not row.is_wide:
+        [row] = stored.with_ends(world.store, [(row, None)])
     if row is None:
         raise NotFoundError("message", message_id)
     return row
@@ -195,7 +197,7 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
         part = [(stored.place(row), RETAINED.value_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
         wanted = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
-        rows = stored.with_sections(world.store, wanted)
+        rows = stored.with_ends(world.store, wanted)
         for place, each in part:
             yield place, next(rows) if each.message_id in found else None
 
@@ -233,7 +235,7 @@ def _view(
         if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
-    following = row.section.number + 1
+    following = 1 if row.section is None else row.section + 1
     return MessageView(
         message=row.message,
         body=row.message.draft.body if row.has_body and not expired else None,
@@ -241,7 +243,7 @@ def _view(
         subscribers=dict(sorted(entries.items(), key=lambda named: named[1].state not in FAILING)),
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
-        next_section=None if following == row.section.count else following,
+        next_section=following if following < len(row.bounds) else None,
     )
 
 
@@ -261,7 +263,7 @@ def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
 
 
 def _state(row: MessageRow, *, expired: bool) -> MessageState:
-    if row.map.pending or row.section.is_beside_open:
+    if row.map.pending or (row.is_wide and row.is_owed):
         return MessageState.EXPIRED if expired else MessageState.RETAINED
     if row.is_kept and row.has_body and not expired:
         return MessageState.KEPT
@@ -276,11 +278,11 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int
     in_map, expired = row.map, row.message.is_expired(backlogs.now)
     is_enqueued, late = ordinal in in_map.enqueued, in_map.added_later.get(ordinal)
     if ordinal not in in_map.owed:
-        entry = replace(in_map.entry(ordinal), history=history_in(row.histories, ordinal))
+        entry = in_map.entry(ordinal)
     elif known := pulls.get(ordinal) if is_enqueued else backlogs.due(ordinal, row.message.message_id):
         entry = known.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
     else:
-        waits = EntryState.PENDING if is_enqueued or in_map.round_open else EntryState.BLOCKED
+        waits = EntryState.PENDING if is_enqueued or ordinal in in_map.waiting else EntryState.BLOCKED
         entry = Entry(EntryState.EXPIRED if expired else waits)
     return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
 

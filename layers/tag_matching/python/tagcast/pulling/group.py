@@ -6,8 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
-from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.delivery.ending import Conflict, Ended, EntryEnd, end_entry
+from tagcast.delivery.ending import TRIES_MAX, end_alone
 from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError, NotFoundError, TooLargeError, UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
@@ -44,19 +43,19 @@ def queue_s(world: World, seconds: float) -> int:
 
 
 def end(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
-    """Settle the entry of *group* as *entry*; *row* is its message as read, when it was owed. Say whether it still was.
+    """End the delivery to *group* as *entry*; *row* is its message as read, when it was owed. Say whether it still was.
 
-    Raises UnavailableError when too many write the message's row at once.
+    The end of each delivery is put once, so nobody else is in the way but who ends the same one, or closes the round.
+    UnavailableError: somebody was, again and again.
     """
     known: MessageRow | None = row
-    end = EntryEnd(*row.names, group.ordinal, entry)
-    for lost in range(1, TRIES_MAX + 1):
-        came = end_entry(world.store, end, known)
-        if not isinstance(came, Conflict):
-            return isinstance(came, Ended)
-        known = None
-        world.clock.sleep(pause_s(world, lost, came.all_s))
-    raise UnavailableError(f"message {end.message_id} is being changed by too many others; try again")
+    for _ in range(TRIES_MAX):
+        if known is None or group.ordinal not in known.map.owed:
+            return False
+        if end_alone(world.store, known, group.ordinal, entry):
+            return True
+        known = stored.again(world.store, known)
+    raise UnavailableError("others end deliveries of the message just now; try again")
 
 
 def end_without_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:

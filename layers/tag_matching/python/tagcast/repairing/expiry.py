@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import at_once, each
-from tagcast.delivery.ending import Conflict, Ended, Ending, NotOwed, end_due, end_planned
+from tagcast.delivery.ending import complete, end_due, end_many
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, OwedDelivery, Pulled, due_delete_as_read
+from tagcast.rows.due import DUES, OwedDelivery, Pulled
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import RETAINED
+from tagcast.rows.log import removal
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.rows.message_writes import removal
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -32,7 +32,6 @@ changed."""
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
 """A due row is looked for among the first 1,000 of a backlog; its lane comes to what stands behind them."""
-ENTRIES_MAX = 90
 TRIES_MAX = 5
 LEFT_S = 600
 """What is listed as retained is left to its lanes for 10 minutes after its end, because they know of attempts under
@@ -96,8 +95,11 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
-    end = partial(end_due, world.store, lane.topic, due, due.ending(EntryState.EXPIRED))
-    return any(not isinstance(end(), Conflict) for _ in range(TRIES_MAX))
+    for _ in range(TRIES_MAX):
+        with suppress(ConditionLostError):
+            end_due(world.store, lane.topic, due, due.ending(EntryState.EXPIRED))
+            return True
+    return False
 
 
 def _expired(known: OwedDelivery | Pulled | None) -> Entry:
@@ -195,31 +197,28 @@ async def _dues(
 def _expire_message(
     world: World, dues: Mapping[tuple[int, str], OwedDelivery | None], laned: Set[int], known: MessageRow
 ) -> int:
-    """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
-    message, lost, expired = known.message, 0, 0
-
-    def plan(before: MessageRow) -> Ending | None:
-        owed, enqueued = before.map.owed, before.map.enqueued
-        within = [o for o in sorted(owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
-        ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
-        gone = [due_delete_as_read(due) for due in ending.values() if due]
-        pulls = stored.pulled(world.store, message.topic, message.message_id) if enqueued else {}
-        return Ending({o: _expired(due or pulls.get(o)) for o, due in ending.items()}, beside=gone) if ending else None
-
-    before: MessageRow | None = known
-    read = partial(stored.again, world.store, known)
-    while lost < TRIES_MAX:
-        match end_planned(world.store, read, plan, before):
-            case Ended(after, entries):
-                before, expired = after, expired + entries
-            case NotOwed(found):
-                if found is not None and not found.map.owed:
-                    with suppress(ConditionLostError):  # The next pass of the search finds it again.
-                        world.store.write(removal(found))
+    """End what a message owes as expired, and let it go; return how much."""
+    message, row, store = known.message, known, world.store
+    for _ in range(TRIES_MAX):
+        enqueued = row.map.enqueued
+        within = [o for o in sorted(row.map.owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
+        found = {o: dues.get((o, message.message_id)) for o in within}
+        pulls = stored.pulled(store, *row.names) if enqueued else {}
+        ends = {o: _expired(due or pulls.get(o)) for o, due in found.items()}
+        try:
+            end_many(store, row, ends, {o: due for o, due in found.items() if due})
+        except ConditionLostError:
+            again = stored.again(store, row)
+            if again is None:
                 break
-            case Conflict():
-                before, lost = None, lost + 1
-    return expired
+            row = again
+            continue
+        if not row.map.owed - ends.keys():
+            with suppress(ConditionLostError):  # The next pass of the search finds it again.
+                complete(store, *row.names)
+                store.write(removal(row))
+        return len(ends)
+    return 0
 
 
 async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
@@ -228,6 +227,8 @@ async def _messages(world: World, topic: str, messages: Collection[tuple[str, in
     rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}
     reads = [
-        partial(stored.with_section, world.store, found[name], number) for name, number in messages if name in found
+        partial(lambda row, number: next(stored.with_ends(world.store, [(row, number)])), found[name], number)
+        for name, number in messages
+        if name in found
     ]
     return list(await each(world, "a message", reads, world.executor.run))

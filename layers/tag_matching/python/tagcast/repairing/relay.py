@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from tagcast.concurrency.isolation import at_once, each
+from tagcast.delivery.ending import complete
 from tagcast.delivery.queueing import entries_of
 from tagcast.errors import NotFoundError
 from tagcast.model import Ordering
@@ -28,10 +29,18 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One record of the stream that may need a repair: a message or a lane as it was written."""
+    """One record of the stream that may need a repair: a message or a lane as it was written, or what ended of one."""
 
     record_id: str
-    value: MessageRow | Lane
+    value: MessageRow | Lane | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """That something of a message ended: perhaps it was the last."""
+
+    topic: str
+    message_id: str
 
 
 def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
@@ -52,6 +61,8 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
                 named = (lane.topic, lane.subscription_id, lane.generation)
                 if not (lane.state.is_asleep or world.workflow.start(*named)):
                     failed.append(arrival.record_id)
+    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, Ended)}:
+        complete(world.store, ended.topic, ended.message_id)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
         list_unsent(world, entry, expiries[entry])
     return tuple(failed)

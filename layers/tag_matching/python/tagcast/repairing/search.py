@@ -15,6 +15,7 @@ from functools import partial
 from itertools import groupby
 
 from tagcast.concurrency.isolation import at_once, each
+from tagcast.delivery.ending import complete
 from tagcast.ports import QueueEntry, World
 from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
@@ -62,12 +63,14 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
     """Return a message that was found; of a wide one the sections of its map that nobody works on."""
     if not (found.is_wide and found.is_open):
         return [found]
-    row = await world.executor.run(partial(stored.message, world.store, found.topic, found.message_id))
+    row = await world.executor.run(partial(stored.accepted, world.store, found.topic, found.message_id))
     if row is None:
         return []
     over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
     sections = enumerate(await world.executor.run(partial(stored.sections, world.store, row)))
     looked = [(replace(found, section=number, is_open=bool(each.map.waiting)), each) for number, each in sections]
+    if not any(each.map.owed for _, each in looked):
+        await world.executor.run(partial(complete, world.store, found.topic, found.message_id))
     return [one for one, each in looked if one.is_open or (each.map.owed and one.expires_at < over_at)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from tagcast.model import Entry, EntryState, PastAttempt
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.kind import Attributes, Kind
-from tagcast.rows.message import MessageRow, fits, ttl_after
+from tagcast.rows.message import ttl_after
 from tagcast.rows.values import deflated_json, dense, inflated_json
 from tagcast.tables import Delete, Key, Put, Row, Value
 
@@ -25,11 +25,11 @@ PLACES = 16
 History = Sequence[PastAttempt]
 
 
-def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
+def packed_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     """Return the last of *history* in at most *bytes_max*: the oldest are shortened first, then left out.
 
     >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
-    >>> unpacked(packed(history)) == history
+    >>> unpacked_history(packed_history(history)) == history
     True
     """
     kept = list(history[-REMEMBERED_MAX:])
@@ -42,8 +42,8 @@ def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     return written
 
 
-def unpacked(written: bytes) -> tuple[PastAttempt, ...]:
-    """Return the attempts that :func:`packed` kept."""
+def unpacked_history(written: bytes) -> tuple[PastAttempt, ...]:
+    """Return the attempts that :func:`packed_history` kept."""
     return tuple(PastAttempt(*row) for row in inflated_json(written))
 
 
@@ -57,8 +57,6 @@ class OwedDelivery:
     """One owed delivery of a lane that is not active; attempts live here and never in the lane.
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
-    *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
-    such a delivery is never pushed again, and ends in no other way.
     *not_before* is when the receiver asked to be tried again, by Retry-After. *history* are the last attempts.
     """
 
@@ -70,7 +68,6 @@ class OwedDelivery:
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     unjudged: bool = False
-    ended: EntryState | None = None
     history: tuple[PastAttempt, ...] = ()
     not_before: int | None = None
 
@@ -90,16 +87,11 @@ class OwedDelivery:
         return accepted_at_of(self.message_id)
 
     def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
-        """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
+        """Return the entry with which the delivery ends without another push.
 
         >>> OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
         'skipped'
-        >>> told = OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED)
-        >>> told.ending(EntryState.CANCELLED).state
-        <EntryState.DELIVERED: 'delivered'>
         """
-        if self.ended is not None:
-            state, outcome = self.ended, None
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def failed(self, past: PastAttempt, not_before: int | None) -> OwedDelivery:
@@ -111,18 +103,6 @@ class OwedDelivery:
             last_outcome=past.outcome,
             history=(*self.history, past),
             not_before=not_before,
-        )
-
-    def marked(self, entry: Entry) -> OwedDelivery:
-        """Return the row that keeps the end which a push brought."""
-        return replace(
-            self,
-            attempts=entry.attempts,
-            last_attempt_at=entry.last_attempt_at,
-            last_outcome=entry.last_outcome,
-            ended=entry.state,
-            history=entry.history,
-            not_before=None,
         )
 
     def as_last_seen(self, entry: Entry) -> Entry:
@@ -143,8 +123,7 @@ def _due_row(due: OwedDelivery) -> dict[str, Value]:
             "last_attempt_at": due.last_attempt_at,
             "last_outcome": bounded(due.last_outcome),
             "unjudged": 1 if due.unjudged else None,
-            "ended": None if due.ended is None else due.ended.value,
-            "history": packed(due.history) if due.history else None,
+            "history": packed_history(due.history) if due.history else None,
             "not_before": due.not_before,
             "ttl": ttl_after(due.expires_at),
         }
@@ -162,8 +141,7 @@ def _due_in(row: Attributes) -> OwedDelivery:
         last_attempt_at=row.get("last_attempt_at"),
         last_outcome=row.get("last_outcome"),
         unjudged="unjudged" in row,
-        ended=EntryState(row["ended"]) if "ended" in row else None,
-        history=unpacked(row["history"]) if "history" in row else (),
+        history=unpacked_history(row["history"]) if "history" in row else (),
         not_before=row.get("not_before"),
     )
 
@@ -254,44 +232,5 @@ def ordinal_pulled(row: Row) -> int:
     return int(cast("str", row["sk"]))
 
 
-RECEIPT_BYTES_MAX = 16_384
-"""A receipt remembers at most 16 KiB of attempts, because each delivery that ends writes the whole row."""
-RECEIPT_ENTRY_BYTES_MAX = 2_048
-UNTOLD = frozenset({"history", "histories"})
+UNTOLD = frozenset({"history"})
 """The attributes that no archive is told of."""
-
-
-def remembering(before: MessageRow, after: MessageRow, entries: Mapping[int, Entry]) -> MessageRow:
-    """Return *after* with the attempts of those *entries* that failed since *before*, if its row has room for them."""
-    ended = before.map.owed - after.map.owed
-    failed = {o: entry for o, entry in entries.items() if o in ended and entry.state is not EntryState.DELIVERED}
-    row = replace(after, histories=added(after.histories, {o: e.history for o, e in failed.items() if e.history}))
-    return row if fits(row) else after
-
-
-def added(histories: bytes, new: Mapping[int, History]) -> bytes:
-    """Return what a receipt remembers when it is told of *new* histories, by ordinals, too.
-
-    What was there stays. Where there is no room the responses of the new ones are forgotten, or all of them.
-    """
-    known = _known(histories)
-    bounded = {ordinal: unpacked(packed(history, RECEIPT_ENTRY_BYTES_MAX)) for ordinal, history in new.items()}
-    silent = {ordinal: [replace(each, response="") for each in history] for ordinal, history in bounded.items()}
-    for told in (bounded, silent):
-        written = deflated_json(known | {str(ordinal): attempt_rows(history) for ordinal, history in told.items()})
-        if len(written) <= RECEIPT_BYTES_MAX:
-            return written
-    return histories
-
-
-def history_in(histories: bytes, ordinal: int) -> tuple[PastAttempt, ...]:
-    """Return what a receipt remembers of one delivery.
-
-    >>> history_in(added(b"", {3: [PastAttempt(1, 1_500, 20, "http 500", 500, "no")]}), 3)[0].response
-    'no'
-    """
-    return tuple(PastAttempt(*row) for row in _known(histories).get(str(ordinal), ()))
-
-
-def _known(histories: bytes) -> dict[str, Any]:
-    return dict(inflated_json(histories)) if histories else {}

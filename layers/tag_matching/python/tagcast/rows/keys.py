@@ -76,14 +76,24 @@ def message_key(topic: str, message_id: str) -> Key:
     return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "MSG")
 
 
-def section_key(topic: str, message_id: str, section: int) -> Key:
-    """Return the key of a section of a wide message's map."""
-    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", f"SECTION#{section:05d}")
+def round_key(topic: str, message_id: str, section: int, audience: str) -> Key:
+    """Return the key of the round of an audience of one section of a wide message."""
+    return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"ROUND#{section:05d}#{audience}")
 
 
-def tally_key(topic: str, message_id: str) -> Key:
-    """Return the key of what says which sections of a wide message have ended; it stands behind all of them."""
-    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "TALLY")
+def end_key(topic: str, message_id: str, ordinal: int) -> Key:
+    """Return the key of the end of one delivery."""
+    return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"END#{ordinal:010d}")
+
+
+def enqueued_key(topic: str, message_id: str, ordinal: int) -> Key:
+    """Return the key that says that one delivery left its backlog for the queue of its group."""
+    return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"ENQUEUED#{ordinal:010d}")
+
+
+def late_key(topic: str, message_id: str, ordinal: int) -> Key:
+    """Return the key of an entry that was added to a message later."""
+    return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"LATE#{ordinal:010d}")
 
 
 def lane_key(topic: str, subscription_id: str) -> Key:
@@ -203,7 +213,9 @@ class RowKind(Enum):
     """What a row is that a table's stream tells of."""
 
     MESSAGE = auto()
-    SECTION = auto()
+    ROUND = auto()
+    END = auto()
+    LATE = auto()
     DUE = auto()
     LANE = auto()
     TOPIC = auto()
@@ -214,7 +226,7 @@ class RowKind(Enum):
 
 
 _BY_PARTITION = {"DUE": RowKind.DUE, "LANES": RowKind.LANE}
-_OF_MESSAGE = {"MSG": RowKind.MESSAGE, "SECTION": RowKind.SECTION}
+_OF_MESSAGE = {"MSG": RowKind.MESSAGE, "ROUND": RowKind.ROUND, "END": RowKind.END, "LATE": RowKind.LATE}
 _OF_TOPIC = {"TOPIC": RowKind.TOPIC, "SUB": RowKind.SUBSCRIPTION, "VERSION": RowKind.FILTER_VERSION}
 
 
@@ -222,9 +234,9 @@ def kind_of(row: Row) -> RowKind:
     """Return what *row* is.
 
     >>> kind_of({"pk": "LANES#orders", "sk": "07457000000000000001.3"})
-    <RowKind.LANE: 4>
+    <RowKind.LANE: 6>
     >>> kind_of({"pk": "TOPIC#orders", "sk": "SUB#A"}), kind_of({"pk": "TOPIC#orders", "sk": "NAME#0000000003"})
-    (<RowKind.SUBSCRIPTION: 6>, <RowKind.OTHER: 8>)
+    (<RowKind.SUBSCRIPTION: 8>, <RowKind.OTHER: 10>)
     """
     part = text(row, "pk").partition("#")[0]
     if part in ("MSG", "TOPIC"):

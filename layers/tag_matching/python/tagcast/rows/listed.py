@@ -12,7 +12,9 @@ from tagcast.rows.message import ttl_after
 from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.tables import Delete, Key, Put, Row, Table, Value
 
-FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "pending", "expires_at", "bounds")
+FOUND_ATTRIBUTES = (
+    "topic", "message_id", "ordering_key", "unordered", "round", "apart_round", "expires_at", "bounds",
+)  # fmt: skip
 """What a search has to show of the messages that it finds."""
 
 
@@ -89,7 +91,7 @@ def found_of(row: Row) -> FoundMessage:
         ordering_key=optional_text(row, "ordering_key"),
         is_unordered="unordered" in row,
         expires_at=number(row, "expires_at"),
-        is_open=row["round"] == "open" and number(row, "pending") > 0,
+        is_open="open" in (row["round"], row.get("apart_round")),
         is_wide="bounds" in row,
     )
 

@@ -1,6 +1,7 @@
-"""The one codec between messages with their state maps and their rows.
+"""The one codec between a message and the row that accepts it, and its first rounds, which stand in that row.
 
-See docs/tables.md, The state map in a row, and docs/protocol.md, Wide messages.
+See docs/tables.md, A message's rows. What became of a wide message's first rounds, and of deliveries that ended later,
+stands in rows of their own (`tagcast.rows.log`).
 """
 
 from __future__ import annotations
@@ -9,100 +10,72 @@ import json
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
+from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES, OUTCOME_BYTES_MAX, of_bytes, shortened, to_bytes
-from tagcast.rows.keys import message_key, section_key, tally_key
+from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
+from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import row_bytes
-from tagcast.state_map import AddedLater, StateMap
-from tagcast.tables import Row, Value
+from tagcast.state_map import Part, Round, StateMap
+from tagcast.tables import Value
 from tagcast.trace_context import trace_in
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
 LATE_MAX, LATE_BYTES = 100, 48
-"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
-ROW_BYTES_MAX = 300_000
-"""Outcomes and attempts that are remembered make no row larger than that.
-
-What was accepted may be: 256 KiB of body, 16 KiB of properties, and the matched ordinals. What is owed is counted as if
-it had ended, so that only entries that end later are shortened.
-"""
-LIGHT_BYTES_MAX, MEMBER_BYTES = 190_000, 26
-"""A row with no more in its body and entries is no larger than that, whatever else it has.
-
-An entry takes at most 26 bytes in four sets, with its offset and its end.
-"""
+"""A message gets at most 100 late entries."""
 KEY_BYTES = 128
 """At most a message's key."""
-ENDED_BYTES = 50
-"""About what an entry takes that did not end in the first round."""
 BODY_ATTRIBUTES = ("body", "deflated")
 """A row has one of them, or none when its message has no body any more."""
 DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
 """Shorter bodies are not deflated, nor those of which that saves less: an eighth of what a write is billed by."""
+ACCEPTED_BYTES_MAX = 395_000
+"""DynamoDB takes 409,600: what comes besides are the entries of a request, and a hundred late ones."""
+OTHERS_BYTES_MAX = 110_000
+"""More than all takes that is neither the body nor a set of ordinals: the envelope, and entries of a whole map."""
+OPEN, DONE = "open", "done"
 _NO_PACKS = zlib.compress(b"[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """Where a section of a state map stands, and what was read of the others.
-
-    A narrow message has one section, in its own row. A wide one has several, each in a row of its own. *ended* are
-    those in which nothing is owed, as the tally says in its *tally_version*, 0 before there is one. *message_version*
-    is that of the message's own row.
-    """
-
-    number: int = 0
-    count: int = 1
-    ended: frozenset[int] = frozenset()
-    tally_version: int = 0
-    message_version: int = 0
-
-    @property
-    def is_in_message(self) -> bool:
-        """Say whether it stands in the message's own row."""
-        return self.count == 1
-
-    @property
-    def is_beside_open(self) -> bool:
-        """Say whether anything of the message is owed in another section."""
-        return len(self.ended | {self.number}) < self.count
-
-
-@dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message with one *section* of its state map: the *map*, *version* and *histories* are those of its row.
+    """A message as it was accepted, with what is known of its deliveries: the *map* is folded from the rows read.
 
     *in_order* are the matched subscriptions that keep an order. A message that *is_alone* came in a request of its own;
-    otherwise the last message of the request carries its *packs*, the entries of the queue. *is_kept*: the body stays
-    for life, whatever is owed. *deflated* is the body as the row has it, or None: as it is. *bounds* are the first
-    ordinals of a wide message's sections; such a message that was read without a section has, in place of one, what its
-    own row says of all: the matched ordinals, and whether anything is owed.
+    otherwise the last message of the request carries its *packs*, the entries of the queue. *is_split*: entries of the
+    queue bring it apart to those in order and to all others. *is_kept*: the body stays for life, whatever is owed.
+    *deflated* is the body as the row has it, or None: as it is. *bounds* are the first ordinals of a wide message's
+    sections. *rounds* are those of the audiences of the *section* that was read, or of a narrow message; None is open.
+
+    *partial* counts, by audience, what ended before the round was closed: then ends have to be read before it is.
+    *late* counts late entries. *is_owed* is False once nothing is.
     """
 
     message: Message
     map: StateMap
     subscriptions_version: int
-    version: int
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
-    histories: bytes = b""
     in_order: frozenset[int] = frozenset()
     is_alone: bool = True
     packs: tuple[QueueEntry, ...] = ()
+    is_split: bool = False
     is_kept: bool = False
     bounds: tuple[int, ...] = ()
-    section: Section = Section()
+    section: int | None = None
     deflated: bytes | None = field(default=None, repr=False)
+    rounds: Mapping[Audience, Round | None] = field(default_factory=dict)
+    partial: Mapping[Audience, int] = field(default_factory=dict)
+    late: int = 0
+    is_owed: bool = True
 
     @property
     def names(self) -> tuple[str, str]:
@@ -116,46 +89,25 @@ class MessageRow:
 
     @property
     def size(self) -> int:
-        """Return about how many bytes the section's row has: the body if it stands there, and all that has ended."""
-        body = len(self.message.draft.body) if self.section.is_in_message else 0
-        return body + len(self.histories) + ENDED_BYTES * len(self.map.settled)
+        """Return about how many bytes the message's own row has."""
+        return len(self.message.draft.body) + len(self.map.matched)
 
     def of(self, audience: Audience) -> frozenset[int]:
-        """Return the matched subscriptions that an entry of the queue is about."""
+        """Return the subscriptions of what was read that an entry of the queue is about; late entries have no round."""
+        matched = self.map.matched - self.map.added_later.keys()
         match audience:
             case Audience.EVERYBODY:
-                return self.map.matched
+                return matched
             case Audience.IN_ORDER:
-                return self.in_order
+                return self.in_order & matched
             case Audience.APART:
-                return self.map.matched - self.in_order
+                return matched - self.in_order
 
-    def adding(self, ordinal: int, added: AddedLater) -> MessageRow:
-        """Return the row with an entry more, for a group that is younger than the message."""
-        return replace(self, map=self.map.adding(ordinal, added), version=self.version + 1)
-
-    def settled(
-        self,
-        entries: Mapping[int, Entry],
-        *,
-        round_at: int | None = None,
-        served: Set[int] | None = None,
-        enqueued: Set[int] = frozenset(),
-    ) -> MessageRow:
-        """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
-
-        Their outcomes are kept as far as the row has room; what ended before stays as it is.
-        """
-        row = self
-        for outcome_bytes_max in OUTCOME_BYTES:
-            ended = shortened(entries, outcome_bytes_max)
-            after = self.map.settle(ended, round_at=round_at, served=served, enqueued=enqueued)
-            stays = self.is_kept or after.owed or self.section.is_beside_open
-            has_body = self.has_body and bool(stays)
-            row = replace(self, map=after, version=self.version + 1, has_body=has_body)
-            if not after.settled or fits(row):
-                break
-        return row
+    @property
+    def audiences(self) -> tuple[Audience, ...]:
+        """Return the audiences of what was read whose rounds are written apart."""
+        halves = (Audience.IN_ORDER, Audience.APART)
+        return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
 
 def deflated(body: bytes) -> bytes | None:
@@ -241,58 +193,68 @@ def _packed(some: Collection[int]) -> bytes | None:
     return ordinals.pack(some) if some else None
 
 
-def late_text(late: Mapping[int, AddedLater]) -> str:
-    """Return late entries as text.
+def _unpacked(row: Attributes, name: str) -> frozenset[int]:
+    return ordinals.unpack(row[name]) if name in row else frozenset()
 
-    >>> late_text({7: AddedLater(1_800_000_000_000, 2)}), late_of(late_text({7: AddedLater(5, 2)}))
-    ('{"7":[1800000000000,2]}', {7: AddedLater(added_at=5, filter_version=2)})
+
+def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def prefix_of(audience: Audience) -> str:
+    """Return what stands before the names of the attributes of a round; a split message has two in its row."""
+    return "apart_" if audience is Audience.APART else ""
+
+
+def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
+    """Return a round as it stands in a row.
+
+    >>> from tagcast.model import Entry, EntryState
+    >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))
+    >>> round_in(round_attributes(one, 900, ""), 900, "") == one
+    True
     """
-    return json.dumps({o: [each.added_at, each.filter_version] for o, each in late.items()}, separators=(",", ":"))
+    finishes = done.finishes
+    return {
+        f"{prefix}{name}": value
+        for name, value in (
+            ("round", DONE),
+            ("round_at", done.at),
+            ("delivered", _packed(finishes)),
+            ("offsets", struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None),
+            ("ended", _packed(done.ended)),
+            ("ends", to_bytes(done.ended, accepted_at) if done.ended else None),
+            ("enqueued", _packed(done.enqueued)),
+        )
+        if value is not None
+    }
 
 
-def late_of(text: str) -> dict[int, AddedLater]:
-    """Return the late entries in a text."""
-    return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}
-
-
-def _progress_row(value: MessageRow) -> dict[str, Value]:
-    """Return what changes while a message is delivered, in its own row or in that of a section.
-
-    A row has no ``ttl`` while anything is owed, so that no delay of a repair loses a delivery. The own row of a wide
-    message does not say what is owed.
-    """
-    state_map, accepted_at = value.map, value.message.accepted_at
-    ends_here = not (value.is_wide and value.section.is_in_message)
-    finishes = state_map.finishes
-    return _present(
-        {
-            "version": value.version,
-            "matched": ordinals.pack(state_map.matched),
-            "owed": _packed(state_map.owed) if ends_here else None,
-            "round": "open" if state_map.round_open else "done",
-            "round_at": state_map.round_at,
-            "finished": _packed(finishes),
-            "finishes": struct.pack(f">{len(finishes)}H", *(finishes[o] for o in sorted(finishes))) or None,
-            "ended": to_bytes(state_map.settled, accepted_at) if state_map.settled else None,
-            "enqueued": _packed(state_map.enqueued),
-            "first_done": _packed(state_map.first_round_done),
-            "late": late_text(state_map.added_later) if state_map.added_later else None,
-            "histories": value.histories or None,
-            "ttl": None if state_map.owed else ttl_after(value.message.expires_at),
-        }
+def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
+    """Return the round in a row; None while it is open."""
+    if f"{prefix}round_at" not in row:
+        return None
+    delivered = sorted(_unpacked(row, f"{prefix}delivered"))
+    offsets = struct.unpack(f">{len(delivered)}H", row[f"{prefix}offsets"]) if delivered else ()
+    ended = _unpacked(row, f"{prefix}ended")
+    return Round(
+        row[f"{prefix}round_at"],
+        dict(zip(delivered, offsets, strict=True)),
+        of_bytes(row[f"{prefix}ends"], ended, accepted_at) if ended else {},
+        _unpacked(row, f"{prefix}enqueued"),
     )
 
 
 def _message_row(value: MessageRow) -> dict[str, Value]:
-    message, draft, state_map = value.message, value.message.draft, value.map
-    plain = draft.body if value.has_body and value.deflated is None else None
+    """Return the row of a message as it is accepted."""
+    message, draft, matched = value.message, value.message.draft, value.map.matched
     # A row says of all and of none in fewer bytes.
-    some_in_order = value.in_order if value.in_order != state_map.matched else frozenset()
-    return _progress_row(value) | _present(
+    some_in_order = value.in_order if value.in_order != matched else frozenset()
+    return _present(
         {
             "topic": message.topic,
             "message_id": message.message_id,
-            "body": plain,
+            "body": draft.body if value.has_body and value.deflated is None else None,
             "deflated": value.deflated if value.has_body else None,
             "is_text": int(draft.is_text),
             "tags": list(draft.tags) or None,
@@ -307,59 +269,25 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
+            "matched": ordinals.pack(matched),
             "in_order": _packed(some_in_order),
-            "unordered": 1 if bool(state_map.matched) and not value.in_order else None,
+            "unordered": 1 if matched and not value.in_order else None,
             "packs": None if value.is_alone else packs_bytes(value.packs),
             "kept": 1 if value.is_kept else None,
+            "late": value.late,
             "bounds": _packed(value.bounds),
-            "pending": len(state_map.owed),
+            "round": OPEN if matched else DONE,
+            "apart_round": OPEN if value.is_split else None,
+            "partial": 0,
+            "pending": int(value.is_owed),
+            "ttl": None if value.is_owed else ttl_after(message.expires_at),
         }
     )
 
 
-def _section_row(value: MessageRow) -> dict[str, Value]:
-    message = value.message
-    return _progress_row(value) | {
-        "topic": message.topic,
-        "message_id": message.message_id,
-        "accepted_at": message.accepted_at,
-        "expires_at": message.expires_at,
-        "subscriptions_version": value.subscriptions_version,
-    }
-
-
-def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def _map_in(row: Attributes, owed: frozenset[int] | None = None) -> StateMap:
-    """Return the map of a row, of which everything in it that is *owed* is known if it does not say that itself."""
-    matched = ordinals.unpack(row["matched"])
-    if owed is None:
-        packed = row.get("owed")
-        owed = matched if packed == row["matched"] else ordinals.unpack(packed) if packed else frozenset()
-    finished = sorted(ordinals.unpack(row["finished"])) if "finished" in row else ()
-    offsets = struct.unpack(f">{len(finished)}H", row["finishes"]) if finished else ()
-    ended = matched - owed - set(finished)
-    return StateMap(
-        matched=matched,
-        owed=owed,
-        round_open=row["round"] == "open",
-        round_at=row.get("round_at"),
-        finishes=dict(zip(finished, offsets, strict=True)),
-        settled=of_bytes(row["ended"], ended, row["accepted_at"]) if "ended" in row else {},
-        enqueued=_unpacked(row, "enqueued"),
-        first_round_done=_unpacked(row, "first_done"),
-        added_later=late_of(row["late"]) if "late" in row else {},
-    )
-
-
-def _unpacked(row: Attributes, name: str) -> frozenset[int]:
-    return ordinals.unpack(row[name]) if name in row else frozenset()
-
-
 def _message_in(row: Attributes) -> MessageRow:
-    get, packed = row.get, row.get("deflated")
+    """Return the message in a row; of its map, what the row says."""
+    get, packed, accepted_at = row.get, row.get("deflated"), row["accepted_at"]
     draft = Draft(
         body=get("body", b"") if packed is None else inflated(packed),
         is_text=bool(row["is_text"]),
@@ -370,90 +298,46 @@ def _message_in(row: Attributes) -> MessageRow:
         content_type=get("content_type"),
         trace=trace_in(row["trace"]) if "trace" in row else None,
     )
-    bounds = (*sorted(_unpacked(row, "bounds")),)
-    nothing = frozenset[int]() if bounds and not row["pending"] else None
-    state_map = _map_in(row, ordinals.unpack(row["matched"]) if bounds and row["pending"] else nothing)
-    in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else state_map.matched
-    return MessageRow(
-        message=_envelope(row, draft, get("replay_of")),
-        map=state_map,
+    matched, is_split = ordinals.unpack(row["matched"]), "apart_round" in row
+    in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else matched
+    known = MessageRow(
+        message=Message(row["topic"], row["message_id"], draft, accepted_at, row["expires_at"], get("replay_of")),
+        map=StateMap(matched, matched, matched),
         subscriptions_version=row["subscriptions_version"],
-        version=row["version"],
         filter_errors=tuple(get("filter_errors", ())),
         filter_error_count=get("filter_error_count", 0),
         has_body="body" in row or packed is not None,
-        histories=get("histories", b""),
         in_order=in_order,
         is_alone="packs" not in row,
         packs=packs_of(row["packs"], row["topic"]) if "packs" in row else (),
+        is_split=is_split,
         is_kept="kept" in row,
-        bounds=bounds,
+        bounds=(*sorted(_unpacked(row, "bounds")),),
         deflated=packed,
+        late=row["late"],
+        is_owed=row["pending"] > 0,
     )
-
-
-def _section_in(row: Attributes) -> MessageRow:
-    return MessageRow(
-        message=_envelope(row, Draft(b"")),
-        map=_map_in(row),
-        subscriptions_version=row["subscriptions_version"],
-        version=row["version"],
-        has_body=False,
-        histories=row.get("histories", b""),
-    )
-
-
-def _envelope(row: Attributes, draft: Draft, replay_of: str | None = None) -> Message:
-    return Message(row["topic"], row["message_id"], draft, row["accepted_at"], row["expires_at"], replay_of)
+    if known.is_wide:
+        return known if known.is_owed else replace(known, map=StateMap(matched, frozenset()))
+    rounds = {each: round_in(row, accepted_at, prefix_of(each)) for each in known.audiences}
+    partial = cast("dict[Audience, int]", dict.fromkeys(rounds, row["partial"]))
+    if not any(rounds.values()):
+        return replace(known, rounds=rounds, partial=partial)
+    return replace(known, rounds=rounds, partial=partial, map=StateMap.folded(parts_of(known, rounds), {}))
 
 
 MESSAGES = Kind(message_key, _message_row, _message_in)
-"""A message with its state map; of a wide one the row says who matched, and whether anything is owed."""
-SECTIONS = Kind(section_key, _section_row, _section_in)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """In which sections of a message nothing is owed any more: they have *ended*."""
-
-    ended: frozenset[int]
-    version: int
-    expires_at: int | None = None
-    """When the message expires, once all its sections ended: until then nothing may take the row."""
-
-
-def _tally_row(tally: Tally) -> dict[str, Value]:
-    ttl = None if tally.expires_at is None else ttl_after(tally.expires_at)
-    return _present({"ended": ordinals.pack(tally.ended), "version": tally.version, "ttl": ttl})
-
-
-TALLY_ROWS = Kind(tally_key, _tally_row, lambda row: Tally(ordinals.unpack(row["ended"]), row["version"]))
-
-
-def message_row(value: MessageRow) -> Row:
-    """Return the whole row of a message as it is accepted, or of a section."""
-    return (MESSAGES if value.section.is_in_message else SECTIONS).row_of(value)
-
-
-def map_attributes(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes that change while a message is delivered.
-
-    A section does not say how much is owed, so that no search finds it.
-    """
-    pending = {"pending": len(value.map.owed)} if value.section.is_in_message else {}
-    return _progress_row(value) | pending
-
-
-def fits(value: MessageRow) -> bool:
-    """Say whether the row has room for what it says and for whatever is still owed to end; most rows are light."""
-    entries = OUTCOME_BYTES_MAX * len(value.map.settled) + MEMBER_BYTES * len(value.map.matched)
-    return value.size + entries <= LIGHT_BYTES_MAX or bytes_at_end(value) <= ROW_BYTES_MAX
+def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[Part]:
+    """Return the parts of what was read with their rounds."""
+    return [(row.of(audience), its_round) for audience, its_round in rounds.items()]
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return how many bytes the row takes once whatever is owed has ended, without the outcomes of that."""
-    ends_here = not (value.is_wide and value.section.is_in_message)
-    return row_bytes(message_row(value)) + KEY_BYTES + (ENTRY_BYTES * len(value.map.owed) if ends_here else 0)
+    """Return how many bytes the row takes once its rounds are over, without the outcomes of what ended."""
+    inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
+    return row_bytes(_message_row(value)) + KEY_BYTES + inside
 
 
 def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
@@ -481,26 +365,28 @@ def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
         yield frozenset(matched[start:end])
 
 
-def unwritten(row: MessageRow, section: int) -> StateMap:
-    """Return the map of a section as it was accepted."""
+def members_of(row: MessageRow, section: int) -> frozenset[int]:
+    """Return the matched ordinals of one section of a wide message, read whole."""
     low, *behind = row.bounds[section : section + 2]
-    members = (ordinal for ordinal in row.map.matched if low <= ordinal and not (behind and ordinal >= behind[0]))
-    return StateMap.of(members)
+    return frozenset(o for o in row.map.matched if low <= o and not (behind and o >= behind[0]))
 
 
-def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | None) -> MessageRow:
-    """Return a wide message, read as *row*, with one section: *found* and *tally* are its rows, if any."""
-    if found is None:
-        known, version, histories = unwritten(row, section), 0, b""
-    else:
-        written = SECTIONS.value_of(found)
-        known, version, histories = written.map, written.version, written.histories
-    tallied = Tally(frozenset(), 0) if tally is None else TALLY_ROWS.value_of(tally)
-    return replace(
-        row,
-        map=known,
-        version=version,
-        histories=histories,
-        in_order=row.in_order & known.matched,
-        section=Section(section, len(row.bounds), tallied.ended, tallied.version, row.version),
-    )
+def may_outgrow(topic: Topic, body: bytes) -> bool:
+    """Say of any message with such a *body*, before it is matched, whether its row might be too large.
+
+    A set of ordinals takes a byte for each seven bits of every gap, so one more for each 128 at most, or else a bit for
+    each ordinal. Two sets are as large as the matched ones: these and the owed, or in a wide message those in order.
+    """
+    ordinals, members = topic.next_ordinal, topic.subscription_count
+    packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))
+    return len(body) + 2 * packed + OTHERS_BYTES_MAX > ACCEPTED_BYTES_MAX
+
+
+def outgrows(row: MessageRow) -> bool:
+    """Say whether the row that :func:`accepted_put` writes, grown as far as ends make it, would be too large."""
+    return bytes_at_end(formed(row)) > ACCEPTED_BYTES_MAX
+
+
+def formed(row: MessageRow) -> MessageRow:
+    """Return the row with its body in the form in which it is stored."""
+    return replace(row, deflated=deflated(row.message.draft.body)) if row.has_body else row

@@ -5,108 +5,177 @@ Where one row that cannot be read must not hide the others, the rows themselves 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tagcast.membership import Member, Registration
-from tagcast.model import Subscription, Topic
+from tagcast.model import Entry, Subscription, Topic
 from tagcast.ports import Store
+from tagcast.queues import Audience
 from tagcast.rows import keys
 from tagcast.rows.due import DUES, PULLED, OwedDelivery, Pulled, ordinal_pulled
 from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
-from tagcast.rows.message import MESSAGES, MessageRow, section_of, section_with
+from tagcast.rows.message import MESSAGES, MessageRow, members_of, parts_of, section_with
 from tagcast.rows.shadow import SHADOWS, Shadow
 from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, FilterVersion
 from tagcast.rows.topic import TOPICS, names_changed
 from tagcast.rows.values import number, text
+from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Key, Row, Table
 
-message = MESSAGES.read
-"""Returns a message with its state map, or None when even its receipt is gone.
-
-Of a wide one no section is read. Who reads one reads the message first: while anything is owed in it, the body was
-there.
-"""
+accepted = MESSAGES.read
+"""Returns a message as it was accepted, with its first rounds if it is narrow; None when even its receipt is gone."""
 lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
 """A lane is None while it is active."""
-READ_AT_ONCE = 50
-"""At most 50 sections are read at once, because each takes two of a request's hundred rows, its own and the tally."""
+KEYS_AT_ONCE = 100
 
 
-def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are, by their ids, in the order given."""
-    wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
-    found = store.get_many(tuple(wanted.values()))
-    return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
+def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
+    """Return a message with its whole state map, folded from all of its rows; None when even its receipt is gone."""
+    rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
+    own = next((row for row in rows if row["sk"] == "MSG"), None)
+    return None if own is None else folded(MESSAGES.value_of(own), rows)
+
+
+def folded(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
+    """Return a message, or a section of one, with what the rows *beside* its own say; of others they may be, too."""
+    ends: dict[int, Entry] = {}
+    enqueued, late = set[int](), dict[int, AddedLater]()
+    rounds: dict[int, dict[Audience, RoundRow]] = {}
+    for each in beside:
+        match text(each, "sk").partition("#")[0]:
+            case "END":
+                ends[number(each, "ordinal")] = ENDS.value_of(each).entry
+            case "ENQUEUED":
+                enqueued.add(number(each, "ordinal"))
+            case "LATE":
+                late[number(each, "ordinal")] = LATE.value_of(each).added
+            case "ROUND":
+                done = ROUNDS.value_of(each)
+                rounds.setdefault(done.section, {})[done.audience] = done
+    if not row.is_wide:
+        if not (ends or enqueued or late):
+            return row
+        return replace(row, map=StateMap.folded(parts_of(row, row.rounds), ends, enqueued, late))
+    if row.section is not None:
+        one, is_last = _with_rounds(row, rounds.get(row.section, {})), row.section == len(row.bounds) - 1
+        late = late if is_last else {}
+        ends = {each: end for each, end in ends.items() if each in row.map.matched or each in late}
+        return replace(one, map=StateMap.folded(parts_of(one, one.rounds), ends, enqueued, late))
+    sections = [_with_rounds(_section(row, at), rounds.get(at, {})) for at in range(len(row.bounds))]
+    parts = [part for one in sections for part in parts_of(one, one.rounds)]
+    return replace(row, map=StateMap.folded(parts, ends, enqueued, late))
+
+
+def _section(row: MessageRow, section: int) -> MessageRow:
+    members = members_of(row, section)
+    return replace(row, section=section, map=row.map.within(members), in_order=row.in_order & members)
+
+
+def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> MessageRow:
+    """Return a section with those of its rounds that were *found*."""
+    rounds = {each: found[each].round if each in found else None for each in row.audiences}
+    return replace(row, rounds=rounds, partial={each: one.partial for each, one in found.items()})
 
 
 def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the section that has, or would have, the entry of *ordinal*."""
-    row = message(store, topic, message_id)
-    return None if row is None else with_entry(store, row, ordinal)
-
-
-def with_entry(store: Store, row: MessageRow, ordinal: int) -> MessageRow:
-    """Return a message, read before, with the section that has, or would have, the entry of *ordinal*."""
-    return with_section(store, row, section_with(row, ordinal)) if row.is_wide else row
+    """Return a message with the section that has, or would have, the entry of *ordinal*, of which all is known."""
+    return entries(store, topic, (message_id,), ordinal).get(message_id)
 
 
 def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are, each as :func:`entry` returns it, in that order."""
-    found = messages(store, topic, message_ids)
-    wide = [(row, section_with(row, ordinal)) for row in found.values() if row.is_wide]
-    return found | {row.message.message_id: row for row in with_sections(store, wide)} if wide else found
+    of_each = {
+        message_id: (
+            keys.message_key(topic, message_id),
+            keys.end_key(topic, message_id, ordinal),
+            keys.enqueued_key(topic, message_id, ordinal),
+        )
+        for message_id in message_ids
+    }
+    found = _all(store, [key for three in of_each.values() for key in three])
+    rows = {each: MESSAGES.value_of(found[three[0]]) for each, three in of_each.items() if three[0] in found}
+    more: dict[str, list[Key]] = {}
+    for each, row in rows.items():
+        if row.is_wide:
+            rows[each] = row = _section(row, section_with(row, ordinal))
+            more[each] = _round_keys(row)
+        if row.late and ordinal not in row.map.matched:
+            more.setdefault(each, []).append(keys.late_key(topic, each, ordinal))
+    found |= _all(store, [key for some in more.values() for key in some])
+    return {
+        each: folded(row, [found[key] for key in (*of_each[each][1:], *more.get(each, ())) if key in found])
+        for each, row in rows.items()
+    }
+
+
+def _round_keys(row: MessageRow) -> list[Key]:
+    assert row.section is not None
+    return [keys.round_key(*row.names, row.section, each.value) for each in row.audiences]
+
+
+def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
+    found: dict[Key, Row] = {}
+    for start in range(0, len(wanted), KEYS_AT_ONCE):
+        found |= store.get_many(wanted[start : start + KEYS_AT_ONCE])
+    return found
 
 
 def again(store: Store, row: MessageRow) -> MessageRow | None:
-    """Return as it stands now what was read as *row*."""
-    found, section = message(store, *row.names), row.section
-    return found if found is None or section.is_in_message else with_section(store, found, section.number)
+    """Return as it stands now what was read as *row*, ends included."""
+    found = accepted(store, *row.names)
+    return None if found is None else next(with_ends(store, [(found, row.section)]))
 
 
 def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are and that an entry of the queue is about, in that order.
 
-    It names one section of a wide message, or narrow messages; a section that there is not is nothing.
+    It names one section of a wide message, or narrow messages; a section that there is not is nothing. Ends are read
+    only where some came before the first round.
     """
+    rows = messages(store, topic, message_ids)
     if number is None:
-        return {each: row for each, row in messages(store, topic, message_ids).items() if not row.is_wide}
-    row = message(store, topic, message_ids[0])
-    if row is None or number >= len(row.bounds):
-        return {}
-    return {message_ids[0]: with_section(store, row, number)}
+        rows = {each: row for each, row in rows.items() if not row.is_wide}
+    else:
+        rows = {each: _section(row, number) for each, row in rows.items() if number < len(row.bounds)}
+        for each, row in rows.items():
+            rows[each] = folded(row, store.get_many(_round_keys(row)).values())
+    for each, row in rows.items():
+        if any(row.partial.values()):
+            rows[each] = _with_ends(store, row)
+    return rows
+
+
+def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
+    """Return those of the messages (at most 100) that there are, as they were accepted, in the order given."""
+    wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
+    found = store.get_many(tuple(wanted.values()))
+    return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
+
+
+def _with_ends(store: Store, row: MessageRow) -> MessageRow:
+    """Return what was read as *row* with all that stands beside it in its partition."""
+    low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
+    rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
+    if row.section is None:
+        return folded(row, rows)
+    return folded(row, [*rows, *store.get_many(_round_keys(row)).values()])
+
+
+def with_ends(store: Store, wanted: Iterable[tuple[MessageRow, int | None]]) -> Iterator[MessageRow]:
+    """Yield messages that were accepted, each whole or a section of it, with all that is known of their deliveries."""
+    for row, section in wanted:
+        yield _with_ends(store, row if section is None else _section(row, section))
 
 
 def sections(store: Store, row: MessageRow) -> list[MessageRow]:
     """Return a message with each of its sections in turn."""
     if not row.is_wide:
-        return [row]
-    low, high = keys.section_key(*row.names, 0), keys.tally_key(*row.names)  # The tally stands behind all sections.
-    rows = {str(found["sk"]): found for found in store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)}
-    tally = rows.pop(high.sk, None)
-    names = [keys.section_key(*row.names, number).sk for number in range(len(row.bounds))]
-    return [section_of(row, number, rows.get(name), tally) for number, name in enumerate(names)]
-
-
-def with_section(store: Store, row: MessageRow, number: int | None) -> MessageRow:
-    """Return a message, read before, with one of its sections; with None as it is."""
-    return next(with_sections(store, [(row, number)]))
-
-
-def with_sections(store: Store, wanted: Sequence[tuple[MessageRow, int | None]]) -> Iterator[MessageRow]:
-    """Yield messages, read before, each as :func:`with_section` returns it, in the order given."""
-    for start in range(0, len(wanted), READ_AT_ONCE):
-        some = wanted[start : start + READ_AT_ONCE]
-        both = [(keys.section_key(*row.names, at), keys.tally_key(*row.names)) for row, at in some if at is not None]
-        found = store.get_many(tuple({key: None for pair in both for key in pair})) if both else {}
-        pairs = iter(both)
-        for row, at in some:
-            if at is None:
-                yield row
-            else:
-                section, tally = next(pairs)
-                yield section_of(row, at, found.get(section), found.get(tally))
+        return [_with_ends(store, row)]
+    rows = store.query(Table.MESSAGES, keys.message_key(*row.names).pk)
+    return [folded(_section(row, at), rows) for at in range(len(row.bounds))]
 
 
 def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:

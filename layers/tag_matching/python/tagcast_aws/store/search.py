@@ -10,7 +10,8 @@ from tagcast.rows.listed import FOUND_ATTRIBUTES
 
 FILTER = (
     "begins_with(pk, :message) AND ("
-    "(pending > :none AND ((#round = :open AND accepted_at < :open_before) OR expires_at < :over_before)) OR "
+    "(pending > :none AND ((accepted_at < :open_before AND (#round = :open OR apart_round = :open)) OR "
+    "expires_at < :over_before)) OR "
     "(attribute_exists(kept) AND expires_at < :over_before))"
 )
 KEPT = (

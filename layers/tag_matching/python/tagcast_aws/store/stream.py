@@ -8,11 +8,12 @@ from typing import Any
 
 from tagcast.archive.record import Change
 from tagcast.ports import Row
-from tagcast.repairing.relay import Arrival
+from tagcast.repairing.relay import Arrival, Ended
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, is_new_generation
 from tagcast.rows.message import MESSAGES
+from tagcast.rows.values import text
 
 from tagcast_aws.store.attributes import to_row
 
@@ -32,6 +33,8 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
             return Arrival(sequence, MESSAGES.value_of(row))
         case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
             return Arrival(sequence, LANES.value_of(row))
+        case RowKind.END | RowKind.ROUND:
+            return Arrival(sequence, Ended(text(row, "topic"), text(row, "message_id")))
     return None
 
 
