@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-_CHECKOUT = "it is part of a checkout of tagcast; run the command there, after `make install`"
+_CHECKOUT = "it is part of a checkout of tagcast; run the command there, after `make install` (for jobs: `make spark`)"
 REMEDIES = {
     "boto3": "install it with: pip install boto3",
     "botocore": "install it with: pip install boto3",

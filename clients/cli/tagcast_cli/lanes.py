@@ -70,7 +70,7 @@ def lane(
         session.out.print(note)
     deliveries = backlog.get("deliveries", [])
     if not deliveries:
-        session.out.print("Nothing is owed.")
+        session.out.print("Nothing waits in its backlog.")
         return
     session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
     session.tell_of_more(backlog)

@@ -141,7 +141,8 @@ def _row(message: Json) -> list[Any]:
 
 
 NOTHING_RETAINED = """Nothing is retained: no delivery of {topic} is pending.
-Messages are listed while a delivery of theirs is pending. For another, give its id: tagcast message {topic} ID
+Messages are listed while a delivery of theirs is in a backlog. What lies in the queue of a group
+is not listed: tagcast lane counts it. For another message, give its id: tagcast message {topic} ID
 The archive keeps what became of all: tagcast report and tagcast audit, or tagcast console."""
 LISTING = Listing(
     key="messages",

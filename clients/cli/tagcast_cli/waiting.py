@@ -102,7 +102,8 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
             return "its attempt is under way", {"Look again": "tagcast lane {}"}
-    helps = {"Retry now": "tagcast retry {}", "Skip it": "tagcast skip {} --reason TEXT"}
+    skipped = "it" if head.get("message_id") == message_id else "that one"
+    helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
     return _behind(head, message_id), helps
 
 
