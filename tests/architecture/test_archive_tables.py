@@ -8,7 +8,7 @@ import pytest
 from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
-from tagcast.rows.message import MessageRow, message_row
+from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.state_map import StateMap
 from tagcast.trace_context import TraceContext
 
@@ -82,7 +82,7 @@ def test_all_that_a_producer_writes_can_be_taken_out() -> None:
     draft = Draft(b"MARK", True, ("MARK",), "MARK", {"MARK": "MARK"}, "MARK", "text/MARK", trace)
     assert all(getattr(draft, each.name) for each in fields(Draft)), "every field has a mark here"
     message = Message("orders", "00000000000000000001", draft, 0, 1)
-    row = message_row(MessageRow(message, StateMap.of([0]), 1, 1))
+    row = MESSAGES.row_of(MessageRow(message, StateMap.of([0]), 1))
     stored = {"pk": "MSG#orders#00000000000000000001", "sk": "MSG", **row}
 
     [record] = records_of(Change(None, stored, 0), lambda topic: True)

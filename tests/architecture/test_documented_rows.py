@@ -32,17 +32,18 @@ from tagcast.operating.verification import verify
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.pulling.pull import Wish, pull
 from tagcast.pushing.circuit import LANES_MIN
+from tagcast.queues import Audience
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery
-from tagcast.rows.keys import message_key, section_key
-from tagcast.rows.message import MESSAGES, message_row
+from tagcast.rows.keys import end_key, message_key, round_key
+from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
+from tagcast.rows.message import MESSAGES
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
-from tagcast.state_map import AddedLater, StateMap
+from tagcast.state_map import Round
 from tagcast.trace_context import trace_made
 
 from tests.architecture.test_documents import text_of
@@ -98,7 +99,8 @@ class WatchedStore(MemoryStore):
                 self.note(write.key, self.rows[write.key])
 
     def note(self, key: Key, row: Row) -> None:
-        kept = {re.sub(r"^(pull|tail)_\d+$", r"\1_0", name): row[name] for name in row.keys() - {"pk", "sk"}}
+        names = {name: re.sub(r"^(pull|tail)_\d+$", r"\1_0", name.removeprefix("apart_")) for name in row}
+        kept = {names[name]: row[name] for name in row.keys() - {"pk", "sk"}}
         self.seen.setdefault(kind_of(key.table.value, key.pk, key.sk), []).append(kept)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
@@ -200,11 +202,16 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     halves = MESSAGES.value_of(store.rows[message_key("test1", unsent)])
     relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=halves.map.matched))])
     fake.sweep()
+    fake.queue.broken = False
 
 
 def fill_all(fake: FakeWorld) -> None:
-    """Let a topic keep a message for a group that is made later."""
+    """Let a topic keep a message for a group that is made later, and one whose subscription is gone by then."""
     fake.topic("kept", keep=Keep.LIFE)
+    fake.subscribe("removed", topic="kept")
+    fake.publish("cancelled", topic="kept")
+    subscriptions.delete_subscription(fake.world, "kept", "removed")
+    fake.deliver()
     fake.publish("kept", topic="kept")
     fake.group("late", topic="kept", consume_from=0)
     fake.run_workflows(fake.clock.instant + 120_000)
@@ -223,14 +230,11 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.queue.broken = False
     relay(fake.world, [Arrival("1", row)])
     fake.deliver()
-    section = stored.sections(store, row)[1]
-    ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, AddedLater(1, 1)
-    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), enqueued=frozenset({2}))
-    store.note(section_key("wide", unsent, 1), message_row(replace(section, map=full.adding(9, late), histories=b"h")))
-    heavy = StateMap.of(range(2_000)).settle(
-        {each: Entry(EntryState.DISCARDED, 4, 1, "x" * 200) for each in range(2_000)}
-    )
-    store.note(section_key("wide", unsent, 1), message_row(replace(section, map=heavy)))
+    origin, ended = Origin.of(row), {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}
+    for its_round, partial in ((Round.of(5, ended, {2}), 0), (None, 1)):
+        whole = RoundRow(origin, 1, Audience.EVERYBODY, its_round, partial)
+        store.note(round_key("wide", unsent, 1, "everybody"), ROUNDS.row_of(whole))
+    store.note(end_key("wide", unsent, 3), ENDS.row_of(End(origin, 3, ended[3])))
     fake.world = narrow
 
 
@@ -263,13 +267,9 @@ def store() -> WatchedStore:
     fill_all(fake)
     widen_all(fake, store)
     remove_all(fake)
-    # What takes a thousand lanes at one message, as their codecs write it.
-    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED, not_before=8)
+    # What its receiver wants to have later, as the codec writes it.
+    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", not_before=8)
     store.note(due.key, DUES.row_of(due))
-    [row] = [row for key, row in store.rows.items() if key.sk == "MSG"][:1]
-    ends = {each: Entry(EntryState.DISCARDED, 4, 1, f"{each:0200d}") for each in range(2_000)}
-    heavy = replace(MESSAGES.value_of(row), map=StateMap.of(ends).settle(ends))
-    store.note(message_key("test1", "7"), message_row(heavy))
     return store
 
 

@@ -28,7 +28,7 @@ def test_a_role_may_do_what_the_template_says_and_nothing_else() -> None:
     assert roles().allows("PublishFunctionRole", "dynamodb:PutItem", messages)
     assert not roles().allows("PublishFunction", "dynamodb:PutItem", registry)
     assert not roles().allows("PublishFunction", "dynamodb:DeleteItem", messages)
-    assert not roles().allows("RelayFunction", "dynamodb:UpdateItem", messages)
+    assert not roles().allows("RelayFunction", "dynamodb:UpdateItem", registry)
     assert roles().allows("SweepFunction", "dynamodb:Query", f"{messages}/index/wake")
     assert not roles().allows("FanOutFunction", "dynamodb:Query", f"{messages}/index/wake")
 
@@ -84,7 +84,7 @@ def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
     box = furnished(deployed(), SoloTimeline(), roles())
     table, queue = deployed().name_of("MessagesTable"), deployed().reference("DeliveryQueue")
     row = {"pk": {"S": "p"}, "sk": {"S": "s"}}
-    dynamodb = box.client("dynamodb", "RelayFunction")
+    dynamodb = box.client("dynamodb", "PublishFunction")
     assert code_of(lambda: dynamodb.delete_item(TableName=table, Key=row)) == "AccessDeniedException"
     assert not list(box.services["dynamodb"].tables[table].rows())  # type: ignore[attr-defined]
     message = {"QueueUrl": queue, "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "d"}

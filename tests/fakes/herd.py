@@ -1,4 +1,4 @@
-"""A thousand lanes that owe the same message, all receivers healthy again: workers in virtual time over one hot row.
+"""A thousand lanes that owe the same message, all receivers healthy again: workers in virtual time over its rows.
 
 The table behaves as DynamoDB does where it matters here: a call takes milliseconds; a transaction holds its rows until
 it is committed, and who comes between gets a conflict; a condition is judged when the transaction begins; one row gives
@@ -17,13 +17,13 @@ from typing import TypeVar
 from tagcast.delivery.redelivery import Task, redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
-from tagcast.ports import Key, Table, World, Write
+from tagcast.ports import Key, Put, Table, World, Write
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
-from tagcast.rows.keys import lane_key, message_key
+from tagcast.rows import stored
+from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
-from tagcast.rows.message import MESSAGES
 from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
@@ -73,7 +73,6 @@ class HotStore(TimedStore):
         if not all(self._holds(write.key, write.expect) for write in writes):
             self.counts["conditions lost"] += 1
             raise ConditionLostError
-        self.counts["marks"] += sum("ended" in getattr(write, "row", ()) for write in writes)
         self.tail_s = self.chance.uniform(*COMMIT_S)
         if alone:
             self._end(writes)
@@ -93,7 +92,8 @@ class HotStore(TimedStore):
         now = self.loop.seconds
         self.units = min(UNITS_PER_S, self.units + (now - self.units_at) * UNITS_PER_S)
         self.units_at = now
-        units = 2 * -(-row_size(self.rows[message.key]) // 1024)
+        written = message.row if isinstance(message, Put) else self.rows[message.key]
+        units = 2 * -(-row_size(written) // 1024)
         if self.units < units:
             self.counts["throttled"] += 1
             raise ContendedError
@@ -193,9 +193,10 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
         await asyncio.gather(*(_execution(world, task, chance.uniform(0.0, spread_s)) for task in tasks))
 
     timed.run(everybody())
-    row = MESSAGES.value_of(store.rows[next(key for key in store.rows if key.pk.endswith(f"#{first.ids[0]}"))])
+    row = stored.message(store, "test1", first.ids[0])
+    assert row is not None
     assert not row.map.owed
-    assert {entry.state.value for entry in row.map.settled.values()} == {"delivered"}
+    assert {entry.state.value for entry in row.map.ended.values()} == {"delivered"}
     extra = sum(receivers.received.values()) - lanes
     lost = timed.fake.telemetry.counts["OutcomesLost"]
     return Stampede(lanes, timed.loop.seconds - began_s, extra, max(0, extra - lost), store.counts)
@@ -243,9 +244,9 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
         await asyncio.gather(*(working(task) for task in tasks))
 
     timed.run(everybody())
-    rows = [MESSAGES.value_of(store.rows[message_key("test1", each)]) for each in first.ids]
+    rows = [row for each in first.ids if (row := stored.message(store, "test1", each)) is not None]
     assert not any(row.map.owed for row in rows)
-    entries = [entry for row in rows for entry in row.map.settled.values()]
+    entries = [entry for row in rows for entry in row.map.ended.values()]
     assert {entry.state.value for entry in entries} == {"cancelled"}
     assert not any(key.pk.startswith("DUE#") for key in store.rows)
     seconds = timed.loop.seconds - began_s

@@ -32,7 +32,7 @@ def search_rows(rows: Mapping[Key, Row], page: int, open_before: int, over_befor
     found = []
     for pk in part[:page]:
         row = rows[Key(Table.MESSAGES, pk, "MSG")]
-        is_open = row.get("round") == "open" and cast("int", row["accepted_at"]) < open_before
+        is_open = "open" in (row.get("round"), row.get("apart_round")) and cast("int", row["accepted_at"]) < open_before
         is_over = cast("int", row["expires_at"]) < over_before
         if (row["pending"] and (is_open or is_over)) or ("kept" in row and is_over):
             found.append({name: value for name, value in row.items() if name in SEARCHED})

@@ -27,9 +27,10 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery
-from tagcast.rows.keys import due_key, message_key
-from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.keys import due_key
+from tagcast.rows.message import MessageRow
 
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore
@@ -237,9 +238,9 @@ class Round:
         return [DUES.value_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]
 
     def row(self, place: int) -> MessageRow:
-        row = self.world.store.get(message_key("test1", self.ids[place]))
+        row = stored.message(self.world.store, "test1", self.ids[place])
         assert row is not None
-        return MESSAGES.value_of(row)
+        return row
 
 
 class TimedWorld:

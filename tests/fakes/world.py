@@ -34,6 +34,7 @@ from tagcast.model import (
 from tagcast.ports import QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
+from tagcast.repairing.relay import Arrival, Ended, relay
 from tagcast.repairing.sweep import Swept, sweep
 from tagcast.verification import Consent, Verification
 from tagcast_aws.store.signing_key import SubscriptionKeys
@@ -461,6 +462,11 @@ class FakeWorld:
     async def _redeliver(self, task: Task) -> Answer:
         async with PushSlots(self.clock) as slots:
             return await redeliver(self.world, task, 60.0, slots)
+
+    def relay_ends(self) -> None:
+        """Let the relay hear of every message of which something is owed or ended, as the table's stream would."""
+        pending = [row for key, row in self.store.rows.items() if key.sk == "MSG" and row["pending"]]
+        relay(self.world, [Arrival("", Ended(str(row["topic"]), str(row["message_id"]))) for row in pending])
 
     def sweep(self, budget_s: float = 200.0) -> Swept:
         return asyncio.run(sweep(self.world, budget_s))

@@ -234,7 +234,6 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: S
         "message_id": f"{1:020d}",
         "ordering_key": "k",
         "round": "open",
-        "pending": 1,
         "expires_at": 500,
     }
 

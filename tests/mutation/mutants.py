@@ -31,7 +31,7 @@ CORE = (
     "concurrency.contention",
     "delivery.ending",
     "rows.message",
-    "rows.message_writes",
+    "rows.log",
     "rows.ended_entries",
     "rows.kind",
     "rows.topic",

@@ -60,13 +60,6 @@ FIRST_ROUND = (
         "unit/test_rate.py::test_a_worker_reads_few_more",
     ),
     _planted(
-        "an end is given up because others write the message",
-        "tagcast.delivery.redelivery:end",
-        "if not await lease.wait(conflicts, came.all_s):",
-        "if True:",
-        f"{HERD}::test_lanes_that_wake_together_repeat_no_push",
-    ),
-    _planted(
         "a pause is a put that the SDK may repeat after a resume",
         "tagcast.operating.lanes:_move",
         "world.store.transact((*others, lane_put(changed)))",
@@ -86,13 +79,6 @@ FIRST_ROUND = (
         "else known.ending(EntryState.EXPIRED)",
         "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
         f"{HERD}::test_what_got_through_ends_as_delivered",
-    ),
-    _planted(
-        "an end that could not be written in time ends as expired",
-        "tagcast.delivery.redelivery:_Outcomes.write",
-        "if due.ended is not None:\n                    await end(self.lease, due, due.ending(due.ended)",
-        "if True:\n                    await end(self.lease, due, due.ending(EntryState.EXPIRED)",
-        f"{HERD}::test_an_end_without_a_push",
     ),
     _planted(
         "what is owed after a closed round is pushed too",
@@ -254,9 +240,9 @@ OPERATORS = (
     ),
     _planted(
         "a head is skipped whatever its attempts",
-        "tagcast.delivery.ending:EntryEnd.around",
-        "due_delete_as_read(self.due)",
-        "__import__('dataclasses').replace(due_delete_as_read(self.due), expect={})",
+        "tagcast.rows.due:due_delete_as_read",
+        ', {"attempts": due.attempts})',
+        ")",
         f"{OVERTAKEN}::test_a_head_that_failed_once_more",
     ),
     _planted(
@@ -307,14 +293,14 @@ BODIES = (
 LARGE = (
     _planted(
         "those who match do not count for how large a row may become",
-        "tagcast.rows.message_writes:may_outgrow",
+        "tagcast.rows.message:may_outgrow",
         "2 * packed",
         "0",
         "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
     ),
     _planted(
         "who matched counts as if nobody had ever left the topic",
-        "tagcast.rows.message_writes:may_outgrow",
+        "tagcast.rows.message:may_outgrow",
         "members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1)",
         "members",
         "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
@@ -328,8 +314,8 @@ LARGE = (
     ),
     _planted(
         "a body counts as large as it was before it was deflated",
-        "tagcast.rows.message_writes:outgrows",
-        "bytes_at_end(_formed(row))",
+        "tagcast.rows.message:outgrows",
+        "bytes_at_end(formed(row))",
         "bytes_at_end(row)",
         "unit/test_row_size.py::test_a_large_body_that_deflates",
     ),
@@ -529,8 +515,8 @@ KEEPING = (
     _planted(
         "what had its half of the round joins its backlog again",
         "tagcast.delivery.fan_out:SubscriptionRound.waits",
-        "and self.ordinal not in row.map.first_round_done",
-        "",
+        "self.ordinal in row.map.waiting",
+        "self.ordinal in row.map.owed",
         f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
     ),
     _planted(
@@ -541,15 +527,8 @@ KEEPING = (
         f"{MIXED}::test_whoever_keeps_no_order",
     ),
     _planted(
-        "a second close moves the instant of the first round",
-        "tagcast.state_map:StateMap.settle",
-        "round_at if in_round and self.round_at is None else self.round_at",
-        "self.round_at if round_at is None else round_at",
-        f"{MAPS}::test_a_round_is_closed_once",
-    ),
-    _planted(
         "an offset has more than sixteen bits",
-        "tagcast.state_map:StateMap.settle",
+        "tagcast.state_map:Round.of",
         "0 <= offset <= FINISH_OFFSET_MS_MAX",
         "0 <= offset",
         f"{MAPS}::test_first_attempts_are_compact",
@@ -1049,8 +1028,8 @@ MEMBERSHIP = (
 GROUPS = (
     _planted(
         "a kept body stays although its life is over, since nobody closed the first round",
-        "tagcast.rows.listed:found_of",
-        ' and number(row, "pending") > 0',
+        "tagcast.rows.log:completion",
+        '"round": DONE, ',
         "",
         f"{PULLING}::test_a_body_that_is_kept_goes",
     ),
@@ -1084,9 +1063,9 @@ GROUPS = (
     ),
     _planted(
         "what was handed over is listed as retained",
-        "tagcast.state_map:StateMap.is_retained",
-        "bool(self.owed - self.enqueued)",
-        "bool(self.owed)",
+        "tagcast.rows.log:round_writes",
+        "if (owed & within) - enqueued - row.map.enqueued:",
+        "if owed & within:",
         f"{PULLING}::test_what_was_handed_over",
     ),
     _planted(
@@ -1499,9 +1478,9 @@ TOLD = (
     ),
     _planted(
         "a trace that was named is not stored",
-        "tagcast.rows.message:message_row",
-        "SECTIONS).row_of(value)",
-        'SECTIONS).row_of(value) | {"trace": None}',
+        "tagcast.rows.message:_message_row",
+        '"trace": None if draft.trace is None else draft.trace.text,',
+        '"trace": None,',
         "unit/test_stored_rows.py::test_a_trace_is_stored",
     ),
     _planted(
@@ -1542,7 +1521,7 @@ TOLD = (
     _planted(
         "the wait for a first round is told of rounds that are over",
         "tagcast.delivery.fan_out:_SlicedBatch._deliver",
-        "if row.map.round_open:",
+        "if row.map.waiting:",
         "if True:",
         f"{METERED}::test_a_batch_that_comes_again",
     ),
@@ -1557,16 +1536,16 @@ ADAPTERS = (
     ),
     _planted(
         "the time to live takes what is owed",
-        "tagcast.rows.message:_progress_row",
-        "None if state_map.owed else",
-        "None if False else",
+        "tagcast.rows.message:_message_row",
+        '"ttl": None if value.is_owed else',
+        '"ttl": None if False else',
         "unit/test_stored_rows.py::test_the_time_to_live_takes_nothing",
     ),
     _planted(
         "a message that is owed anew keeps its time to live",
-        "tagcast.rows.message_writes:_map_write",
-        "frozenset() if before.map.owed else before.map.matched",
-        "frozenset()",
+        "tagcast.rows.log:late_writes",
+        '("ttl",)',
+        "()",
         "unit/test_stored_rows.py::test_the_time_to_live_takes_nothing",
     ),
     _planted(
@@ -1628,8 +1607,8 @@ ADAPTERS = (
     _planted(
         "what removed subscriptions owe ends one by one",
         "tagcast.delivery.redelivery:cancel",
-        "done = await end_together(world.store, world.executor, topic, together, lease.check())",
-        "done, together = set[str](), together[:0]",
+        "slices_of(owed, ENDED_AT_ONCE)",
+        "slices_of(owed, 1)",
         "unit/test_herd.py::test_what_removed_subscriptions_owe",
     ),
     _planted(

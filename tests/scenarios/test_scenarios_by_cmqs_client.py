@@ -28,6 +28,7 @@ def owed(program: Program, name: str) -> int:
 
 
 def retained(program: Program, topic: str = "test1") -> int:
+    program.fake.relay_ends()
     return int(program.account.get_topic(topic).get_attributes().msgCount)
 
 

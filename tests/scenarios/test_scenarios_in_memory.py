@@ -7,7 +7,7 @@ from tagcast.model import Entry, EntryState, Strategy, Subscription
 from tagcast.operating import lanes, messages
 from tagcast.registry import topics
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.state_map import StateMap
+from tagcast.state_map import Round, StateMap
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -47,6 +47,7 @@ def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers() -
     recovered = True
     lanes.retry_now(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 100_000)
+    fake.relay_ends()
 
     assert fake.pusher.received["A"] == BODIES[:100] + BODIES[101:]
     assert lanes.lane_view(fake.world, _subscription(fake, "A")).state == "active"
@@ -83,10 +84,9 @@ def test_scenario_1c_the_union_of_what_failed_is_retained_and_the_rest_deleted()
     fails_a, fails_b = set(range(100, 200)), set(range(90, 120))
     retained = 0
     for message in range(200):
-        state_map = StateMap.of([0, 1, 2])
         got = {0: message not in fails_a, 1: message not in fails_b, 2: True}
         delivered = {who: Entry(EntryState.DELIVERED, 1, 1) for who, ok in got.items() if ok}
-        retained += state_map.settle(delivered, round_at=0).pending > 0
+        retained += StateMap.folded([(frozenset(got), Round.of(0, delivered))], {}).pending > 0
 
     assert len(fails_a & fails_b) == 20
     assert retained == 110

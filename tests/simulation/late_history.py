@@ -92,7 +92,7 @@ class LateHistory(GroupHistory):
         for message_id in self.published:
             row = stored.message(self.world.store, "test1", message_id)
             assert row is not None
-            self.world.store.write(Update(message_key("test1", message_id), {"version": row.version + 1}))
+            self.world.store.write(Update(message_key("test1", message_id), {"late": row.late + 1}))
 
     def make_late(self) -> None:
         if self.late is not None:
@@ -219,11 +219,11 @@ class LateHistory(GroupHistory):
         if self.late is None:
             return
         dues = stored.dues(self.world.store, self.late.subscription_id)
-        self._check_order([(due.position, due.message_id) for due in dues])
         in_backlog = {due.message_id for due in dues}
         rows = [row for each in self.published if (row := stored.message(self.world.store, "test1", each)) is not None]
         for row in rows:
             self._check_entry(row, in_backlog)
+        self._check_order([(due.position, due.message_id) for due in dues])
         lane = stored.lane(self.world.store, "test1", self.late.subscription_id)
         if not self.is_filled and not self.late_removed and (lane is None or not lane.is_filling):
             self.is_filled = True

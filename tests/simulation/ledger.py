@@ -66,55 +66,62 @@ def body_in(row: Mapping[str, Any]) -> bytes | None:
     return found
 
 
-def ended_in(row: Mapping[str, Any], ordinals: set[int]) -> dict[int, list[Any]]:
-    """Decode the ended entries of a row, written apart from the core's codec."""
-    if "ended" not in row:
+def ended_in(row: Mapping[str, Any], prefix: str) -> dict[int, list[Any]]:
+    """Decode what ended in a round otherwise than by its first attempt, written apart from the core's codec."""
+    if f"{prefix}ended" not in row:
         return {}
-    *columns, outcomes = json.loads(zlib.decompress(row["ended"]))
+    *columns, outcomes = json.loads(zlib.decompress(row[f"{prefix}ends"]))
     words = ("delivered", "discarded", "expired", "cancelled", "filtered")
-    found = {}
-    for ordinal, (state, attempts, since, place) in zip(sorted(ordinals), zip(*columns, strict=True), strict=True):
+    ordinals, found = sorted(ordinals_in(row[f"{prefix}ended"])), {}
+    for ordinal, (state, attempts, since, place) in zip(ordinals, zip(*columns, strict=True), strict=True):
         at = None if since is None else row["accepted_at"] + since
         found[ordinal] = [words[state], attempts, at, None if place is None else outcomes[place]]
     return found
 
 
+def finished_in(row: Mapping[str, Any], prefix: str) -> dict[int, int]:
+    """Decode when who got it at the first attempt did, in milliseconds since the round began."""
+    finished, offsets = sorted(ordinals_in(row.get(f"{prefix}delivered"))), row.get(f"{prefix}offsets") or b""
+    return {o: int.from_bytes(offsets[2 * i : 2 * i + 2]) for i, o in enumerate(finished)}
+
+
 @dataclass(frozen=True)
 class Receipt:
-    """A message's row as the checks read it."""
+    """A message, or a section of one, as the checks read it of all of its rows."""
 
     matched: set[int]
     owed: set[int]
     finished: dict[int, int]
     exceptions: dict[int, list[Any]]
-    pending: int
-    is_open: bool
-    has_body: bool
-    version: int
+    waiting: frozenset[int] = frozenset()
+    """Those of the owed whose first round is open."""
     handed: frozenset[int] = frozenset()
     """Those of the owed that lie in the queues of their groups."""
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Receipt:
-        finished = sorted(ordinals_in(row.get("finished")))
-        offsets = row.get("finishes") or b""
-        matched, owed = ordinals_in(row["matched"]), ordinals_in(row.get("owed"))
-        return cls(
-            matched=matched,
-            owed=owed,
-            finished={o: int.from_bytes(offsets[2 * i : 2 * i + 2]) for i, o in enumerate(finished)},
-            exceptions=ended_in(row, matched - owed - set(finished)),
-            pending=row.get("pending", len(owed)),
-            is_open=row["round"] == "open",
-            has_body=body_in(row) is not None,
-            version=row["version"],
-            handed=frozenset(ordinals_in(row.get("enqueued")) & owed),
-        )
+    @property
+    def is_open(self) -> bool:
+        return bool(self.waiting)
+
+    @property
+    def pending(self) -> int:
+        return len(self.owed)
+
+    @property
+    def in_backlogs(self) -> set[int]:
+        return self.owed - self.waiting - self.handed
 
     @classmethod
-    def unwritten(cls, matched: set[int]) -> Receipt:
-        """Return what nobody has settled anything of."""
-        return cls(matched, set(matched), {}, {}, len(matched), is_open=True, has_body=True, version=0)
+    def of(cls, rows: Mapping[str, Mapping[str, Any]]) -> Receipt:
+        """Return the receipt of a message by the sort keys of its rows."""
+        parts = sections_of(rows)
+        return cls(
+            matched=set().union(*(each.matched for each in parts)),
+            owed=set().union(*(each.owed for each in parts)),
+            finished={o: at for each in parts for o, at in each.finished.items()},
+            exceptions={o: entry for each in parts for o, entry in each.exceptions.items()},
+            waiting=frozenset().union(*(each.waiting for each in parts)),
+            handed=frozenset().union(*(each.handed for each in parts)),
+        )
 
     def terminal(self, ordinal: int) -> tuple[str, int] | None:
         """Return state and attempts of an entry that is terminal."""
@@ -123,6 +130,56 @@ class Receipt:
         if ordinal in self.exceptions:
             return self.exceptions[ordinal][0], self.exceptions[ordinal][1]
         return None
+
+
+def sections_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Receipt]:
+    """Return the receipts of a message's sections; a narrow one has one."""
+    own = rows["MSG"]
+    matched = ordinals_in(own["matched"])
+    in_order = set() if "unordered" in own else ordinals_in(own["in_order"]) if "in_order" in own else matched
+    late = {int(sk[5:]) for sk in rows if sk.startswith("LATE#")}
+    bounds = sorted(ordinals_in(own.get("bounds")))
+    if not bounds:
+        return [_receipt(rows, matched, in_order, late, [(own, "in_order", ""), (own, "apart", "apart_")])]
+    found = []
+    for number, (low, high) in enumerate(zip(bounds, [*bounds[1:], 10**9], strict=True)):
+        parts = [
+            (rows[f"ROUND#{number:05d}#{audience}"], audience, "")
+            for audience in ("everybody", "in_order", "apart")
+            if f"ROUND#{number:05d}#{audience}" in rows
+        ]
+        members = {o for o in matched if low <= o < high}
+        found.append(_receipt(rows, members, in_order, late if high == 10**9 else set(), parts))
+    return found
+
+
+def _receipt(
+    rows: Mapping[str, Mapping[str, Any]],
+    members: set[int],
+    in_order: set[int],
+    late: set[int],
+    parts: list[tuple[Mapping[str, Any], str, str]],
+) -> Receipt:
+    is_split = "apart_round" in rows["MSG"] and 0 < len(members & in_order) < len(members)
+    whom = {"everybody": members, "in_order": members & in_order if is_split else members, "apart": members - in_order}
+    finished: dict[int, int] = {}
+    exceptions: dict[int, list[Any]] = {}
+    waiting, handed = set(members), {int(sk[9:]) for sk in rows if sk.startswith("ENQUEUED#")}
+    for row, audience, prefix in parts:
+        if f"{prefix}round_at" in row:
+            finished |= finished_in(row, prefix)
+            exceptions |= ended_in(row, prefix)
+            handed |= ordinals_in(row.get(f"{prefix}enqueued"))
+            waiting -= whom[audience]
+    for ordinal in members | late:
+        end = rows.get(f"END#{ordinal:010d}")
+        if end is not None:
+            if ordinal in finished or ordinal in exceptions:
+                raise Broken("3 terminal is final", f"{end['message_id']} #{ordinal} ended twice")
+            last = end.get("last_attempt_at"), end.get("last_outcome")
+            exceptions[ordinal] = [end["state"], end["attempts"], *last]
+    owed = (members | late) - finished.keys() - exceptions.keys()
+    return Receipt(members | late, owed, finished, exceptions, frozenset(waiting & owed), frozenset(handed & owed))
 
 
 @dataclass(frozen=True)
@@ -179,8 +236,10 @@ class Ledger:
         self.retentions: set[int] = set()
         self.accepted: dict[str, Row] = {}
         """Rows as they were when the message was accepted, with *by*, the name of the worker."""
+        self.rows: dict[str, dict[str, Row]] = defaultdict(dict)
+        """All rows of a message by their sort keys."""
         self.receipts: dict[str, Receipt] = {}
-        self.sections: dict[str, dict[int, Receipt]] = {}
+        self.sections: dict[str, list[Receipt]] = {}
         """The sections of the maps of wide messages, which their receipts hold together."""
         self.acknowledged: dict[str, Any] = {}
         self.asked: dict[str, int] = {}
@@ -254,12 +313,27 @@ class Ledger:
         _, most = delays_ms(self.owner(push.ordinal), push.number)
         return push.ended_at + max(most, push.reply.asked_ms)
 
+    def around(self, changes: Iterable[Change]) -> Iterator[tuple[str, Receipt | None, Receipt]]:
+        """Yield each message that *changes* are about with its receipts before and after them."""
+        of_each: dict[str, list[Change]] = {}
+        for change in changes:
+            if change[0].pk.startswith("MSG#") and change[2] is not None:
+                of_each.setdefault(change[0].pk.rpartition("#")[2], []).append(change)
+        for message_id, its in of_each.items():
+            known = self.rows[message_id]
+            before = known | {key.sk: old for key, old, _ in its if old is not None}
+            for key, old, _ in its:
+                if old is None:
+                    before.pop(key.sk, None)
+            after = known | {key.sk: new for key, _, new in its if new is not None}
+            yield message_id, Receipt.of(before) if "MSG" in before else None, Receipt.of(after)
+
     def queued(self, message_id: str) -> dict[str, set[int]]:
         """Return by which names the queue knows a message, and whom it is brought to by each."""
         sections = self.sections.get(message_id)
         if sections is None:
             return {message_id: self.receipts[message_id].matched}
-        return {queued_name(message_id, number): each.matched for number, each in sections.items()}
+        return {queued_name(message_id, number): each.matched for number, each in enumerate(sections)}
 
     def owed_before(self, told: str, message_id: str, ordinal: int) -> Iterator[str]:
         """Yield the messages that are owed to a subscription and stand before one in its order; *told* is where."""
@@ -289,9 +363,7 @@ class Ledger:
         """Yield the entries that are owed after their first round and stand in nobody's backlog."""
         for message_id in message_ids:
             known = self.receipts.get(message_id)
-            if known is None or known.is_open:
-                continue
-            for ordinal in known.owed - known.handed:
+            for ordinal in set() if known is None else known.in_backlogs:
                 if not self.dues.get((f"{self.topic['topic_id']}.{ordinal}", message_id)):
                     yield message_id, ordinal
 

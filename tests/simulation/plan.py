@@ -11,7 +11,7 @@ from tagcast.model import (
     Strategy,
     SubscriptionSettings,
 )
-from tagcast.rows.message import ROW_BYTES_MAX
+from tagcast.rows.log import ROW_BYTES_MAX
 
 from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule

@@ -20,27 +20,27 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "the first round does not say what it handed over",
-                "tagcast.delivery.fan_out:Slice._ending",
-                "enqueued=enqueued)",
-                "enqueued=frozenset())",
+                "tagcast.delivery.fan_out:Slice._plan",
+                "closing, its, enqueued & within)",
+                "closing, its, frozenset())",
             ),
             2,
         ),
         (
             Mutant(
                 "a worker does not say what it handed over",
-                "tagcast.delivery.ending:EntryEnd.ending",
-                "enqueued={self.ordinal}",
-                "enqueued=frozenset()",
+                "tagcast.delivery.ending:enqueue_due",
+                "*beside, enqueued_put(row, ordinal))",
+                "*beside)",
             ),
             2,
         ),
         (
             Mutant(
-                "what was handed over is listed as retained",
-                "tagcast.state_map:StateMap.is_retained",
-                "bool(self.owed - self.enqueued)",
-                "bool(self.owed)",
+                "what stands in a backlog is not listed as retained",
+                "tagcast.rows.log:round_writes",
+                "beside.append(_retained_put(row))",
+                "pass",
             ),
             2,
         ),
@@ -51,7 +51,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "self.group.ordinal not in row.map.owed",
                 "False",
             ),
-            7,
+            11,
         ),
         (
             Mutant(
@@ -60,7 +60,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if message.is_expired(now):",
                 "if False:",
             ),
-            3,
+            4,
         ),
         (
             Mutant(
@@ -71,7 +71,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
             ),
             6,
         ),
-        (Mutant("a handle outlives its invisible time", f"{VISIT}.hand_out", "* 1000", "* 2000"), 3),
+        (Mutant("a handle outlives its invisible time", f"{VISIT}.hand_out", "* 1000", "* 2000"), 6),
         (
             Mutant(
                 "what a member gets goes from the queue",
@@ -97,7 +97,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if now >= handle.until:",
                 "if False:",
             ),
-            3,
+            6,
         ),
         (
             Mutant(
@@ -121,10 +121,10 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "what a removed group was owed counts as delivered",
                 "tagcast.delivery.redelivery:_cancel",
-                "EntryState.CANCELLED",
-                "EntryState.DELIVERED",
+                "EntryState.CANCELLED, Entry(EntryState.CANCELLED)",
+                "EntryState.DELIVERED, Entry(EntryState.DELIVERED)",
             ),
-            2,
+            3,
         ),
         (
             Mutant(
@@ -133,7 +133,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "(world.clock.now() - each.handle.pulled_at) // 1000",
                 "(world.clock.now() - each.handle.pulled_at)",
             ),
-            7,
+            11,
         ),
         (
             Mutant(
@@ -142,7 +142,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "{group.subscription_id} {message.message_id}",
                 "{message.message_id}",
             ),
-            17,
+            27,
         ),
         (
             Mutant(
@@ -169,7 +169,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "    if state is EntryState.DISCARDED:",
                 "    if state.is_terminal:",
             ),
-            3,
+            4,
         ),
         (
             Mutant(
@@ -178,7 +178,16 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "failed > self.group.settings.retry.max_retries",
                 "failed > min(self.group.settings.retry.max_retries, 1)",
             ),
-            4,
+            6,
+        ),
+        (
+            Mutant(
+                "what is owed to nobody any more is not let go",
+                "tagcast.delivery.ending:complete",
+                "if row is None or not row.is_owed or row.map.owed:",
+                "if True:",
+            ),
+            0,
         ),
     )
 }

@@ -16,7 +16,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if message.accepted_at < filling.accepted_from:",
                 also=("tests.fakes.memory_store:kept_rows", ">= before_version", "< 0"),
             ),
-            1,
+            28,
         ),
         (
             Mutant(
@@ -25,7 +25,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 ", due_put(due)]",
                 "]",
             ),
-            5,
+            11,
         ),
         (
             Mutant(
@@ -34,7 +34,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "writes: list[Write] = [lease.check()]",
                 "writes: list[Write] = []",
             ),
-            790,
+            612,
         ),
         (
             Mutant(
@@ -43,7 +43,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if now < filling.begins_at:",
                 "if False:",
             ),
-            9,
+            18,
         ),
         (
             Mutant(
@@ -52,7 +52,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "is_over = found.cursor is None",
                 "is_over = True",
             ),
-            7,
+            11,
         ),
         (
             Mutant(
@@ -61,7 +61,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "        if len(ids) > 1:\n            break\n",
                 "        return\n",
             ),
-            199,
+            62,
         ),
         (
             Mutant(
@@ -70,7 +70,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "return group.ordinal in matched.ordinals",
                 "return True",
             ),
-            1,
+            0,
         ),
         (
             Mutant(
@@ -79,7 +79,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "AddedLater(world.clock.now(), group.version)",
                 "AddedLater(world.clock.now(), 1)",
             ),
-            1,
+            7,
         ),
         (
             Mutant(
@@ -88,7 +88,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "position=LATE_POSITION",
                 'position="9" * 20',
             ),
-            7,
+            20,
         ),
         (
             Mutant(
@@ -97,22 +97,22 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if head or lane.is_filling:",
                 "if head:",
             ),
-            14,
+            47,
         ),
         (
             Mutant(
                 "a body that is kept goes with the last entry",
-                "tagcast.rows.message:MessageRow.settled",
-                "stays = self.is_kept or after.owed",
-                "stays = after.owed",
+                "tagcast.rows.log:_body_of",
+                "() if row.is_kept else",
+                "() if False else",
             ),
-            1,
+            12,
         ),
         (
             Mutant(
                 "a body that is kept stays for ever",
-                "tagcast.rows.message_writes:removal",
-                "if not row.is_kept or not row.section.is_in_message:",
+                "tagcast.rows.log:removal",
+                "if not row.is_kept:",
                 "if True:",
             ),
             0,
@@ -124,7 +124,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "member.is_ordered and not subscription.settings.ordered",
                 "False",
             ),
-            40,
+            85,
         ),
         (
             Mutant(
@@ -133,7 +133,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "digest=digest(heartbeat.filter)",
                 'digest=""',
             ),
-            5,
+            4,
         ),
     )
 }

@@ -128,7 +128,7 @@ class SimStore(MemoryStore):
     def _read(self, keys: Sequence[Key]) -> dict[Key, Row]:
         worker = self._history.baton.current
         if worker is not None:
-            ids = [key.pk.rpartition("#")[2] for key in keys if key.pk.startswith("MSG#") and key.sk != "TALLY"]
+            ids = [key.pk.rpartition("#")[2] for key in keys if key.pk.startswith("MSG#") and key.sk == "MSG"]
             self._history.checks.message_read(worker, ids)
         return MemoryStore.get_many(self, keys)
 
@@ -144,9 +144,6 @@ class SimStore(MemoryStore):
         def page(after: str, most: int | None) -> list[Row]:
             partition = self._partitions.get((table, pk), {})
             names = sorted(sk for sk in partition if after <= sk <= sk_to)
-            worker = self._history.baton.current
-            if worker is not None and pk.startswith("DUE#") and after == sk_from:
-                self._history.checks.backlog_read(worker, pk.removeprefix("DUE#"))
             return [dict(partition[sk]) for sk in names[:most]]
 
         label = f"query {pk} {sk_from}.."
@@ -260,9 +257,9 @@ class SimStore(MemoryStore):
         else:
             if key.pk.startswith("MSG#") and self._history.draws("other_form", 0.3):
                 new.update(
-                    {name: otherwise_packed(new[name]) for name in ("matched", "owed", "finished") if name in new}
+                    {name: otherwise_packed(new[name]) for name in ("matched", "delivered", "enqueued") if name in new}
                 )
-                if key.sk == "MSG" and new["version"] == 1:
+                if key.sk == "MSG" and new["pending"] and not {"round_at", "apart_round_at"} & new.keys():
                     otherwise_bodied(new)
             new = dict(new)
             partition[key.sk] = new

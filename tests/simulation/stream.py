@@ -39,7 +39,9 @@ class Stream:
 
     def committed(self, change: Change) -> None:
         key, old, new = change
-        wanted = key.pk.startswith("LANES#") or (key.pk.startswith("MSG#") and old is None)
+        wanted = (
+            key.pk.startswith("LANES#") or (key.pk.startswith("MSG#") and old is None) or key.sk.startswith("ROUND#")
+        )
         if key.table is Table.MESSAGES and new is not None and wanted:
             self._shards[crc32(key.pk.encode()) % SHARDS].append(key, old, new)
 

@@ -17,10 +17,11 @@ from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, attempt_run
 from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.registry import subscriptions
+from tagcast.rows import stored as rows
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.rows.message_writes import map_writes
+from tagcast.rows.log import end_writes
+from tagcast.rows.message import MessageRow
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
@@ -75,9 +76,9 @@ def lane(fake: FakeWorld, name: str) -> Lane:
 
 
 def stored(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = fake.store.get(message_key("test1", message_id))
+    row = rows.message(fake.store, "test1", message_id)
     assert row is not None
-    return MESSAGES.value_of(row)
+    return row
 
 
 def entries(fake: FakeWorld, message_id: str) -> StateMap:
@@ -238,7 +239,7 @@ def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses() -> None:
     two = TwoOrders()
     before = stored(two.fake, two.first)
     delivered = Entry(EntryState.DELIVERED, 1, two.began, "http 200")
-    two.fake.store.transact(map_writes(before, before.settled({two.subscription.ordinal: delivered})))
+    two.fake.store.transact(end_writes(before, {two.subscription.ordinal: delivered}))
 
     two.fake.run_workflows(until=two.began + 60_000)
 
@@ -253,7 +254,7 @@ class FirstOver(TwoOrders):
         store, before = self.fake.store, stored(self.fake, self.first)
         [key] = [key for key in store.rows if key.pk.startswith("DUE#")]
         delivered = Entry(EntryState.DELIVERED, 1, self.began, "http 200")
-        store.transact([*map_writes(before, before.settled({self.subscription.ordinal: delivered})), Delete(key)])
+        store.transact([*end_writes(before, {self.subscription.ordinal: delivered}), Delete(key)])
 
 
 def test_the_schedule_of_a_head_that_left_the_backlog_is_nobody_elses() -> None:
@@ -323,7 +324,7 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
     fake.run_workflows(until=fake.clock.instant + 1)
 
     assert fake.pusher.received["A"] == ["1"]
-    assert [entry.state for entry in entries(fake, second[0]).settled.values()] == [EntryState.FILTERED]
+    assert [entry.state for entry in entries(fake, second[0]).ended.values()] == [EntryState.FILTERED]
 
 
 def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(

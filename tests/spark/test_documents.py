@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
-from tagcast.model import Draft, Message
-from tagcast.rows.message import MessageRow, message_row
-from tagcast.state_map import AddedLater, StateMap
+from tagcast.rows.keys import late_key
+from tagcast.rows.log import LATE, Late, Origin
+from tagcast.state_map import AddedLater
 
 from glue_jobs import audit
 from glue_jobs.erasing.contents import MARKS
@@ -53,11 +53,10 @@ def test_the_core_writes_the_columns_of_the_schemas_and_no_others() -> None:
 
 def late_entry() -> tuple[Record, ...]:
     """What is told of an entry that was added for a younger group, which no history of these has."""
-    message = Message("fruit", "07457000000000000001", Draft(b"x"), 1, 2)
-    row = MessageRow(message, StateMap.of([1]), 3, 1)
-    rows = (message_row(each) for each in (row, row.adding(2, AddedLater(1, 1))))
-    before, after = ({**row, "pk": "MSG#fruit#1", "sk": "MSG"} for row in rows)
-    return records_of(Change(before, after, 1), keeps_body=lambda topic: False)
+    origin = Origin("fruit", "07457000000000000001", 3, 1, 2)
+    key = late_key(origin.topic, origin.message_id, 2)
+    after = {"pk": key.pk, "sk": key.sk, **LATE.row_of(Late(origin, 2, AddedLater(1, 1)))}
+    return records_of(Change(None, after, 1), keeps_body=lambda topic: False)
 
 
 def test_the_document_names_every_kind_of_violation() -> None:

@@ -31,7 +31,7 @@ from tagcast.ports import Key, Row
 from tagcast.registry import subscriptions
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MessageRow, message_row
+from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.subscription import settings_attributes
 from tagcast.state_map import StateMap
 from tagcast_aws import wiring
@@ -465,8 +465,8 @@ def test_a_lane_is_told_whenever_its_state_or_its_generation_changes_and_never_f
 
 @pytest.mark.parametrize(("by_ttl", "remover"), [(True, "ttl"), (False, "deletion")])
 def test_an_owed_entry_whose_row_went_is_told_with_whoever_removed_it(by_ttl: bool, remover: str) -> None:
-    owed = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7, 1)
-    row: Row = {"pk": "MSG#t#m", "sk": "MSG", **message_row(owed)}
+    owed = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7)
+    row: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(owed)}
 
     [record] = records_of(Change(row, None, 5_000, removed_by_ttl=by_ttl), lambda topic: False)
 

@@ -14,7 +14,7 @@ from tagcast.model import Outcome, PastAttempt, Push
 from tagcast.operating import lanes
 from tagcast.pushing.response_text import EDGE_LENGTH, READ_BYTES_MAX, REDACTED, SHOWN_BYTES_MAX, response_text
 from tagcast.registry import subscriptions
-from tagcast.rows.due import HISTORY_BYTES_MAX, RECEIPT_BYTES_MAX, added, history_in, packed, unpacked
+from tagcast.rows.due import HISTORY_BYTES_MAX, packed_history, unpacked_history
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import OK, FakeWorld
@@ -142,9 +142,10 @@ def test_the_oldest_attempts_lose_their_answers_first_and_then_go() -> None:
     dice = Random(7)
     said = [PastAttempt(n, n * 1000, 5, "http 500", 500, noise(dice, SHOWN_BYTES_MAX)) for n in range(1, 11)]
 
-    written = packed(said)
-    kept = unpacked(written)
-    silent = unpacked(packed([replace(each, outcome=noise(dice, 200), response="") for each in said], 600))
+    written = packed_history(said)
+    kept = unpacked_history(written)
+    wordy = [replace(each, outcome=noise(dice, 200), response="") for each in said]
+    silent = unpacked_history(packed_history(wordy, 600))
 
     assert len(written) <= HISTORY_BYTES_MAX
     assert [each.number for each in kept] == list(range(1, 11))
@@ -153,20 +154,6 @@ def test_the_oldest_attempts_lose_their_answers_first_and_then_go() -> None:
     assert silenced == sorted(silenced, reverse=True)
     assert 0 < len(silent) < 10
     assert silent[-1].number == 10
-
-
-def test_a_receipt_is_never_larger_than_its_share_and_changes_nothing_that_it_told() -> None:
-    dice = Random(7)
-    histories, told = b"", {}
-    for ordinal in range(400):
-        history = [PastAttempt(1, 1_000, 5, "http 500", 500, noise(dice, SHOWN_BYTES_MAX))]
-        histories = added(histories, {ordinal: history})
-        assert len(histories) <= RECEIPT_BYTES_MAX
-        told[ordinal] = history_in(histories, ordinal)
-
-    assert all(history_in(histories, ordinal) == known for ordinal, known in told.items())
-    assert told[0][0].response
-    assert not told[399] or not told[399][0].response
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from tagcast.delivery.redelivery import Task
-from tagcast.errors import ContendedError
-from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
+from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
+from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
-from tagcast.rows.message import MESSAGES
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import MemoryStore
@@ -88,14 +87,13 @@ def crash_before_the_end(fake: FakeWorld, store: CopyStore, ids: Sequence[str]) 
     store.closed = None
 
 
-def push_and_mark(fake: FakeWorld, store: CopyStore) -> None:
-    """Let the lane's worker push what it owes; too many write the messages, so that only the due rows know of it."""
+def push_before_the_round_is_closed(fake: FakeWorld, message_id: str) -> None:
+    """Let the lane's worker push what it owes: its end is put while the round of the message is still open."""
     fake.pusher.behaviours["A"] = lambda push: OK
     fake.clock.sleep(20)
-    store.closed = ContendedError
     fake.redeliver(fake.workflow.tasks[-1])
-    store.closed = None
-    assert dues(fake)[0].ended is EntryState.DELIVERED
+    assert fake.store.rows[message_key("test1", message_id)]["round"] == "open"
+    assert entry(fake, message_id).state is EntryState.DELIVERED
 
 
 def dues(fake: FakeWorld) -> list[OwedDelivery]:
@@ -109,9 +107,9 @@ def lane(fake: FakeWorld) -> Lane:
 
 
 def entry(fake: FakeWorld, message_id: str) -> Entry:
-    row = fake.store.get(message_key("test1", message_id))
+    row = stored.message(fake.store, "test1", message_id)
     assert row is not None
-    return MESSAGES.value_of(row).map.entry(0)
+    return row.map.entry(0)
 
 
 def wake(fake: FakeWorld) -> None:
@@ -156,25 +154,25 @@ def test_two_copies_at_once_make_one_backlog(fake: FakeWorld, store: CopyStore) 
 def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
-    push_and_mark(fake, store)
+    push_before_the_round_is_closed(fake, message_id)
     fake.clock.sleep(60)
 
     fake.fan_out("test1", [message_id])
-    wake(fake)
+    fake.run_workflows(until=fake.clock.instant + 600_000)
 
     assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 2)
     assert fake.pusher.received["A"] == ["1"]
+    assert dues(fake) == []
 
 
 def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
-    push_and_mark(fake, store)
-    row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
-    row["state"] = LaneState.REMOVED.value
+    push_before_the_round_is_closed(fake, message_id)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
 
     fake.fan_out("test1", [message_id])
-    wake(fake)
+    fake.run_workflows(until=fake.clock.instant + 600_000)
 
     assert entry(fake, message_id).state is EntryState.DELIVERED
 

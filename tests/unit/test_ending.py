@@ -1,166 +1,208 @@
-"""What is written when entries end: the map under its version, and the list of what is retained."""
+"""What is written when deliveries end: a round, an end, and that a message is let go, each on its own condition."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
-from tagcast.delivery.ending import Conflict, Ended, Ending, NotOwed, end_planned, write_all
+from tagcast.delivery.ending import complete, end_alone, write_all
 from tagcast.errors import ConditionLostError
-from tagcast.model import Draft, Entry, EntryState, Message
+from tagcast.model import Draft, Entry, EntryState, Message, PastAttempt
 from tagcast.ports import Delete, Key, Put, Row, Table, Update, Write
+from tagcast.queues import Audience
 from tagcast.rows import stored
-from tagcast.rows.message import MessageRow, map_attributes, message_row
-from tagcast.rows.message_writes import map_writes
-from tagcast.state_map import StateMap
+from tagcast.rows.keys import end_key
+from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
+from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.state_map import AddedLater, StateMap
+from tagcast.tables import ABSENT
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FakeWorld
 
 OVER = Entry(EntryState.DELIVERED, 1, 10_030)
-ACCEPTED = MessageRow(
-    Message("t", "m", Draft(b"x"), 10_000, 70_500), StateMap(frozenset((1, 2)), frozenset((1, 2))), 7, 1
-)
-RETAINED = Key(Table.MESSAGES, "RETAINED#t", "m")
+ALL = (Audience.EVERYBODY,)
 MESSAGE = Key(Table.MESSAGES, "MSG#t#m", "MSG")
+RETAINED = Put(
+    Key(Table.MESSAGES, "RETAINED#t", "m"), {"expires_at": 70_500, "accepted_at": 10_000, "ttl": 70 + 3 * 86_400}
+)
 
 
-def removed(after: MessageRow) -> tuple[str, ...]:
-    return () if after.map.pending else ("owed", "body", "deflated")
+def accepted(*matched: int, in_order: Sequence[int] = (), is_split: bool = False) -> tuple[MemoryStore, MessageRow]:
+    """Return a table that has a message, and the message as it is read there."""
+    message, store = Message("t", "m", Draft(b"x"), 10_000, 70_500), MemoryStore()
+    row = MessageRow(message, StateMap.of(matched), 7, in_order=frozenset(in_order), is_split=is_split)
+    store.write(accepted_put(row))
+    return store, read(store)
 
 
-def written(before: MessageRow, after: MessageRow) -> Update:
-    return Update(
-        MESSAGE,
-        map_attributes(after),
-        removed(after),
-        {"version": before.version},
-    )
+def read(store: MemoryStore) -> MessageRow:
+    found = stored.message(store, "t", "m")
+    assert found is not None
+    return found
 
 
-def test_a_closed_round_that_owes_is_listed_as_retained_with_its_whole_life() -> None:
-    after = ACCEPTED.settled({1: OVER}, round_at=10_000)
-
-    listed = Put(RETAINED, {"expires_at": 70_500, "accepted_at": 10_000, "ttl": 70 + 3 * 86_400})
-    assert map_writes(ACCEPTED, after) == (written(ACCEPTED, after), listed)
+def closed(row: MessageRow, entries: Mapping[int, Entry]) -> tuple[Write, ...]:
+    return round_writes(row, 10_000, ALL, entries, frozenset())
 
 
-def test_a_listed_message_is_not_listed_again() -> None:
-    row = MessageRow(ACCEPTED.message, StateMap.of([1, 2, 3]), 7, 1).settled({1: OVER}, round_at=10_000)
+def test_a_closed_round_that_leaves_a_backlog_is_listed_as_retained_with_its_whole_life() -> None:
+    _, row = accepted(1, 2)
 
-    after = row.settled({2: OVER})
+    update, *others = closed(row, {1: OVER})
 
-    assert map_writes(row, after) == (written(row, after),)
-
-
-def test_the_last_entry_takes_the_message_off_the_list() -> None:
-    before = ACCEPTED.settled({1: OVER}, round_at=10_000)
-
-    after = before.settled({2: OVER})
-
-    assert map_writes(before, after) == (written(before, after), Delete(RETAINED))
+    assert isinstance(update, Update)
+    assert (update.expect, update.remove) == ({"partial": 0, "round": "open"}, ())
+    assert others == [RETAINED]
 
 
-def test_a_message_that_is_over_with_its_round_was_never_listed() -> None:
-    after = ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000)
+def test_a_healthy_round_takes_the_body_by_one_write_and_was_never_listed() -> None:
+    _, row = accepted(1, 2)
 
-    assert map_writes(ACCEPTED, after) == (written(ACCEPTED, after),)
+    [update] = closed(row, {1: OVER, 2: OVER})
 
-
-def test_an_entry_that_ends_in_an_open_round_lists_nothing() -> None:
-    after = ACCEPTED.settled({1: OVER})
-
-    assert map_writes(ACCEPTED, after) == (written(ACCEPTED, after),)
+    assert isinstance(update, Update)
+    assert (update.remove, update.changes["pending"]) == (("body", "deflated"), 0)
+    assert update.expect == {"partial": 0, "round": "open", "late": 0}
 
 
-class CountingStore(MemoryStore):
-    """Remembers how many rows each request wrote; 1 is a plain write."""
+def test_what_is_enqueued_is_owed_and_in_no_backlog() -> None:
+    store, row = accepted(1, 2)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[tuple[str, int]] = []
+    writes = round_writes(row, 10_000, ALL, {1: OVER}, frozenset((2,)))
+    write_all(store, writes)
 
-    def write(self, write: object) -> None:
-        self.requests.append(("write", 1))
-        super().transact((write,))  # type: ignore[arg-type]
-
-    def transact(self, writes: object) -> None:
-        self.requests.append(("transact", len(writes)))  # type: ignore[arg-type]
-        super().transact(writes)  # type: ignore[arg-type]
+    assert len(writes) == 1
+    assert (set(read(store).map.enqueued), read(store).has_body) == ({2}, True)
 
 
-@pytest.mark.parametrize(("entries", "request_"), [({1: OVER, 2: OVER}, ("write", 1)), ({1: OVER}, ("transact", 2))])
-def test_a_map_alone_is_a_plain_write_and_never_the_price_of_a_transaction(
-    entries: dict[int, Entry], request_: tuple[str, int]
-) -> None:
-    fake = FakeWorld(store=CountingStore())
-    fake.store.rows[MESSAGE] = {"version": 1}
+def test_a_round_is_closed_once() -> None:
+    store, row = accepted(1)
+    write_all(store, closed(row, {1: OVER}))
 
-    write_all(fake.world.store, map_writes(ACCEPTED, ACCEPTED.settled(entries, round_at=10_000)))
+    with pytest.raises(ConditionLostError):
+        write_all(store, closed(row, {1: Entry(EntryState.EXPIRED)}))
 
-    assert isinstance(fake.store, CountingStore)
-    assert fake.store.requests == [request_]
-    assert fake.store.rows[MESSAGE]["version"] == 2
+    assert read(store).map.entry(1).state is EntryState.DELIVERED
+
+
+def test_each_end_is_a_row_that_is_put_once_and_meets_no_other() -> None:
+    store, row = accepted(1, 2, 3)
+    write_all(store, closed(row, {1: OVER}))
+    known = read(store)
+
+    assert end_alone(store, known, 2, Entry(EntryState.DISCARDED, 4))
+    assert end_alone(store, known, 3, Entry(EntryState.EXPIRED)), "it was read before the other end"
+    assert not end_alone(store, known, 2, Entry(EntryState.DELIVERED, 5)), "somebody was faster"
+
+    assert [read(store).map.entry(ordinal).state for ordinal in (2, 3)] == [EntryState.DISCARDED, EntryState.EXPIRED]
+    [put] = end_writes(known, {2: OVER})
+    assert isinstance(put, Put)
+    assert (put.key, put.expect) == (end_key("t", "m", 2), {"pk": ABSENT})
+
+
+def test_an_end_before_its_round_is_closed_makes_whoever_closes_that_read_ends() -> None:
+    store, row = accepted(1, 2)
+
+    write_all(store, end_writes(row, {2: Entry(EntryState.CANCELLED)}))
+    with pytest.raises(ConditionLostError):
+        write_all(store, closed(row, {1: OVER, 2: OVER}))
+    again = stored.addressed(store, "t", ("m",), None)["m"]
+    write_all(store, closed(again, {1: OVER}))
+
+    assert (set(again.map.owed), again.partial) == ({1}, {Audience.EVERYBODY: 1})
+    assert read(store).map.entry(2).state is EntryState.CANCELLED
+    assert read(store).has_body is False
+
+
+def test_whoever_closes_the_second_half_knows_it() -> None:
+    store, row = accepted(1, 2, in_order=(1,), is_split=True)
+
+    write_all(store, round_writes(row, 10_000, (Audience.IN_ORDER,), {1: OVER}, frozenset()))
+    with pytest.raises(ConditionLostError):
+        write_all(store, round_writes(row, 10_000, (Audience.APART,), {2: OVER}, frozenset()))
+    write_all(store, round_writes(read(store), 20_000, (Audience.APART,), {2: OVER}, frozenset()))
+
+    assert (read(store).map.pending, read(store).has_body) == (0, False)
+
+
+def test_what_failed_in_a_round_keeps_its_attempts_in_a_row_of_its_own() -> None:
+    store, row = accepted(1, 2)
+    past = (PastAttempt(1, 10_020, 20, "http 500", 500),)
+
+    write_all(store, closed(row, {1: Entry(EntryState.DISCARDED, 1, 10_020, "http 500", history=past), 2: OVER}))
+
+    assert read(store).map.entry(1).history == past
+    assert (end_key("t", "m", 1) in store.rows, end_key("t", "m", 2) in store.rows) == (True, False)
+
+
+def test_the_last_end_lets_the_message_go_when_somebody_looks() -> None:
+    store, row = accepted(1, 2)
+    write_all(store, closed(row, {1: OVER}))
+    complete(store, "t", "m")
+    assert read(store).has_body, "2 is owed"
+
+    assert end_alone(store, read(store), 2, OVER)
+    assert read(store).has_body
+    complete(store, "t", "m")
+    complete(store, "t", "m")
+
+    assert (read(store).has_body, read(store).is_owed, "ttl" in store.rows[MESSAGE]) == (False, False, True)
+    assert RETAINED.key not in store.rows
+
+
+def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> None:
+    store, row = accepted(1)
+    ended = replace(row, map=StateMap(frozenset((1,)), frozenset(), ended={1: OVER}))
+
+    write_all(store, late_writes(row, 9, AddedLater(10_500, 1)))
+    with pytest.raises(ConditionLostError):
+        write_all(store, completion(ended, (None,)))
+
+    assert (set(read(store).map.owed), read(store).late) == ({1, 9}, 1)
+
+    other, row = accepted(1)
+    write_all(other, completion(replace(row, map=ended.map), (None,)))
+    with pytest.raises(ConditionLostError):
+        write_all(other, late_writes(row, 9, AddedLater(10_500, 1)))
 
 
 class Overtaken(MemoryStore):
-    """Loses the condition of the first *losses* writes: somebody else was faster."""
+    """Loses the conditions of the first *losses* transactions."""
 
-    def __init__(self, losses: int) -> None:
-        super().__init__()
-        self.losses = losses
-        self.calls: list[str] = []
+    losses = 0
 
-    def get(self, key: Key) -> Row | None:
-        self.calls.append("get")
-        return super().get(key)
-
-    def write(self, write: Write) -> None:
-        self.calls.append("write")
+    def transact(self, writes: Sequence[Write]) -> None:
         if self.losses:
             self.losses -= 1
             raise ConditionLostError
-        super().write(write)
+        super().transact(writes)
 
 
-def all_that_is_owed(before: MessageRow) -> Ending | None:
-    return Ending(dict.fromkeys(before.map.owed, OVER), round_at=10_000) if before.map.owed else None
+@pytest.mark.parametrize(("losses", "is_raised"), [(4, False), (5, True)])
+def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(losses: int, is_raised: bool) -> None:
+    store = Overtaken()
+    known, row = accepted(1)
+    store.rows = known.rows
+    write_all(store, (*closed(row, {}), *end_writes(row, {})))
+    assert end_alone(store, read(store), 1, OVER)
+    store.losses = losses
+
+    if is_raised:
+        with pytest.raises(ConditionLostError):
+            complete(store, "t", "m")
+    else:
+        complete(store, "t", "m")
+
+    assert read(store).has_body is is_raised
 
 
-def overtaken(losses: int) -> Overtaken:
-    store = Overtaken(losses)
-    store.rows[MESSAGE] = dict(message_row(ACCEPTED))
-    return store
+def test_a_receipt_is_read_like_a_message() -> None:
+    store, row = accepted(1)
+    write_all(store, closed(row, {1: OVER}))
 
+    own: Row = store.rows[MESSAGE]
 
-def test_what_was_read_already_is_not_read_again() -> None:
-    store = overtaken(losses=0)
-
-    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed, ACCEPTED)
-
-    assert result == Ended(ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000), entries=2)
-    assert store.calls == ["write"]
-
-
-def test_a_lost_condition_comes_back_with_what_was_read() -> None:
-    store = overtaken(losses=1)
-
-    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed)
-
-    assert isinstance(result, Conflict)
-    assert result.before == ACCEPTED
-    assert store.calls == ["get", "write"]
-
-
-@pytest.mark.parametrize("message", [("t", "m"), ("t", "gone")])
-def test_what_is_not_owed_any_more_is_not_written(message: tuple[str, str]) -> None:
-    store = overtaken(losses=0)
-    ended = ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000)
-    store.rows[MESSAGE] = {**message_row(ACCEPTED), **map_attributes(ended)}
-    del store.rows[MESSAGE]["owed"], store.rows[MESSAGE]["body"]
-
-    result = end_planned(store, partial(stored.message, store, *message), all_that_is_owed)
-
-    assert isinstance(result, NotOwed)
-    assert (result.found is None) == (message[1] == "gone")
-    assert store.calls == ["get"]
+    assert "body" not in own
+    assert MESSAGES.value_of(own).map.entry(1).last_attempt_at == 10_030
+    assert Delete(RETAINED.key) not in closed(row, {1: OVER})

@@ -17,6 +17,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
 from tagcast.pushing.engine import LastPush, LastPushes
 from tagcast.pushing.push_slots import Priority
+from tagcast.queues import Audience
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
@@ -236,7 +237,7 @@ def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_ag
     assert len(first.failures) == 2
     assert [started.body for started in world.receivers.pushes_of("slow")] == ["0", "1"]
     assert [len(first.row(place).map.owed) for place in (0, 1)] == [1, 1]
-    assert first.row(0).map.round_open
+    assert list(first.row(0).rounds.values()) == [None]
 
 
 def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_failed() -> None:
@@ -253,7 +254,7 @@ def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_fai
     round_ = world.round_of(ids)
 
     assert len(round_.failures) == 2
-    assert [round_.row(place).map.round_open for place in (0, 1)] == [True, False]
+    assert [round_.row(place).rounds[Audience.EVERYBODY] is None for place in (0, 1)] == [True, False]
 
 
 def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses() -> None:

@@ -141,7 +141,8 @@ def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeW
     world.run_workflows(world.clock.instant + 60_000)
 
     assert not world.group_queues.queues
-    assert all(not row.get("pending") for key, row in world.store.rows.items() if key.sk == "MSG")
+    world.relay_ends()
+    assert all(not row["pending"] for key, row in world.store.rows.items() if key.sk == "MSG")
 
 
 def test_a_queue_that_cannot_be_emptied_now_is_emptied_later(world: FakeWorld) -> None:

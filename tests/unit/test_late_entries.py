@@ -221,7 +221,12 @@ def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake:
     ids = fake.publish(*map(str, range(5)))
     fake.deliver()
     fake.group("late", ordered=True, consume_from=EARLIEST)
-    store.rival = lambda: lanes.skip_head(fake.world, "test1", "asleep", "in the way")
+
+    def skip() -> None:
+        lanes.skip_head(fake.world, "test1", "asleep", "in the way")
+        fake.relay_ends()
+
+    store.rival = skip
     work(fake)
     assert pulled(fake) == ["1", "2", "3", "4"]
     assert row_of(fake, ids[0]).map.matched == {0}
@@ -282,8 +287,18 @@ def test_a_message_whose_first_round_is_open_is_added_and_closes(fake: FakeWorld
     assert pulled(fake) == ["1"]
     fake.fan_out("test1", [message_id])
     work(fake)
-    assert not row_of(fake, message_id).map.round_open
+    assert None not in row_of(fake, message_id).rounds.values()
     assert pulled(fake) == []
+
+
+def test_what_matched_nobody_when_it_came_is_added_and_acknowledged() -> None:
+    fake = FakeWorld()
+    fake.topic(keep=Keep.LIFE)
+    [message_id] = fake.publish("1")
+    group = fake.group("late", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == ["1"]
+    assert row_of(fake, message_id).map.entry(group.ordinal).state is EntryState.DELIVERED
 
 
 def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> None:

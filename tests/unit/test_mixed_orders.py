@@ -1,4 +1,4 @@
-"""A message that some receive in order and others do not: two entries of the queue, one row, one end of its round."""
+"""A message that some receive in order and others do not: two entries of the queue, one row, a round of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tagcast.operating.messages import message_view
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows import stored
+from tagcast.rows.keys import retained_key
+from tagcast.rows.message import MessageRow
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -25,9 +26,9 @@ def fake() -> FakeWorld:
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = fake.store.get(message_key("test1", message_id))
+    row = stored.message(fake.store, "test1", message_id)
     assert row is not None
-    return MESSAGES.value_of(row)
+    return row
 
 
 def deliver_only(fake: FakeWorld, audience: Audience) -> list[QueueEntry]:
@@ -61,6 +62,7 @@ def test_whoever_keeps_no_order_gets_a_message_while_its_order_waits(fake: FakeW
 
 @pytest.mark.parametrize("first", [Audience.APART, Audience.IN_ORDER])
 def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: FakeWorld, first: Audience) -> None:
+    writes = fake.store.writes
     [message_id] = fake.publish("1")
 
     deliver_only(fake, first)
@@ -68,9 +70,11 @@ def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: Fa
     fake.deliver()
 
     after = row_of(fake, message_id)
-    assert (half.map.round_open, half.has_body, after.map.round_open, after.has_body) == (True, True, False, False)
-    assert after.version == 3
-    assert len(after.map.finishes) == 2
+    [open_half] = [each for each, done in half.rounds.items() if done is None]
+    assert (open_half is not first, half.has_body, half.is_owed) == (True, True, True)
+    assert (all(after.rounds.values()), after.has_body, after.is_owed) == (True, False, False)
+    assert fake.store.writes - writes == 3
+    assert [len(done.finishes) for done in after.rounds.values() if done is not None] == [1, 1]
 
 
 def test_what_failed_in_one_half_stands_in_its_backlog_and_is_not_pushed_again_by_a_repetition(fake: FakeWorld) -> None:
@@ -85,12 +89,12 @@ def test_what_failed_in_one_half_stands_in_its_backlog_and_is_not_pushed_again_b
     fake.deliver()
 
     assert {key: row for key, row in fake.store.rows.items() if key.pk.startswith(("DUE#", "LANES#"))} == backlog
-    assert fake.store.get(retained_key("test1", message_id)) is None
+    assert row_of(fake, message_id).map.waiting
     fake.queue.entries = in_order
     fake.deliver()
     assert fake.store.get(retained_key("test1", message_id)) is not None
     assert states(fake, message_id) == {"kept": EntryState.DELIVERED, "free": EntryState.BLOCKED}
-    assert not row_of(fake, message_id).map.round_open
+    assert not row_of(fake, message_id).map.waiting
 
 
 def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_it_named(fake: FakeWorld) -> None:
@@ -106,11 +110,11 @@ def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_
     fake.queue.entries = [entry]
     fake.deliver()
 
-    assert row_of(fake, message_id).map.round_open
+    assert row_of(fake, message_id).map.waiting
     assert {key for key in fake.store.rows if key.pk.startswith("DUE#")} == dues
     fake.queue.entries = apart
     fake.deliver()
-    assert not row_of(fake, message_id).map.round_open
+    assert not row_of(fake, message_id).map.waiting
 
 
 def test_relay_and_sweep_send_both_halves_again_as_they_were_sent(fake: FakeWorld) -> None:

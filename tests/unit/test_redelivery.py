@@ -15,7 +15,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MESSAGES
+from tagcast.rows.log import ENDS
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -215,7 +215,7 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
     fake: FakeWorld, store: ObservedStore
 ) -> None:
     task = blocked(fake, "1")
-    [message_id] = [row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#")]
+    [message_id] = [row["message_id"] for key, row in store.rows.items() if key.sk == "MSG"]
     store.before = contend(message_id, TRIES_MAX)
     began = fake.clock.instant
 
@@ -234,23 +234,22 @@ def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_atte
 
     assert fake.telemetry.ends == [("1", "A", EntryState.EXPIRED)]
     assert len(fake.pusher.pushes) == 1
-    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
-    [ended] = MESSAGES.value_of(row).map.settled.values()
+    [ended] = [ENDS.value_of(row).entry for key, row in fake.store.rows.items() if key.sk.startswith("END#")]
     assert (ended.state, ended.attempts) == (EntryState.EXPIRED, 1)
 
 
-def test_whoever_settles_what_another_marked_waits_longer_each_time(fake: FakeWorld, store: ObservedStore) -> None:
+def test_an_end_that_others_keep_out_is_tried_after_longer_and_longer_waits_and_pushed_once(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1")
-    [message_id] = [row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#")]
-    due = next(row for key, row in store.rows.items() if key.pk.startswith("DUE#"))
-    due.update({"ended": "delivered", "attempts": 2})
-    store.before = contend(f"MSG#test1#{message_id}", 6)
-    pauses = pauses_of(fake)
+    store.before = contend("END#", 6)
+    pauses, pushes = pauses_of(fake), len(fake.pusher.pushes)
 
     fake.redeliver(task)
 
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.5, 0.5, 0.5])
-    assert len(fake.pusher.pushes) == 1
+    assert len(fake.pusher.pushes) == pushes + 1
+    assert [key.sk for key in store.rows if key.pk.startswith("MSG#") and key.sk != "MSG"] == ["END#0000000000"]
 
 
 @pytest.mark.parametrize(("short_wait_s", "waits_in_it"), [(10.0, True), (0.0, False)])

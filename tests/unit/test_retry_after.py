@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
-from tagcast.model import Entry, EntryState, Outcome, Push, Strategy
+from tagcast.model import Outcome, Push, Strategy
 from tagcast.operating import lanes
-from tagcast.rows.due import OwedDelivery
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -94,9 +93,3 @@ def test_who_asks_for_a_retry_now_waits_for_nothing(fake: FakeWorld) -> None:
     fake.run_workflows(until=fake.clock.instant + 200_000)
 
     assert wait_of(receiver, "1") == 0
-
-
-def test_an_end_that_a_push_brought_waits_for_nothing() -> None:
-    due = OwedDelivery("t.1", "0", "7", 1, 9, not_before=8)
-
-    assert due.marked(Entry(EntryState.DELIVERED, 2, 5)).not_before is None

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.errors import ConditionLostError, TooLargeError
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ordering, Topic
-from tagcast.ports import Put, Row
+from tagcast.ports import Row
+from tagcast.queues import Audience
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key, topic_key
-from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, message_row
-from tagcast.rows.message_writes import accepted_put, map_writes, may_outgrow, outgrows
-from tagcast.state_map import StateMap
+from tagcast.rows.log import accepted_put, round_writes
+from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, may_outgrow, outgrows
+from tagcast.state_map import Round, StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
@@ -35,7 +36,7 @@ ENDS = (EntryState.DELIVERED, EntryState.DISCARDED, EntryState.EXPIRED, EntrySta
 def accepted(matched: Sequence[int], body: bytes = b"1", **envelope: Any) -> MessageRow:
     draft = Draft(body, **envelope)
     message = Message("t", KEY.pk.rpartition("#")[2], draft, ACCEPTED_AT, ACCEPTED_AT + 86_400_000)
-    return MessageRow(message, StateMap.of(matched), 1, 1)
+    return MessageRow(message, StateMap.of(matched), 1, in_order=frozenset(matched))
 
 
 def largest(matched: Sequence[int]) -> MessageRow:
@@ -49,15 +50,16 @@ def largest(matched: Sequence[int]) -> MessageRow:
         ordering_key="😀" * 128,
         content_type="c" * 128,
     )
-    return MessageRow(row.message, row.map, 1, 1, tuple(f"{number:064d}" for number in range(100)), 10_000)
+    return replace(row, filter_errors=tuple(f"{number:064d}" for number in range(100)), filter_error_count=10_000)
 
 
 class Written:
-    """The row of a message in a table."""
+    """The row of a message in a table; *apart* are those of its subscriptions that keep no order."""
 
-    def __init__(self, row: MessageRow) -> None:
+    def __init__(self, row: MessageRow, apart: Sequence[int] = ()) -> None:
         self.store = MemoryStore()
-        self.store.write(Put(KEY, message_row(row)))
+        split = replace(row, in_order=row.map.matched - set(apart), is_split=True) if apart else row
+        self.store.write(accepted_put(split))
 
     @property
     def row(self) -> Row:
@@ -69,9 +71,8 @@ class Written:
     def value(self) -> MessageRow:
         return MESSAGES.value_of(self.row)
 
-    def settle(self, entries: dict[int, Entry], round_at: int | None = None) -> None:
-        before = self.value
-        self.store.transact(map_writes(before, before.settled(entries, round_at=round_at)))
+    def close(self, audience: Audience, entries: dict[int, Entry], at: int = ACCEPTED_AT) -> None:
+        self.store.transact(round_writes(self.value, at, [audience], entries, frozenset()))
 
 
 def entry(outcome: str | None, attempts: int = 4, state: EntryState = EntryState.DISCARDED) -> Entry:
@@ -100,25 +101,22 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     alphabet: str, matched: Sequence[int]
 ) -> None:
     dice = Random(alphabet)
-    table = Written(largest(matched))
-    left = list(matched)
-    dice.shuffle(left)
+    apart = matched[::3]
+    table = Written(largest(matched), apart)
     ended: dict[int, Entry] = {}
-    while left:
-        now, left = left[:2_500], left[2_500:]
-        table.settle(
-            {
-                ordinal: Entry(
-                    dice.choice(ENDS),
-                    dice.randrange(177),
-                    ACCEPTED_AT + dice.randrange(86_400_000),
-                    "".join(dice.choices(ALPHABETS[alphabet], k=300)),
-                )
-                for ordinal in now
-            }
-        )
+    for audience in (Audience.APART, Audience.IN_ORDER):
+        now = {
+            ordinal: Entry(
+                dice.choice(ENDS),
+                dice.randrange(177),
+                ACCEPTED_AT + dice.randrange(86_400_000),
+                "".join(dice.choices(ALPHABETS[alphabet], k=300)),
+            )
+            for ordinal in table.value.of(audience)
+        }
+        table.close(audience, now)
         assert row_size(table.row) <= ITEM_BYTES_MAX
-        known = table.value.map.settled
+        known = table.value.map.ended
         assert ended.items() <= known.items()
         ended = dict(known)
 
@@ -126,34 +124,44 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     assert not table.value.has_body
 
 
-def test_outcomes_make_no_row_larger_than_300_000_bytes() -> None:
-    dice, table = Random(7), Written(accepted(range(1_000), b"x" * 240_000))
-    for first in range(0, 990, 110):
-        letters = ["".join(dice.choices(ALPHABETS["any letters"], k=300)) for _ in range(110)]
-        table.settle({first + number: entry(outcome) for number, outcome in enumerate(letters)})
-    ended = table.value.map.settled.values()
-    assert 290_000 < row_size(table.row) <= 300_000
-    assert {each.last_outcome is None for each in ended} == {False, True}
+def noisy(dice: Random, count: int) -> dict[int, Entry]:
+    return {each: entry("".join(dice.choices(ALPHABETS["any letters"], k=300))) for each in range(count)}
 
 
-def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_message_keep_their_outcomes() -> None:
+def test_outcomes_of_a_round_make_no_row_larger_than_300_000_bytes() -> None:
+    dice = Random(7)
+    for count, cut_off in ((200, False), (990, True)):
+        table = Written(accepted(range(1_000), dice.randbytes(240_000)))
+        table.close(Audience.EVERYBODY, noisy(dice, count))
+        assert 240_000 < row_size(table.row) <= 300_000
+        assert any(len(each.last_outcome or "") < 100 for each in table.value.map.ended.values()) is cut_off
+
+
+def test_outcomes_of_two_halves_make_no_row_larger_than_300_000_bytes() -> None:
+    dice = Random(7)
+    table = Written(accepted(range(1_000), dice.randbytes(150_000)), apart=range(500))
+    outcomes = noisy(dice, 999)
+    for audience in (Audience.APART, Audience.IN_ORDER):
+        table.close(audience, {each: outcomes[each] for each in table.value.of(audience) & outcomes.keys()})
+
+    assert row_size(table.row) <= 300_000
+
+
+def test_a_thousand_first_failures_of_a_large_message_keep_their_outcomes() -> None:
     table = Written(largest(range(1_000)))
-    for first in range(0, 1_000, 10):
-        table.settle({ordinal: entry("tls: certificate verify failed") for ordinal in range(first, first + 10)})
+    table.close(Audience.EVERYBODY, {each: entry("tls: certificate verify failed") for each in range(1_000)})
 
-    assert {ended.last_outcome for ended in table.value.map.settled.values()} == {"tls: certificate verify failed"}
+    assert {ended.last_outcome for ended in table.value.map.ended.values()} == {"tls: certificate verify failed"}
 
 
-def test_what_was_delivered_at_the_first_attempt_stays_beside_what_ended_later() -> None:
+def test_what_was_delivered_at_the_first_attempt_stands_beside_what_ended_otherwise() -> None:
     table = Written(accepted(range(6)))
     first = {ordinal: Entry(EntryState.DELIVERED, 1, ACCEPTED_AT + 100 + ordinal) for ordinal in (0, 3)}
-    table.settle({**first, 1: entry("http 500")}, round_at=ACCEPTED_AT)
-    table.settle({5: entry("http 503", attempts=2)})
+    table.close(Audience.EVERYBODY, {**first, 1: entry("http 500")})
 
-    found = table.value.map
-    assert found.finishes == {0: 100, 3: 103}
-    assert found.settled == {1: entry("http 500"), 5: entry("http 503", attempts=2)}
-    assert found.owed == {2, 4}
+    closed = table.value.rounds[Audience.EVERYBODY]
+    assert closed == Round(ACCEPTED_AT, {0: 100, 3: 103}, {1: entry("http 500")})
+    assert table.value.map.owed == {2, 4, 5}
 
 
 def test_no_message_is_accepted_over_another() -> None:

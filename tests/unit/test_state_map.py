@@ -1,4 +1,4 @@
-"""The state map: what is terminal stays, and the first round is closed once."""
+"""The state map is the fold of what was put once: rounds, ends, and what came later."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.model import Entry, EntryState
-from tagcast.state_map import FINISH_OFFSET_MS_MAX, FIRST_ATTEMPT_OUTCOME, StateMap
+from tagcast.state_map import FINISH_OFFSET_MS_MAX, FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 
 FIRST = Entry(EntryState.DELIVERED, 1, 1_030, "http 200")
 LATER = Entry(EntryState.DELIVERED, 2, 9_000, "http 204")
+BOTH = frozenset((1, 2))
 
 
-def test_an_entry_that_ended_keeps_everything_it_has() -> None:
-    once = StateMap.of([1, 2, 3]).settle({1: FIRST, 2: LATER}, round_at=1_000)
+def test_whoever_neither_ended_nor_was_enqueued_in_a_round_stands_in_a_backlog() -> None:
+    everyone = frozenset((1, 2, 3, 4))
+    done = Round.of(1_000, {1: FIRST, 2: Entry(EntryState.EXPIRED)}, {3})
 
-    again = once.settle({1: Entry(EntryState.EXPIRED, 7, 1, "x"), 2: Entry(EntryState.CANCELLED)}, round_at=5_000)
+    known = StateMap.folded([(everyone, done)], {})
 
-    assert again == once
-
-
-def test_a_round_is_closed_once_and_keeps_the_instant_at_which_it_was() -> None:
-    closed = StateMap.of([1, 2]).settle({1: FIRST}, round_at=1_000)
-
-    again = closed.settle({2: Entry(EntryState.DELIVERED, 1, 7_020)}, round_at=7_000)
-
-    assert (closed.round_open, closed.round_at) == (False, 1_000)
-    assert (again.round_open, again.round_at) == (False, 1_000)
-    assert again.entry(1) == Entry(EntryState.DELIVERED, 1, 1_030, FIRST_ATTEMPT_OUTCOME)
-    assert again.settled == {2: Entry(EntryState.DELIVERED, 1, 7_020)}
+    assert (set(known.owed), set(known.waiting), set(known.enqueued)) == ({3, 4}, set(), {3})
+    assert [known.is_with_lane(ordinal) for ordinal in (1, 2, 3, 4)] == [False, False, False, True]
+    assert known.entry(1) == Entry(EntryState.DELIVERED, 1, 1_030, FIRST_ATTEMPT_OUTCOME)
 
 
-def test_a_round_stays_open_until_it_is_closed() -> None:
-    part = StateMap.of([1, 2]).settle({1: FIRST})
+def test_the_members_of_an_open_round_wait_but_for_those_that_ended_before_it_was_closed() -> None:
+    known = StateMap.folded([(BOTH, None), (frozenset((3,)), Round(1_000))], {2: LATER})
 
-    assert (part.round_open, part.round_at, part.owed) == (True, None, frozenset({2}))
-    assert part.entry(1) == FIRST
-    assert StateMap.of([]).round_open is False
+    assert (set(known.owed), set(known.waiting)) == ({1, 3}, {1})
+    assert known.entry(2) == LATER
+
+
+def test_a_late_entry_is_matched_and_owed_until_it_ends() -> None:
+    late = {7: AddedLater(5_000, 2)}
+
+    added = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {}, late=late)
+    ended = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {7: LATER}, late=late)
+
+    assert (set(added.matched), set(added.owed), set(added.waiting)) == ({1, 2, 7}, {7}, set())
+    assert (ended.pending, ended.entry(7)) == (0, LATER)
 
 
 @pytest.mark.parametrize(("took_ms", "compact"), [(0, True), (0xFFFF, True), (0x1_0000, False), (-1, False)])
 def test_first_attempts_are_compact_within_sixteen_bits_of_their_round(took_ms: int, compact: bool) -> None:
     entry = Entry(EntryState.DELIVERED, 1, 1_000 + took_ms, "http 200")
 
-    after = StateMap.of([1]).settle({1: entry}, round_at=1_000)
+    done = Round.of(1_000, {1: entry})
 
-    assert after.finishes == ({1: took_ms} if compact else {})
-    assert after.settled == ({} if compact else {1: entry})
-    assert (after.entry(1).attempts, after.entry(1).last_attempt_at) == (1, 1_000 + took_ms)
+    assert done.finishes == ({1: took_ms} if compact else {})
+    assert done.ended == ({} if compact else {1: entry})
+    assert (done.entries()[1].attempts, done.entries()[1].last_attempt_at) == (1, 1_000 + took_ms)
 
 
 @pytest.mark.parametrize(
@@ -60,24 +62,25 @@ def test_first_attempts_are_compact_within_sixteen_bits_of_their_round(took_ms: 
     ],
 )
 def test_everything_but_a_first_delivery_is_kept_in_full(entry: Entry) -> None:
-    after = StateMap.of([1]).settle({1: entry}, round_at=1_000)
+    done = Round.of(1_000, {1: entry})
 
-    assert (after.finishes, after.settled) == ({}, {1: entry})
-    assert after.entry(1) == entry
+    assert (done.finishes, done.ended, done.entries()) == ({}, {1: entry}, {1: entry})
 
 
 def test_an_owed_entry_is_pending_and_one_that_is_not_matched_is_none_at_all() -> None:
     some = StateMap.of([1, 2])
 
     assert some.entry(1) == Entry(EntryState.PENDING)
-    assert (some.pending, some.matched) == (2, frozenset({1, 2}))
+    assert (some.pending, some.matched, some.waiting) == (2, BOTH, BOTH)
     with pytest.raises(KeyError):
         some.entry(3)
 
 
-def test_an_entry_that_is_not_over_cannot_be_settled() -> None:
-    with pytest.raises(AssertionError):
-        StateMap.of([1]).settle({1: Entry(EntryState.BLOCKED)})
+def test_a_section_sees_its_own_entries_only() -> None:
+    known = StateMap.folded([(BOTH, Round.of(1_000, {1: FIRST}, {2}))], {}, late={7: AddedLater(5, 1)})
+
+    assert known.within(frozenset((1,))) == StateMap.folded([(frozenset((1,)), Round.of(1_000, {1: FIRST}))], {})
+    assert known.within(frozenset((7,))).owed == {7}
 
 
 ENDS = [state for state in EntryState if state.is_terminal]
@@ -93,17 +96,16 @@ entries = st.dictionaries(
 )
 
 
-@given(st.lists(st.tuples(entries, st.sampled_from([None, 1_000, 2_000])), max_size=6))
-def test_what_ended_never_changes_in_any_field_whatever_is_settled_later(
-    steps: list[tuple[dict[int, Entry], int | None]],
+@given(entries, entries, st.booleans())
+def test_every_matched_entry_is_owed_or_ended_whatever_was_put(
+    in_round: dict[int, Entry], behind: dict[int, Entry], is_closed: bool
 ) -> None:
-    known = StateMap.of(range(21))
-    ended: dict[int, Entry] = {}
-    for settled, round_at in steps:
-        known = known.settle(settled, round_at=round_at)
-        for ordinal, entry in ended.items():
-            assert known.entry(ordinal) == entry
-        ended = {ordinal: known.entry(ordinal) for ordinal in known.matched - known.owed}
-        for ordinal in settled:
-            assert ordinal in ended
-        assert len(known.owed) + len(known.finishes) + len(known.settled) == 21
+    everyone = frozenset(range(21))
+    behind = {ordinal: entry for ordinal, entry in behind.items() if ordinal not in in_round or not is_closed}
+    known = StateMap.folded([(everyone, Round.of(1_000, in_round) if is_closed else None)], behind)
+
+    assert known.owed | known.ended.keys() == everyone
+    assert not known.owed & known.ended.keys()
+    assert known.waiting == (frozenset() if is_closed else known.owed)
+    for ordinal, entry in behind.items():
+        assert known.entry(ordinal) == entry

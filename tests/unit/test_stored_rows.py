@@ -28,19 +28,33 @@ from tagcast.model import (
     Topic,
 )
 from tagcast.ports import Key, Table
+from tagcast.queues import Audience
 from tagcast.rows import keys
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
-from tagcast.rows.due import DUES, PLACES, OwedDelivery, position, remembering
+from tagcast.rows.due import DUES, PLACES, OwedDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.log import (
+    ENDS,
+    LATE,
+    ROUNDS,
+    End,
+    Late,
+    Origin,
+    RoundRow,
+    completion,
+    end_writes,
+    enqueued_put,
+    late_writes,
+    round_writes,
+)
 from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
-from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow, map_attributes, message_row
-from tagcast.rows.message_writes import map_writes
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow
 from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
 from tagcast.rows.topic import TOPICS
-from tagcast.state_map import StateMap
-from tagcast.tables import ABSENT, Update, Value
+from tagcast.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
+from tagcast.tables import ABSENT, Put, Update, Value
 from tagcast.trace_context import TraceContext
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
@@ -64,17 +78,31 @@ SUBSCRIPTION = Subscription(
 DRAFT = Draft(b"\x00body", False, ("x", "y"), "a.b", {"price": "5"}, "k", "text/plain")
 MESSAGE = Message("t", "07457000000000000042", DRAFT, 10_000, 70_500, "07457000000000000007")
 MATCHED = frozenset({0, 2, 3, 4})
-FIRST_ROUND = MessageRow(MESSAGE, StateMap.of(MATCHED), 7, 1, ("B", "C"), 12, in_order=MATCHED)
+EVERYBODY = Audience.EVERYBODY
+OPEN_ROUND: dict[Audience, Round | None] = {EVERYBODY: None}
+FIRST_ROUND = MessageRow(
+    MESSAGE, StateMap.of(MATCHED), 7, ("B", "C"), 12, in_order=MATCHED, rounds=OPEN_ROUND, partial={EVERYBODY: 0}
+)
 ENDED = {
-    2: Entry(EntryState.DELIVERED, 1, 10_950, "http 200"),
+    2: Entry(EntryState.DELIVERED, 1, 10_950, FIRST_ATTEMPT_OUTCOME),
     3: Entry(EntryState.DISCARDED, 4, 19_000, "http 500"),
     4: Entry(EntryState.EXPIRED),
+}
+ORIGIN: dict[str, Value] = {
+    "topic": "t",
+    "message_id": "07457000000000000042",
+    "subscriptions_version": 7,
+    "accepted_at": 10_000,
+    "expires_at": 70_500,
+    "ttl": 70 + 30 * 86_400,
 }
 GARBAGE_S = 3 * 86_400
 
 
 def closed_round() -> MessageRow:
-    return FIRST_ROUND.settled(ENDED, round_at=10_900)
+    update, *_ = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], ENDED, frozenset())
+    assert isinstance(update, Update)
+    return MESSAGES.value_of({**MESSAGES.row_of(FIRST_ROUND), **update.changes})
 
 
 def stored(key: Key, row: object) -> dict[str, Value]:
@@ -169,88 +197,178 @@ def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
         "filter_errors": ["B", "C"],
         "filter_error_count": 12,
         "matched": b"\x01\x1d",
-        "owed": b"\x01\x1d",
-        "pending": 4,
+        "late": 0,
         "round": "open",
-        "version": 1,
+        "partial": 0,
+        "pending": 1,
     }
 
-    assert message_row(FIRST_ROUND) == row
+    assert MESSAGES.row_of(FIRST_ROUND) == row
     assert MESSAGES.value_of(row) == FIRST_ROUND
 
 
 def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:
     for trace in (TraceContext("00-a-b-01"), TraceContext("00-a-b-01", "v=a b,w=c")):
         traced = replace(FIRST_ROUND, message=replace(MESSAGE, draft=replace(DRAFT, trace=trace)))
-        row = message_row(traced)
-        assert row == {**message_row(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
+        row = MESSAGES.row_of(traced)
+        assert row == {**MESSAGES.row_of(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
         assert MESSAGES.value_of(row).message.draft.trace == trace
 
 
 def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
-    plain = MessageRow(Message("t", "1", Draft(b"x"), 10_000, 70_500), StateMap.of([1]), 7, 1)
+    plain = MessageRow(
+        Message("t", "1", Draft(b"x"), 10_000, 70_500), StateMap.of([1]), 7, rounds=OPEN_ROUND, partial={EVERYBODY: 0}
+    )
 
-    row = message_row(plain)
+    row = MESSAGES.row_of(plain)
 
     absent = {"tags", "routing_key", "properties", "ordering_key", "content_type", "replay_of", "filter_errors"}
     assert not absent & row.keys()
-    assert not {"filter_error_count", "finished", "finishes", "ended", "round_at"} & row.keys()
+    assert not {"filter_error_count", "delivered", "offsets", "ended", "ends", "enqueued", "round_at"} & row.keys()
     assert MESSAGES.value_of(row) == plain
 
 
 def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() -> None:
-    nobody = replace(FIRST_ROUND, map=StateMap.of([]), has_body=False)
+    nobody = replace(FIRST_ROUND, map=StateMap.of([]), in_order=frozenset(), has_body=False, is_owed=False)
 
-    row = message_row(nobody)
+    row = MESSAGES.row_of(nobody)
 
-    assert not {"body", "owed"} & row.keys()
+    assert not {"body", "deflated"} & row.keys()
     assert (row["pending"], row["round"]) == (0, "done")
     assert MESSAGES.value_of(row) == replace(nobody, message=replace(MESSAGE, draft=replace(DRAFT, body=b"")))
 
 
-def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
+def test_a_closed_round_is_stored_in_its_message_and_read_back() -> None:
     attributes: dict[str, Value] = {
-        "matched": b"\x01\x1d",
-        "owed": b"\x00\x00",
-        "pending": 1,
         "round": "done",
         "round_at": 10_900,
-        "finished": b"\x00\x02",
-        "finishes": b"\x00\x32",
-        "ended": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
-        "version": 2,
+        "delivered": b"\x00\x02",
+        "offsets": b"\x00\x32",
+        "ended": b"\x01\x18",
+        "ends": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
     }
 
-    closed = closed_round()
-    assert map_attributes(closed) == attributes
-    assert MESSAGES.value_of({**message_row(FIRST_ROUND), **attributes}) == closed
-
-
-def test_with_its_last_entry_a_message_loses_what_it_owed_and_its_body() -> None:
-    over = closed_round().settled({0: Entry(EntryState.CANCELLED)})
-
-    update, _ = map_writes(closed_round(), over)
+    update, listed = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], ENDED, frozenset())
     assert isinstance(update, Update)
-    assert update.remove == ("owed", "body", "deflated")
-    assert (over.version, over.has_body, over.map.pending) == (3, False, 0)
-    assert not {"owed", "body"} & map_attributes(over).keys()
+    assert (update.changes, update.remove) == (attributes, ())
+    assert update.expect == {"round": "open", "partial": 0}
+    assert listed.key == keys.retained_key("t", MESSAGE.message_id)
+    assert dict(closed_round().map.ended) == ENDED
+    assert closed_round().map.owed == {0}
+
+
+def test_of_two_halves_the_one_apart_stands_under_its_own_names_and_names_the_state_of_the_other() -> None:
+    split = replace(FIRST_ROUND, is_split=True, in_order=frozenset({0, 2}))
+    read = MESSAGES.value_of(MESSAGES.row_of(split))
+
+    update, *_ = round_writes(read, 10_900, [Audience.APART], {3: ENDED[3], 4: ENDED[4]}, frozenset())
+
+    assert isinstance(update, Update)
+    assert update.changes.keys() == {"apart_round", "apart_round_at", "apart_ended", "apart_ends"}
+    assert update.expect == {"round": "open", "apart_round": "open", "partial": 0}
+
+
+def test_an_end_is_stored_in_a_row_of_its_own_and_read_back() -> None:
+    history = (PastAttempt(1, 60_000, 41, "http 500", 500, "no"),)
+    entry = Entry(EntryState.DISCARDED, 4, 19_000, "http 500", history=history)
+    [put] = end_writes(closed_round(), {0: entry})
+    assert isinstance(put, Put)
+    assert (put.key, put.expect) == (
+        Key(Table.MESSAGES, f"MSG#t#{MESSAGE.message_id}", "END#0000000000"),
+        {"pk": ABSENT},
+    )
+
+    row = dict(put.row)
+    assert json.loads(zlib.decompress(cast("bytes", row.pop("history")))) == [[1, 60_000, 41, "http 500", 500, "no"]]
+    assert row == {
+        **ORIGIN,
+        "ordinal": 0,
+        "state": "discarded",
+        "attempts": 4,
+        "last_attempt_at": 19_000,
+        "last_outcome": "http 500",
+    }
+    assert ENDS.value_of(stored(put.key, put.row)) == End(Origin.of(FIRST_ROUND), 0, entry)
+
+
+def test_an_end_before_its_round_was_closed_is_counted() -> None:
+    _, counted = end_writes(FIRST_ROUND, {0: Entry(EntryState.EXPIRED)})
+
+    assert counted == Update(
+        keys.message_key("t", MESSAGE.message_id), {"partial": 1}, expect={"round": "open", "partial": 0}
+    )
+
+
+def test_a_round_of_a_wide_message_is_stored_in_a_row_of_its_own_and_read_back() -> None:
+    closed = RoundRow(Origin.of(FIRST_ROUND), 2, EVERYBODY, Round.of(10_900, ENDED, frozenset({0})), 0)
+    row: dict[str, Value] = {
+        **ORIGIN,
+        "partial": 0,
+        "round": "done",
+        "round_at": 10_900,
+        "delivered": b"\x00\x02",
+        "offsets": b"\x00\x32",
+        "ended": b"\x01\x18",
+        "ends": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
+        "enqueued": b"\x00\x00",
+    }
+
+    assert ROUNDS.row_of(closed) == row
+    assert ROUNDS.value_of(stored(keys.round_key("t", "m", 2, "everybody"), row)) == closed
+
+
+def test_what_left_its_backlog_for_a_queue_is_stored_under_its_message() -> None:
+    put = enqueued_put(FIRST_ROUND, 3)
+
+    assert put.key == keys.enqueued_key("t", MESSAGE.message_id, 3)
+    assert (put.row, put.expect) == ({"ordinal": 3, "ttl": 70 + 30 * 86_400}, {"pk": ABSENT})
+
+
+def test_a_late_entry_is_stored_in_a_row_of_its_own_and_read_back() -> None:
+    late, counted, _ = late_writes(FIRST_ROUND, 9, AddedLater(50_000, 3))
+
+    assert isinstance(late, Put)
+    assert late.row == {**ORIGIN, "ordinal": 9, "added_at": 50_000, "filter_version": 3}
+    assert LATE.value_of(late.row) == Late(Origin.of(FIRST_ROUND), 9, AddedLater(50_000, 3))
+    assert counted == Update(
+        keys.message_key("t", MESSAGE.message_id), {"late": 1, "pending": 1}, ("ttl",), {"pending": 1, "late": 0}
+    )
+
+
+def test_a_message_of_which_nothing_is_owed_loses_its_body_unless_an_entry_was_added() -> None:
+    update, listed = completion(closed_round(), [None])
+
+    assert isinstance(update, Update)
+    assert update.remove == ("body", "deflated")
+    assert update.changes == {"pending": 0, "round": "done", "ttl": 70 + GARBAGE_S}
+    assert update.expect == {"pending": 1, "late": 0}
+    assert listed.key == keys.retained_key("t", MESSAGE.message_id)
+
+
+def test_with_the_last_delivery_of_a_healthy_round_the_body_goes() -> None:
+    [update] = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], {**ENDED, 0: Entry(EntryState.CANCELLED)}, frozenset())
+
+    assert isinstance(update, Update)
+    assert update.remove == ("body", "deflated")
+    assert (update.changes["pending"], update.changes["ttl"]) == (0, 70 + GARBAGE_S)
 
 
 def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
     """A row gets one with its last end, and loses it when an entry is added: no delay of a repair loses a delivery."""
-    open_round, over = closed_round(), closed_round().settled({0: Entry(EntryState.CANCELLED)})
-    assert "ttl" not in message_row(FIRST_ROUND)
-    assert "ttl" not in map_attributes(open_round)
-    assert map_attributes(over)["ttl"] == 70 + GARBAGE_S
+    assert "ttl" not in MESSAGES.row_of(FIRST_ROUND)
+    assert "ttl" not in MESSAGES.row_of(closed_round())
+    over, *_ = completion(closed_round(), [None])
+    assert isinstance(over, Update)
+    assert over.changes["ttl"] == 70 + GARBAGE_S
 
-    back, *_ = map_writes(over, replace(over, map=open_round.map))
+    _, back, _ = late_writes(replace(closed_round(), is_owed=False, is_kept=True), 9, AddedLater(50_000, 3))
     assert isinstance(back, Update)
     assert "ttl" in back.remove
 
 
 def test_of_many_failing_filters_a_hundred_names_are_stored_and_all_are_counted() -> None:
     names = tuple(f"S{number}" for number in range(FILTER_ERROR_NAMES_MAX + 1))
-    row = message_row(replace(FIRST_ROUND, filter_errors=names, filter_error_count=len(names)))
+    row = MESSAGES.row_of(replace(FIRST_ROUND, filter_errors=names, filter_error_count=len(names)))
 
     assert row["filter_errors"] == [f"S{number}" for number in range(100)]
     assert row["filter_error_count"] == 101
@@ -323,19 +441,6 @@ def test_a_delivery_remembers_its_attempts_as_it_always_did() -> None:
     assert DUES.value_of(stored(DUE.key, row)) == tried
 
 
-def test_a_receipt_remembers_the_attempts_of_what_failed_as_it_always_did() -> None:
-    failed = Entry(
-        EntryState.DISCARDED, 1, 60_000, "http 500", history=(PastAttempt(1, 60_000, 41, "http 500", 500, "no"),)
-    )
-    over = remembering(FIRST_ROUND, FIRST_ROUND.settled({3: failed}), {3: failed})
-    row = message_row(over)
-
-    assert json.loads(zlib.decompress(cast("bytes", row["histories"]))) == {
-        "3": [[1, 60_000, 41, "http 500", 500, "no"]]
-    }
-    assert MESSAGES.value_of(stored(keys.message_key("t", "1"), row)) == over
-
-
 def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
     assert position(3, 1) == "00000000000000000049"
     assert position(0, 0) == "0" * 20
@@ -358,6 +463,10 @@ MESSAGE_KEYS = {
     ("p", "COUNTS#3"): lambda: keys.shadow_count_key("p", 3),
     ("p", "SAMPLE#lost#07"): lambda: keys.shadow_sample_key("p", "lost", 7),
     ("MSG#t#m", "MSG"): lambda: keys.message_key("t", "m"),
+    ("MSG#t#m", "ROUND#00003#apart"): lambda: keys.round_key("t", "m", 3, "apart"),
+    ("MSG#t#m", "END#0000000007"): lambda: keys.end_key("t", "m", 7),
+    ("MSG#t#m", "ENQUEUED#0000000007"): lambda: keys.enqueued_key("t", "m", 7),
+    ("MSG#t#m", "LATE#0000000007"): lambda: keys.late_key("t", "m", 7),
     ("LANES#t", "t.2"): lambda: keys.lane_key("t", "t.2"),
     ("DUE#t.2", "0049#m"): lambda: keys.due_key("t.2", "0049", "m"),
     ("RETAINED#t", "m"): lambda: keys.retained_key("t", "m"),

@@ -7,18 +7,25 @@ from typing import Any
 
 import pytest
 from tagcast.archive.record import Change
-from tagcast.model import Draft, LaneState, Message
+from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.ports import Row
-from tagcast.repairing.relay import Arrival
+from tagcast.queues import Audience
+from tagcast.repairing.relay import Arrival, Ended
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MessageRow, message_row
-from tagcast.state_map import StateMap
+from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
+from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.state_map import Round, StateMap
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.stream import arrival_of, change_of
 
-MESSAGE = MessageRow(Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500), StateMap.of([1]), 7, 1)
+ACCEPTED = Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500)
+EVERYBODY = Audience.EVERYBODY
+MESSAGE = MessageRow(
+    ACCEPTED, StateMap.of([1]), 7, in_order=frozenset({1}), rounds={EVERYBODY: None}, partial={EVERYBODY: 0}
+)
+ORIGIN = Origin.of(MESSAGE)
 LANE = Lane("t", "t.1", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)
-MESSAGE_ROW: Row = {"pk": "MSG#t#m", "sk": "MSG", **message_row(MESSAGE)}
+MESSAGE_ROW: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(MESSAGE)}
 LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **LANES.row_of(LANE)}
 
 
@@ -51,6 +58,15 @@ def test_a_lane_asks_for_a_repair_under_each_new_generation(before: Row | None, 
     arrival = arrival_of(record("INSERT" if before is None else "MODIFY", LANE_ROW, before))
 
     assert arrival == (Arrival("111", LANE) if asks else None)
+
+
+@pytest.mark.parametrize("name", ["INSERT", "MODIFY"])
+def test_ends_and_rounds_of_sections_ask_whether_anything_is_owed_still(name: str) -> None:
+    end = ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))
+    closed = ROUNDS.row_of(RoundRow(ORIGIN, 0, EVERYBODY, Round(11_000, {1: 30}), 0))
+    for sk, row in (("END#1", end), ("ROUND#0#everybody", closed)):
+        assert arrival_of(record(name, {"pk": "MSG#t#m", "sk": sk, **row})) == Arrival("111", Ended("t", "m"))
+        assert arrival_of(record("REMOVE", None, {"pk": "MSG#t#m", "sk": sk, **row})) is None
 
 
 def test_no_other_row_asks_for_a_repair() -> None:

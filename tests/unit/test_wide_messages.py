@@ -1,4 +1,4 @@
-"""A message that matched more than one section of a map holds: each section has its round, its ends and its row."""
+"""A message that matched more than one section holds: each section has a round of its own, and a row of that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,14 +20,15 @@ from tagcast.operating import messages
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import FAILING, list_attempts, list_retained, message_view
-from tagcast.ports import Row, Table
+from tagcast.ports import Put, Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored
-from tagcast.rows.keys import message_key, retained_key, section_key, tally_key, topic_key
+from tagcast.rows.keys import message_key, retained_key, topic_key
 from tagcast.rows.listed import UNSENT, unsent_put
-from tagcast.rows.message import KEY_BYTES, SECTIONS, MessageRow, message_row
+from tagcast.rows.log import ROUNDS, ROW_BYTES_MAX, round_writes
+from tagcast.rows.message import KEY_BYTES, MessageRow
 from tagcast.rows.values import row_bytes
 from tagcast.state_map import StateMap
 
@@ -91,7 +93,7 @@ def test_sections_in_an_order_are_served_where_they_came() -> None:
     assert fake.pusher.received == {name: ["1"] for name in NAMES}
 
 
-def test_every_subscriber_gets_a_wide_message_once_for_two_writes_a_section(fake: FakeWorld) -> None:
+def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake: FakeWorld) -> None:
     before = fake.store.writes
     [message_id] = fake.publish("1")
     published = fake.store.writes - before
@@ -99,12 +101,16 @@ def test_every_subscriber_gets_a_wide_message_once_for_two_writes_a_section(fake
     fake.deliver()
 
     assert fake.pusher.received == {name: ["1"] for name in NAMES}
-    assert published == 1
-    assert fake.store.writes - before - published == 2 * 3 + 1, "and the message's own row with the last of them"
-    assert set(rows_of(fake, message_id)) == {"MSG", "SECTION#00000", "SECTION#00001", "SECTION#00002", "TALLY"}
+    assert (published, fake.store.writes - before - published) == (1, 3)
+    rounds = {f"ROUND#0000{section}#everybody" for section in range(3)}
+    assert set(rows_of(fake, message_id)) == {"MSG", *rounds}
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
+    assert whole(fake, message_id).has_body, "until the relay was told of the last round"
+    fake.relay_ends()
+    assert fake.store.writes - before == 1 + 3 + 1, "no section stood in a list"
     after = whole(fake, message_id)
-    assert (after.has_body, after.map.pending, after.map.round_open) == (False, 0, False)
+    assert (after.has_body, after.is_owed, after.map.pending) == (False, False, 0)
+    assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
 
 
 def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -> None:
@@ -192,7 +198,9 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     fake.deliver()
 
     row = whole(fake, message_id)
-    assert (row.has_body, row.map.pending) == (True, 5)
+    assert (row.has_body, row.map.pending) == (True, 1)
+    fake.relay_ends()
+    assert whole(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) in fake.store.rows
     [listed] = list_retained(fake.world, "test1", 10, None, size=lambda view: 1, size_max=10).items
     assert (listed.message.message_id, set(listed.subscribers), listed.state) == (message_id, {"c", "d"}, "retained")
@@ -203,6 +211,7 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     fake.run_workflows(fake.clock.instant + 3_600_000)
 
     assert fake.pusher.received["d"] == ["1"]
+    fake.relay_ends()
     assert not whole(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) not in fake.store.rows
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
@@ -347,6 +356,7 @@ def test_what_no_first_round_served_is_sent_again_by_the_search_and_only_that(fa
     assert [(entry.section, entry.has_order) for entry in fake.queue.entries] == [(0, False), (2, False)]
     fake.deliver()
     assert fake.pusher.received == {name: ["1"] for name in NAMES}
+    fake.relay_ends()
     assert not whole(fake, message_id).has_body
 
 
@@ -397,6 +407,7 @@ def test_a_skipped_head_ends_in_its_section(fake: FakeWorld) -> None:
     skip_head(fake.world, "test1", "b", "enough")
 
     assert states(fake, message_id)["b"] is EntryState.CANCELLED
+    fake.relay_ends()
     assert not whole(fake, message_id).has_body
 
 
@@ -404,7 +415,8 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
     [message_id] = fake.publish("1")
     fake.deliver()
-    assert whole(fake, message_id).map.pending == 0
+    fake.relay_ends()
+    assert not whole(fake, message_id).is_owed
 
     fake.clock.instant += 1_000
     fake.group("g", consume_from=fake.clock.instant - 60_000)
@@ -412,16 +424,16 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
 
     assert whole(fake, message_id).map.pending > 0
     assert states(fake, message_id)["g"] is EntryState.PENDING
-    assert section_key("test1", message_id, 2) in fake.store.rows
+    assert whole(fake, message_id).is_owed
     fake.clock.instant += 3 * 86_400_000
     for _ in range(2):
         fake.sweep()
         fake.clock.instant += 7 * 3_600_000
     row = whole(fake, message_id)
-    assert (row.map.pending, row.has_body, states(fake, message_id)["g"]) == (0, False, EntryState.EXPIRED)
+    assert (row.is_owed, row.has_body, states(fake, message_id)["g"]) == (False, False, EntryState.EXPIRED)
 
 
-def test_the_archive_is_told_of_every_end_once_and_nothing_by_the_row_of_the_message(fake: FakeWorld) -> None:
+def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:
     fake.pusher.behaviours["d"] = lambda push: FAIL
     changes: list[Change] = []
     seen: dict[str, Row] = {}
@@ -438,6 +450,8 @@ def test_the_archive_is_told_of_every_end_once_and_nothing_by_the_row_of_the_mes
     look()
     skip_head(fake.world, "test1", "d", "enough")
     look()
+    fake.relay_ends()
+    look()
 
     told = [record for change in changes for record in records_of(change, lambda topic: False)]
     ends = [record.fields for record in told if record.kind is RecordKind.DELIVERIES]
@@ -446,7 +460,7 @@ def test_the_archive_is_told_of_every_end_once_and_nothing_by_the_row_of_the_mes
     assert len([record for record in told if record.kind is RecordKind.MESSAGES]) == 1
     vanished = [records_of(Change(row, None, 9, removed_by_ttl=True), lambda topic: False) for row in seen.values()]
     assert vanished == [()] * len(seen)
-    assert tally_key("test1", message_id) in fake.store.rows
+    assert {sk.partition("#")[0] for sk in seen} == {"MSG", "ROUND", "END"}
 
 
 def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() -> None:
@@ -454,13 +468,19 @@ def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() ->
     [message_id] = fake.publish("1")
     row = stored.sections(fake.store, whole(fake, message_id))[0]
     row = replace(row, map=StateMap.of(range(0, 4_000_000, 4_000)))
+    dice = Random(1)
+    said = ["".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(1_000)) for _ in row.map.matched]
+    ended = {
+        ordinal: Entry(EntryState.DISCARDED, 177, 1_800_000_000_000 + ordinal, outcome)
+        for ordinal, outcome in zip(sorted(row.map.matched), said, strict=True)
+    }
 
-    for start in range(0, 4_000_000, 400_000):
-        ended = range(start, start + 400_000, 4_000)
-        row = row.settled(
-            {o: Entry(EntryState.DISCARDED, 177, 1_800_000_000_000 + o, f"{o * 7919:0200d}") for o in ended}
-        )
-        size = row_bytes(message_row(row)) + KEY_BYTES
-        assert size <= 300_000, size
+    [put] = round_writes(row, 1_800_000_000_000, row.audiences, ended, frozenset())
 
-    assert SECTIONS.value_of({"pk": "", "sk": "SECTION#00000", **message_row(row)}).map == row.map
+    assert isinstance(put, Put)
+    assert 100_000 < row_bytes(put.row) + KEY_BYTES <= ROW_BYTES_MAX
+    known = ROUNDS.value_of({"pk": put.key.pk, "sk": put.key.sk, **put.row}).round
+    assert known is not None
+    assert {(o, e.state, e.attempts, e.last_attempt_at) for o, e in known.entries().items()} == {
+        (o, e.state, e.attempts, e.last_attempt_at) for o, e in ended.items()
+    }

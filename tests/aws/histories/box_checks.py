@@ -130,7 +130,7 @@ class BoxChecks(Checks):
         elif call.operation == "BatchGetItem":
             keys = [key for request in call["RequestItems"].values() for key in request["Keys"]]
         names = [(key["pk"]["S"], key["sk"]["S"]) for key in keys]
-        named = [pk.rpartition("#")[2] for pk, sk in names if pk.startswith("MSG#") and sk != "TALLY"]
+        named = [pk.rpartition("#")[2] for pk, sk in names if pk.startswith("MSG#") and sk == "MSG"]
         self.message_read(worker, named)
 
     # Pushes.

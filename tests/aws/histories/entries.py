@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.rows.message import MESSAGES, SECTIONS
-
 from tests.aws.deployment import Deployment
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Receipt, Row
@@ -22,25 +20,23 @@ class EntryChecks:
 
     def before(self, worker: Worker | None, changes: list[Change]) -> None:
         """Look at a commit before the ledger learns of it."""
+        for message_id, was, now in self.ledger.around(changes):
+            if was is not None:
+                self._message(worker, message_id, was, now)
         for key, old, new in changes:
-            if key.pk.startswith("MSG#") and old is not None and new is not None:
-                if key.sk != "TALLY" and "bounds" not in new:  # These rows of a wide message have no entries.
-                    self._message(worker, old, new)
-            elif key.pk.startswith("LANES#") and new is not None:
+            if key.pk.startswith("LANES#") and new is not None:
                 self.generations.add(new["generation"])
                 if old is not None and worker is not None:
                     self._planned(worker, key.sk, old, new)
 
-    def _message(self, worker: Worker | None, old: Row, new: Row) -> None:
-        ledger, message_id = self.ledger, new["message_id"]
-        rows = MESSAGES if new["sk"] == "MSG" else SECTIONS
-        was, now = rows.value_of(old).map.settled, rows.value_of(new).map.settled
-        for ordinal, entry in was.items():
-            if now.get(ordinal) != entry:
-                ledger.fail("3 terminal is final", f"{message_id} #{ordinal}: {entry} became {now.get(ordinal)}")
+    def _message(self, worker: Worker | None, message_id: str, before: Receipt, after: Receipt) -> None:
+        ledger = self.ledger
+        for ordinal, entry in before.exceptions.items():
+            if after.exceptions.get(ordinal) != entry:
+                became = after.exceptions.get(ordinal)
+                ledger.fail("3 terminal is final", f"{message_id} #{ordinal}: {entry} became {became}")
         if worker is not None and worker.kind == "fan_out":
             return  # A copy of its batch may not know of every attempt.
-        before, after = Receipt.of(old), Receipt.of(new)
         for ordinal in before.owed - after.owed:
             terminal = after.terminal(ordinal)
             sid = f"{ledger.topic['topic_id']}.{ordinal}"

@@ -15,7 +15,6 @@ from tests.simulation.ledger import (
     Change,
     Ledger,
     Receipt,
-    Row,
     is_group,
     keeps_order,
 )
@@ -126,20 +125,17 @@ class GroupChecks:
 
     def committed(self, changes: list[Change]) -> None:
         """Check what a write says: what is handed over is in its queue, what is delivered was acknowledged."""
-        for key, old, new in changes:
-            if key.pk.startswith("MSG#") and key.sk != "TALLY" and new is not None and "matched" in new:
-                self._message(old, new)
+        for message_id, before, now in self.ledger.around(changes):
+            self._message(message_id, before, now)
 
-    def _message(self, old: Row | None, new: Row) -> None:
-        ledger, message_id = self.ledger, new["message_id"]
-        if "bounds" in new:
-            return
-        now = Receipt.of(new)
-        before = Receipt.unwritten(now.matched) if old is None else Receipt.of(old)
-        for ordinal in now.handed - before.handed - ledger.removed:
+    def _message(self, message_id: str, before: Receipt | None, now: Receipt) -> None:
+        ledger = self.ledger
+        handed = frozenset[int]() if before is None else before.handed
+        owed = set(now.matched) if before is None else before.owed
+        for ordinal in now.handed - handed - ledger.removed:
             if not self._lies_in(ordinal, message_id):
                 ledger.fail("what was handed over lies in its queue", f"{message_id} does not in that of #{ordinal}")
-        for ordinal in before.owed - now.owed:
+        for ordinal in owed - now.owed:
             if is_group(ledger.owner(ordinal)):
                 self._ended(message_id, ordinal, now)
 

@@ -28,13 +28,12 @@ class LetterChecks:
     def committed(self, changes: list[Change]) -> list[Change]:
         """Take down new letters; return the changes that are about anything else."""
         for key, old, new in changes:
-            if key.pk.startswith(f"MSG#{LETTERS}#") and old is None and new is not None:
+            if key.pk.startswith(f"MSG#{LETTERS}#") and key.sk == "MSG" and old is None and new is not None:
                 self._new(new)
         rest = [change for change in changes if not is_of_letters(change[0].pk, change[0].sk)]
-        for key, old, new in rest:
-            is_map = key.pk.startswith("MSG#") and key.sk != "TALLY" and new is not None and "bounds" not in new
-            if is_map and old is not None and new is not None and "matched" in new:
-                self._discarded(new["message_id"], Receipt.of(old), Receipt.of(new))
+        for message_id, before, after in self.ledger.around(rest):
+            if before is not None:
+                self._discarded(message_id, before, after)
         return rest
 
     def _new(self, row: Row) -> None:

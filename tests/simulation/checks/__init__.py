@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tagcast.archive.record import Change as ArchivedChange
@@ -16,12 +15,10 @@ from tests.simulation.baton import Worker
 from tests.simulation.checks.archive import ArchiveChecks
 from tests.simulation.checks.attempts import AttemptChecks
 from tests.simulation.checks.lanes import LaneChecks
-from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.checks.sections import SectionChecks
 from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in, queued_name
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
@@ -38,9 +35,7 @@ class Checks:
         self.quiescence = QuiescenceChecks(self.ledger)
         self._attempts = AttemptChecks(self.ledger)
         self._lanes = LaneChecks(self.ledger)
-        self._marks = MarkChecks(self.ledger)
-        self._messages = MessageChecks(self.ledger, self._marks)
-        self._sections = SectionChecks(self.ledger, self._messages)
+        self._messages = MessageChecks(self.ledger)
         self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
 
@@ -132,17 +127,10 @@ class Checks:
                 if old is not None and new is None:
                     ended[message_id, ordinal_in(sid)] = old["attempts"]
                 self._lanes.due(sid, key.sk, old, new)
-                self._marks.due(sid, key.sk, old, new)
         self._lanes.fenced(worker, changes, claimed)
         for changed in self._messages_in(changes):
             message_ids[changed[0][0].pk.rpartition("#")[2]] = None
-            own = self.ledger.stage.row(replace(changed[0][0], sk="MSG"))
-            if own is not None and "bounds" in own:
-                self._sections.committed(worker, changed, ended)
-                continue
-            for _, old, new in changed:
-                if new is not None:
-                    self._messages.committed(worker, old, new, ended)
+            self._messages.committed(worker, changed, ended)
         self._lanes.schedule(worker, changes)
         self._lanes.backlogs(sids, message_ids)
 
@@ -164,21 +152,13 @@ class Checks:
         if key.pk.startswith("LANES#"):
             self.ledger.lanes.pop(key.sk, None)
 
-    def backlog_read(self, worker: Worker, sid: str) -> None:
-        self._marks.backlog_read(worker, sid)
-
     def push_begins(self, worker: Worker, push: Push) -> Attempt:
-        self._marks.begins(worker, push)
         return self._attempts.begins(worker, push)
 
     def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
-        for push in batch.pushes:
-            self._marks.begins(worker, push)
         return self._attempts.batch_begins(worker, batch)
 
     def together(self, worker: Worker, pushes: Sequence[Push], size: int) -> list[Attempt]:
-        for push in pushes:
-            self._marks.begins(worker, push)
         return self._attempts.together(worker, pushes, size)
 
     def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tagcast.concurrency.contention import WINDOW_S_MIN
+from tagcast.concurrency.contention import WINDOW_S_MAX
 from tagcast.model import ContentFormat, Push, PushBatch, Strategy
 from tagcast.pushing.batch_form import batch_request, shared_item
 
@@ -112,7 +112,7 @@ class AttemptChecks:
         owners = (owner for version in ledger.registry.values() for owner in version.values())
         longest = max((owner["timeout_s"] for owner in owners), default=0)
         took = ledger.now - began
-        if took > (longest + 5 + worker.lost * WINDOW_S_MIN) * 1000 + 2_000:
+        if took > (longest + 5 + worker.lost * WINDOW_S_MAX) * 1000 + 2_000:
             ledger.fail("9 a batch is bounded", f"{worker.name} took {took} ms")
 
     def _holds(self, worker: Worker, sid: str, generation: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from tagcast.model import EntryState
 from tagcast.rows.due import DUES, REMEMBERED_MAX
 
 from tests.simulation.baton import Worker
@@ -85,13 +84,13 @@ class LaneChecks:
         accepted = ledger.accepted.get(message_id)
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
-        if "ended" not in new and new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
+        if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
 
     def _remembered(self, message_id: str, row: Row) -> None:
         """Check that a due row remembers its last attempts; one that got through is not among them."""
         known = DUES.value_of(row)
-        last = known.attempts - (known.ended is EntryState.DELIVERED)
+        last = known.attempts
         numbers = [past.number for past in known.history if past.outcome != NOT_TAKEN]
         expected = list(range(max(1, last - REMEMBERED_MAX + 1), last + 1))
         if len(known.history) == REMEMBERED_MAX > len(numbers):

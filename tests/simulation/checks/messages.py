@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
-from tests.simulation.checks.marks import MarkChecks
-from tests.simulation.ledger import Ledger, Receipt, Row, body_in, is_group
+from tests.simulation.ledger import Broken, Change, Ledger, Receipt, Row, body_in, is_group, ordinals_in, sections_of
 from tests.simulation.rules import meant
 
 ENVELOPE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "is_text")
@@ -17,43 +16,84 @@ VERDICT_AFTER_MS = 512_000
 
 
 class MessageChecks:
-    """Invariants 1, 2, 3 and 7 on each committed row of a message."""
+    """Invariants 1, 2, 3 and 7 on each write to the rows of a message."""
 
-    def __init__(self, ledger: Ledger, marks: MarkChecks) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._marks = marks
 
-    def committed(self, worker: Worker | None, old: Row | None, new: Row, ended: Mapping[tuple[str, int], int]) -> None:
-        """Check one row; *ended* are the attempts in the due rows that go with it, by message and ordinal."""
-        ledger, message_id = self.ledger, new["message_id"]
-        now = Receipt.of(new)
-        if now.has_body != bool(now.pending):
-            ledger.fail("2 content", f"{message_id}: pending {now.pending}, body {now.has_body}")
-        self.consistent(message_id, now, new)
-        if old is None:
-            self.accepted(worker, new, now)
+    def committed(self, worker: Worker | None, changes: Sequence[Change], ended: Mapping[tuple[str, int], int]) -> None:
+        """Check what one write or transaction changed of one message.
+
+        *ended* are the attempts in the due rows that go with it, by message and ordinal.
+        """
+        ledger, message_id = self.ledger, changes[0][0].pk.rpartition("#")[2]
+        rows = ledger.rows[message_id]
+        before = ledger.receipts.get(message_id)
+        for key, old, new in changes:
+            if new is not None:
+                self._row(key.sk, message_id, old, new)
+                rows[key.sk] = new
+        try:
+            sections = sections_of(rows)
+            now = Receipt.of(rows)
+        except Broken as broken:
+            ledger.fail(broken.invariant, broken.detail)
+        self._consistent(message_id, sections, rows["MSG"])
+        if before is None:
+            self._wide(message_id, sections)
+            self.accepted(worker, rows["MSG"], now)
         else:
-            before = Receipt.of(old)
-            self.changed(worker, before, now, old, new)
+            self._changed(worker, before, now, message_id)
             self.attempts_kept(worker, before, now, message_id, ended)
         ledger.receipts[message_id] = now
+        if "bounds" in rows["MSG"]:
+            ledger.sections[message_id] = sections
 
-    def consistent(self, name: str, now: Receipt, row: Row) -> None:
-        """Check that the map in a row adds up, and that it is listed under its *name* just while it has to be."""
-        ledger = self.ledger
-        if now.pending != len(now.owed):
-            ledger.fail("2 pending counts", f"{name}: pending {now.pending}, owed {now.owed}")
-        parts = len(now.owed) + len(now.finished) + len(now.exceptions)
-        union = now.owed | now.finished.keys() | now.exceptions.keys()
-        if parts != len(now.matched) or union != now.matched:
-            ledger.fail("one state per entry", f"{name}: matched {now.matched}, but {now}")
-        if ("ttl" in row) != (not now.owed):
-            ledger.fail("7 life", f"{name}: owed {now.owed}, ttl {row.get('ttl')}")
-        listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", name))
-        if (listed is not None) != bool(now.owed - now.handed and not now.is_open):
-            ledger.fail("2 retained list", f"{name}: listed as {listed}, pending {now.pending}")
-        if listed is not None and listed["expires_at"] != row["expires_at"]:
-            ledger.fail("7 life", f"{name} is listed with another expiry")
+    def _row(self, sk: str, message_id: str, old: Row | None, new: Row) -> None:
+        """Check that what a row said once stays; only the message's own row comes to its end."""
+        if old is None or old == new:
+            return
+        kind, ledger = sk.partition("#")[0], self.ledger
+        if kind in ("END", "LATE", "ENQUEUED"):
+            ledger.fail("3 put once", f"{message_id}: {sk} was written again")
+        for prefix in ("", "apart_"):
+            sets = [f"{prefix}{name}" for name in ("delivered", "ended", "enqueued")]
+            said = [f"{prefix}{name}" for name in ("offsets", "ends", "round_at")]
+            same = all(ordinals_in(old.get(name)) == ordinals_in(new.get(name)) for name in sets)
+            if f"{prefix}round_at" in old and not (same and all(old.get(name) == new.get(name) for name in said)):
+                ledger.fail("3 put once", f"{message_id}: the first round in {sk} was written again")
+        if kind == "MSG":
+            if ordinals_in(old["matched"]) != ordinals_in(new["matched"]):
+                ledger.fail("3 terminal is final", f"{message_id}: matched changed")
+            for name in (*IMMUTABLE, "bounds"):
+                if old.get(name) != new.get(name):
+                    ledger.fail("immutable", f"{message_id}: {name} changed")
+            if body_in(new) not in (None, body_in(old)):
+                ledger.fail("immutable", f"{message_id}: body changed")
+
+    def _consistent(self, message_id: str, sections: Sequence[Receipt], own: Row) -> None:
+        """Check that the rows of a message add up, and that nothing goes before the last of it ended."""
+        ledger, owed = self.ledger, set[int]().union(*(each.owed for each in sections))
+        if owed and not (body_in(own) is not None and own["pending"]):
+            ledger.fail("2 content", f"{message_id}: owed {owed}, pending {own['pending']}")
+        if not own["pending"] and "kept" not in own and body_in(own) is not None:
+            ledger.fail("2 content", f"{message_id}: nothing is pending, and its body is there")
+        if ("ttl" in own) != (not own["pending"]):
+            ledger.fail("7 life", f"{message_id}: pending {own['pending']}, ttl {own.get('ttl')}")
+        for number, each in enumerate(sections):
+            name = f"{message_id}#{number:05d}" if "bounds" in own else message_id
+            listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", name))
+            if each.in_backlogs and listed is None:
+                ledger.fail("2 retained list", f"{name} is not listed, and owed {each.in_backlogs}")
+            if listed is not None and not own["pending"]:
+                ledger.fail("2 retained list", f"{name} is listed, and nothing is pending")
+            if listed is not None and listed["expires_at"] != own["expires_at"]:
+                ledger.fail("7 life", f"{name} is listed with another expiry")
+
+    def _wide(self, message_id: str, sections: Sequence[Receipt]) -> None:
+        most = self.ledger.stage.plan.section_max
+        if len(sections) > 1 and not all(1 <= len(each.matched) <= most for each in sections):
+            self.ledger.fail("2 sections", f"{message_id}: sections of {[each.matched for each in sections]}")
 
     def attempts_kept(
         self,
@@ -92,21 +132,12 @@ class MessageChecks:
         if row["expires_at"] - row["accepted_at"] not in ledger.retentions:
             ledger.fail("7 life", f"{message_id} lives {row['expires_at'] - row['accepted_at']} ms")
 
-    def changed(self, worker: Worker | None, before: Receipt, now: Receipt, old: Row, new: Row) -> None:
+    def _changed(self, worker: Worker | None, before: Receipt, now: Receipt, message_id: str) -> None:
         """Check one change of a map, and the reasons of all that ended with it."""
-        ledger, message_id = self.ledger, new["message_id"]
-        if now.version != before.version + 1:
-            ledger.fail("3 version", f"{message_id}: {now.version} after {before.version}")
-        for name in IMMUTABLE:
-            if old.get(name) != new.get(name):
-                ledger.fail("immutable", f"{message_id}: {name} changed")
-        if body_in(new) not in (None, body_in(old)):
-            ledger.fail("immutable", f"{message_id}: body changed")
+        ledger = self.ledger
         if now.matched != before.matched:
             ledger.fail("3 terminal is final", f"{message_id}: matched changed")
-        if old.get("round_at") is not None and new.get("round_at") != old["round_at"]:
-            ledger.fail("3 terminal is final", f"{message_id}: its first round ended again")
-        if now.is_open > before.is_open:
+        if now.waiting - before.waiting:
             ledger.fail("3 terminal is final", f"{message_id}: its round opened again")
         for ordinal in sorted(before.matched - before.owed):
             same = before.exceptions.get(ordinal) == now.exceptions.get(ordinal)
@@ -114,7 +145,7 @@ class MessageChecks:
                 ledger.fail("3 terminal is final", f"{message_id} #{ordinal} changed after its end")
         for ordinal in sorted(before.owed - now.owed):
             ledger.ended_at[message_id, ordinal] = ledger.stage.steps
-            self._ended(worker, new, ordinal, now)
+            self._ended(worker, ledger.rows[message_id]["MSG"], ordinal, now)
 
     def _ended(self, worker: Worker | None, row: Row, ordinal: int, now: Receipt) -> None:
         """Check that the end of an entry has a reason."""
@@ -123,7 +154,6 @@ class MessageChecks:
         terminal = now.terminal(ordinal)
         assert terminal is not None
         state, attempts = terminal
-        self._marks.ended(worker, message_id, ordinal, terminal)
         told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
         pushes, failures, made = ledger.attempts[key], ledger.judge_failures[key], ledger.attempts_made(*key)
         if attempts > ledger.attempts_max(message_id, ordinal):

@@ -39,9 +39,9 @@ MUTANTS = (
     ),
     Mutant(
         "a message may be overwritten",
-        "tagcast.rows.message_writes:accepted_put",
-        '{"pk": ABSENT})',
-        "{})",
+        "tagcast.rows.log:accepted_put",
+        'expect={"pk": ABSENT}',
+        "expect={}",
         TWICE,
     ),
     Mutant(
@@ -61,7 +61,7 @@ MUTANTS = (
     Mutant(
         "a repetition is answered without being queued",
         "tagcast.delivery.publishing:_accept",
-        "_Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)",
+        "_Taken(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)",
         "_Taken(accepted, None, is_new=False)",
         UNQUEUED,
     ),

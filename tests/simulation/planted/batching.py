@@ -88,16 +88,16 @@ MUTANTS = (
     ),
     Mutant(
         "the ends of a batch are written by whoever pushed it",
-        "tagcast.delivery.redelivery:_Outcomes._write_together",
-        "together, self.lease.check())",
-        "together)",
+        "tagcast.delivery.redelivery:end_together",
+        "writes: list[Write] = [lease.check()]",
+        "writes: list[Write] = []",
         RACING,
     ),
     Mutant(
-        "the ends of a batch are written over what others wrote",
-        "tagcast.delivery.ending:end_together",
-        "*map_writes(before, after), *end.around",
-        "*(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, after)), *end.around",
+        "an end is put over another one",
+        "tagcast.rows.log:end_puts",
+        'expect={"pk": ABSENT})',
+        "expect={})",
         RACING,
     ),
 )

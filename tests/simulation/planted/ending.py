@@ -34,10 +34,10 @@ MUTANTS = (
         BY_HAND,
     ),
     Mutant(
-        "the second half of a round moves its begin",
-        "tagcast.state_map:StateMap.settle",
-        "round_at if in_round and self.round_at is None else self.round_at",
-        "round_at if in_round else self.round_at",
+        "nobody reads what ended before a round was closed",
+        "tagcast.rows.stored:addressed",
+        "if any(row.partial.values()):",
+        "if False:",
     ),
     Mutant(
         "a restart keeps the generation",

@@ -44,14 +44,14 @@ MUTANTS = (
     ),
     Mutant(
         "a round ends although a backlog could not be written",
-        "tagcast.delivery.fan_out:Slice._ending",
-        "if each.is_served and message_id in each.rows}",
-        "if message_id in each.rows}",
+        "tagcast.delivery.fan_out:Slice._plan",
+        "for each in came if each.is_served}",
+        "for each in came}",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
         "what one of many updates did not write counts as written",
-        "tagcast.delivery.ending:end_each",
+        "tagcast.delivery.fan_out:Slice.write",
         "if not is_done",
         "if False",
         Aim(faults=("error", "throttle", "queue_copy"), rate=0.08),

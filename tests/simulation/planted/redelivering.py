@@ -111,9 +111,9 @@ MUTANTS = (
     ),
     Mutant(
         "a due row goes without its entry",
-        "tagcast.delivery.ending:EntryEnd.ending",
-        "Ending({self.ordinal: self.entry},",
-        "Ending({},",
+        "tagcast.delivery.ending:end_due",
+        "write_all(store, (*gone, *end_writes(row, {ordinal: entry})))",
+        "write_all(store, gone)",
         FAILING,
     ),
     Mutant(
@@ -143,53 +143,6 @@ MUTANTS = (
         "due_change(due, due.failed(failure.past, failure.not_before))",
         "replace(due_change(replace(due, position=due.position + '0'), due.failed(failure.past, None)), expect={})",
         FAILING,
-    ),
-    Mutant(
-        "what is marked as ended is pushed again",
-        "tagcast.delivery.redelivery:_step",
-        "ended = [due for due in dues if due.ended]",
-        "ended = []",
-        HERDED,
-    ),
-    Mutant(
-        "a mark says that whatever ended was delivered",
-        "tagcast.rows.due:OwedDelivery.marked",
-        "ended=entry.state",
-        "ended=EntryState.DELIVERED",
-        Aim(faults=("herd",), modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, restless=True),
-    ),
-    Mutant(
-        "what ends without a push is marked, too",
-        "tagcast.delivery.redelivery:end",
-        "if due.ended is None and entry.attempts > due.attempts:",
-        "if due.ended is None:",
-        Aim(faults=("herd",), modes=("dead", "down"), retention_s=60, operations=("unsubscribe", "retry_now")),
-    ),
-    Mutant(
-        "a mark is written by whoever pushed",
-        "tagcast.delivery.redelivery:_marked",
-        "due_change(due, marked), lease.check())",
-        "due_change(due, marked))",
-        Aim(
-            faults=("herd", "task_copy", "stall"),
-            modes=("flapping", "down", "slow"),
-            operations=("repush", "retry_now", "pause", "resume", "sweep"),
-            restless=True,
-        ),
-    ),
-    Mutant(
-        "a mark forgets which attempt it was",
-        "tagcast.rows.due:OwedDelivery.marked",
-        "attempts=entry.attempts,",
-        "attempts=self.attempts,",
-        HERDED,
-    ),
-    Mutant(
-        "operators, expiry and unsubscribing pass over a mark",
-        "tagcast.rows.due:OwedDelivery.ending",
-        "if self.ended is not None:",
-        "if False:",
-        HERDED,
     ),
     Mutant(
         "a skip cancels what was delivered",
@@ -407,8 +360,8 @@ MUTANTS = (
     Mutant(
         "the sweep takes a due row without its entry",
         "tagcast.repairing.expiry:expire_due",
-        "end_due, world.store, lane.topic, due,",
-        'end_due, world.store, "", due,',
+        "end_due(world.store, lane.topic, due,",
+        'end_due(world.store, "", due,',
         SLEEPING,
     ),
     Mutant(

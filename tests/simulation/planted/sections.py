@@ -14,42 +14,23 @@ AWAY = Aim(faults=("send_loss",), rate=0.08, wide=1.0)
 MUTANTS = (
     Mutant(
         "the end of one section is the end of the message",
-        "tagcast.rows.message_writes:_tally_writes",
-        "if known.count not in (len(ended), len(known.ended)):",
-        "if not ended:",
+        "tagcast.rows.stored:folded",
+        "for at in range(len(row.bounds))]",
+        "for at in range(1)]",
         WIDE,
-    ),
-    Mutant(
-        "the body goes with the section that ends first",
-        "tagcast.rows.message:Section.is_beside_open",
-        "return len(self.ended | {self.number}) < self.count",
-        "return False",
-        FAILING,
-        also=(
-            "tagcast.rows.message_writes:_tally_writes",
-            "if known.count not in (len(ended), len(known.ended)):",
-            "if not ended:",
-        ),
     ),
     Mutant(
         "the body of a wide message stays after its last section",
-        "tagcast.rows.message_writes:_tally_writes",
-        "gone = () if after.has_body else BODY_ATTRIBUTES",
-        "gone = ()",
+        "tagcast_aws.store.stream:arrival_of",
+        "case RowKind.END | RowKind.ROUND:",
+        "case RowKind.END:",
         WIDE,
     ),
     Mutant(
-        "two sections that end at once count as one",
-        "tagcast.rows.message_writes:_tally_writes",
-        'expected = {"version": known.tally_version} if known.tally_version else {"pk": ABSENT}',
-        "expected = {}",
-        Aim(restless=True, wide=1.0),
-    ),
-    Mutant(
         "a section that another copy wrote first is written over",
-        "tagcast.rows.message_writes:_map_write",
-        'return Put(key, message_row(after), {"pk": ABSENT})',
-        "return Put(key, message_row(after))",
+        "tagcast.rows.log:_section_round",
+        'audience.value, expect={"pk": ABSENT})',
+        "audience.value)",
         Aim(faults=("queue_copy", "queue_visibility"), restless=True, wide=1.0),
     ),
     Mutant(
@@ -61,9 +42,9 @@ MUTANTS = (
     ),
     Mutant(
         "a section has the first entry of the next one, too",
-        "tagcast.rows.message:unwritten",
-        "ordinal >= behind[0]",
-        "ordinal > behind[0]",
+        "tagcast.rows.message:members_of",
+        "o >= behind[0]",
+        "o > behind[0]",
         WIDE,
     ),
     Mutant(
@@ -103,9 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is retained of a wide message is listed once for all sections",
-        "tagcast.rows.message_writes:_retained_key",
-        "section = None if row.section.is_in_message else row.section.number",
-        "section = None",
+        "tagcast.rows.log:_retained_put",
+        "retained_key(*row.names, row.section)",
+        "retained_key(*row.names, None)",
         FAILING,
     ),
 )
