@@ -74,13 +74,6 @@ FIRST_ROUND = (
         "unit/test_contention.py::test_a_pause_keeps",
     ),
     _planted(
-        "the sweep expires what was delivered",
-        "tagcast.repairing.expiry:_expired",
-        "else known.ending(EntryState.EXPIRED)",
-        "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
-        f"{HERD}::test_what_got_through_ends_as_delivered",
-    ),
-    _planted(
         "what is owed after a closed round is pushed too",
         "tagcast.delivery.fan_out:SubscriptionRound.pushable",
         "first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))",
@@ -93,13 +86,6 @@ FIRST_ROUND = (
         "unique_id(now)",
         "unique_id(world.clock.now())",
         "unit/test_batched_pushes.py::test_no_batch_begins",
-    ),
-    _planted(
-        "a copy cancels what its removed lane delivered",
-        "tagcast.delivery.fan_out:SubscriptionRound.cancelled",
-        "for row in self.open()",
-        "for row in self.owed()",
-        f"{COPIES}::test_what_its_lane_delivered_is_not_cancelled",
     ),
     _planted(
         "a suspended lane is looked at when its last delivery expires",
@@ -1053,13 +1039,6 @@ GROUPS = (
         "    if state is EntryState.DISCARDED:",
         "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
-    ),
-    _planted(
-        "a batch that comes again hands over again",
-        "tagcast.delivery.fan_out:SubscriptionRound.owed",
-        "and self.ordinal not in row.map.enqueued",
-        "",
-        f"{PULLING}::test_while_the_round_is_open",
     ),
     _planted(
         "what was handed over is listed as retained",

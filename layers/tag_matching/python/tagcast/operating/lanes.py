@@ -216,7 +216,7 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
         head = _head(world, subscription)
         if lane is None or head is None:
             besides = "; its members end what lies in its queue" if subscription.settings.is_group else ""
-            raise ConflictError(f"nothing that could be skipped waits in the backlog of {name}{besides}")
+            raise ConflictError(f"subscription {name} owes nothing in its backlog that could be skipped{besides}")
         _skip(world, subscription, lane, head, reason)
         return lane_view(world, subscription)
 
