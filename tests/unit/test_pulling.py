@@ -580,6 +580,16 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
     assert (this.pushable(), this.remainder()) == ([], [])
 
 
+def test_what_lies_in_the_queue_already_keeps_nothing_behind_it_from_being_handed_over(world: FakeWorld) -> None:
+    [first] = published(world, "a")
+    [second] = world.publish("b")
+
+    world.fan_out("test1", [first, second])
+
+    assert bodies(pull(world)) == ["a", "b"]
+    assert not [key for key in world.store.rows if key.pk.startswith(("DUE#", "LANES#"))]
+
+
 def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
     published(world, "a")
     [queue] = world.group_queues.queues
@@ -603,6 +613,18 @@ def test_what_comes_again_within_one_pull_stays_in_the_queue_until_it_is_done(wo
     [again] = pull(world, max_messages=1)
     assert (again["message_id"], again["attempt"]) == (pulled["message_id"], 3)
     assert said(world, "ack", again) == ["acknowledged"]
+
+
+def test_what_the_queue_did_not_take_expires_with_its_life_and_not_with_its_next_attempt(world: FakeWorld) -> None:
+    world.group_queues.broken = True
+    [message_id] = world.publish("a")
+    world.clock.sleep(86_400 - 3)
+    world.deliver()
+
+    world.run_workflows(world.clock.instant + 3_500)
+
+    assert entry(world, message_id)[0] == "expired"
+    assert lanes.lane_view(world.world, _group(world)).state is LaneState.ACTIVE
 
 
 def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: FakeWorld) -> None:

@@ -124,13 +124,13 @@ def end_unpushed(world: World, subscription: Subscription, message: Message, ent
     world.telemetry.settled(message, subscription, entry.state)
 
 
-def put_off(world: World, made: int, detail: str) -> Failure:
+def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """Return what comes of a delivery that the service itself could not attempt: it is not counted as an attempt.
 
-    Such a delivery is never discarded for that; only its life ends it. *made* are the attempts before.
+    Such a delivery is never discarded for that; only its life ends it, and then at once. *made* are the attempts before.
     """
     now = world.clock.now()
-    again_at = now + round(PUT_OFF_S * 1000 / world.time_scale)
+    again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
     return Failure(Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
 
 
@@ -643,7 +643,7 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
         for message, made in alive(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
-            result.failures[message.message_id] = put_off(world, made, NOT_OPENED)
+            result.failures[message.message_id] = put_off(world, message, made, NOT_OPENED)
         return replace(run, deliveries=())
     return replace(run, subscription=ready)
 
@@ -675,7 +675,7 @@ async def _enqueued(world: World, run: Run) -> RunResult:
             if message.message_id not in lost:
                 result.enqueued.add(message.message_id)
             elif not result.failures:  # Those behind it were not tried, as far as anybody has to know.
-                result.failures[message.message_id] = put_off(world, made, NOT_TAKEN)
+                result.failures[message.message_id] = put_off(world, message, made, NOT_TAKEN)
     world.telemetry.count("HandedOver", len(result.enqueued))
     return result
 
