@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from tagcast_client import instants
+
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 SHAPES = "write 90, 90s, 15m, 12h or 1d"
 
@@ -46,8 +48,7 @@ def rfc3339(milliseconds: int) -> str:
     >>> rfc3339(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
     """
-    instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return instants.instant(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
 
 
 def readable_instant(text: object, now: datetime | None = None) -> str:

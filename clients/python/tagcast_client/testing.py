@@ -127,8 +127,11 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         found.change({**_TOPIC, **_merged(found.settings, said)})
         return self._topic(name)
 
+    def _kept(self, topic: str, name: str, headers: Mapping[str, str] | None = None) -> _Kept:
+        return _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name, headers)
+
     def _subscription(self, topic: str, name: str) -> dict[str, Any]:
-        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name)
+        found = self._kept(topic, name)
         shown = {field: value for field, value in found.shown().items() if field not in ("secret", "headers")}
         signatures = ["v1"] if found.settings.get("secret") else []
         return {**shown, "topic": topic, "name": name, "signatures": signatures}
@@ -143,14 +146,14 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def _patch_subscription(
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name, headers)
+        found = self._kept(topic, name, headers)
         found.change({**_SUBSCRIPTION, **_merged(found.settings, said)})
         return self._subscription(topic, name)
 
     def _rotate_secret(
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        found = _found(_found(self._topics, "topic", topic).subscriptions, "subscription", name, headers)
+        found = self._kept(topic, name, headers)
         secret = said.get("secret", TEST_SECRET)
         if found.settings.get("secret") != secret:
             found.change({**found.settings, "secret": secret})

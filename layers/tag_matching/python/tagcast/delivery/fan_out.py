@@ -394,8 +394,17 @@ class Slice:
             row = replace(row, partial={each: count + 1 for each, count in row.partial.items()})
         writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
         left, is_over = owed - entries.keys(), len(closing) == sum(done is None for done in row.rounds.values())
-        is_known = row.section is None and not owed  # Whoever ended it all died before it was let go.
-        return Plan(writes, bool(early) or is_known or bool(closing and is_over and left and not left & within))
+        only_others = bool(closing and is_over and left and not left & within)
+        return Plan(writes, bool(early) or only_others or _may_have_been_missed(row))
+
+
+def _may_have_been_missed(row: MessageRow) -> bool:
+    """Say of a narrow message that owes something whether who closed its round may have died before it was let go.
+
+    Then the batch comes again, and looks: the relay is told of no round that stands in the message's own row.
+    """
+    is_closed = all(done is not None for done in row.rounds.values())
+    return row.section is None and (not row.map.owed or (row.is_split and is_closed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -505,12 +505,12 @@ class _Outcomes:
     async def write(self) -> Drained:
         """Write what came of the attempts, ends before failures."""
         try:
-            await self._write_ends()
+            standing = await self._write_ends()
             await self._write_unattempted()
             await self._write_failures()
-        except ContendedError:  # Others hold the rows: whoever looks next waits, and pushes once more.
-            await self.lease.reschedule(self.lease.end_at())
-            return Drained.WAITING
+            if standing and not self.result.failures:
+                await self.lease.reschedule(self.lease.end_at())
+                return Drained.WAITING
         except ConditionLostError:
             return Drained.OVERTAKEN
         finally:
@@ -518,22 +518,30 @@ class _Outcomes:
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
         return Drained.WAITING if self.result.failures else Drained.GOING_ON
 
-    async def _write_ends(self) -> None:
-        """Write ends: of a batch as many in a transaction as it takes, otherwise one by one."""
-        ends = [
-            (one.due, one.due.as_last_seen(entry), one.row)
-            for one, entry in ((self.owed[each], entry) for each, entry in self.result.ended.items())
-        ]
+    async def _write_ends(self) -> bool:
+        """Write ends: of a batch as many in a transaction as it takes, otherwise one by one.
+
+        Say whether some stand in the backlog, because others held their rows until the budget was over.
+        """
+        named = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
+        ends = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in named]
         done = set[str]()
         if self.subscription.settings.batching is not None:
             for some in slices_of(ends, ENDED_AT_ONCE):
                 if await end_together(self.lease, some):
                     done |= {due.message_id for due, _, _ in some}
         self.unwritten -= done
+        standing = False
         for due, entry, row in ends:
-            if due.message_id not in done:
+            if due.message_id in done:
+                continue
+            try:
                 await end(self.lease, due, entry, known=row)
+            except ContendedError:
+                standing = True
+            else:
                 self.unwritten.discard(due.message_id)
+        return standing
 
     async def _write_unattempted(self) -> None:
         """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
