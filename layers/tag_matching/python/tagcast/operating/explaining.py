@@ -16,7 +16,7 @@ from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import filter_version, versions_in_force
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.message import MessageRow
+from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import REMOVALS, FilterVersion
 
 
@@ -42,7 +42,8 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    row = stored.entry(world.store, topic, message_id, ordinal) or row
+    if row.is_wide:
+        row = stored.with_ends(world.store, row, section_with(row, ordinal))
     late = row.map.added_later.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)

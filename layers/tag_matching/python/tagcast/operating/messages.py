@@ -76,7 +76,7 @@ def message_view(
         return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
     if only or section == 0:
         return _of_sections(backlogs, stored.sections(world.store, row), section, only)
-    return _of_section(backlogs, next(stored.with_ends(world.store, [(row, min(section, len(row.bounds) - 1))])))
+    return _of_section(backlogs, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -153,7 +153,7 @@ def read_message(world: World, topic: str, message_id: str) -> MessageRow:
     """Return the stored message, if it is narrow with its state map, or raise NotFoundError."""
     row = stored.accepted(world.store, topic, message_id)
     if row is not None and not row.is_wide:
-        [row] = stored.with_ends(world.store, [(row, None)])
+        row = stored.with_ends(world.store, row, None)
     if row is None:
         raise NotFoundError("message", message_id)
     return row
@@ -196,10 +196,9 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
     for start in range(0, len(listed), READ_ROWS):
         part = [(stored.place(row), RETAINED.value_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
-        wanted = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
-        rows = stored.with_ends(world.store, wanted)
         for place, each in part:
-            yield place, next(rows) if each.message_id in found else None
+            row = found.get(each.message_id)
+            yield place, None if row is None else stored.with_ends(world.store, row, each.section)
 
 
 class Backlogs:

@@ -227,8 +227,6 @@ async def _messages(world: World, topic: str, messages: Collection[tuple[str, in
     rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}
     reads = [
-        partial(lambda row, number: next(stored.with_ends(world.store, [(row, number)])), found[name], number)
-        for name, number in messages
-        if name in found
+        partial(stored.with_ends, world.store, found[name], section) for name, section in messages if name in found
     ]
     return list(await each(world, "a message", reads, world.executor.run))

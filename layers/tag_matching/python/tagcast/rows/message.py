@@ -28,7 +28,7 @@ from tagcast.trace_context import trace_in
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
-LATE_MAX, LATE_BYTES = 100, 48
+LATE_MAX = 100
 """A message gets at most 100 late entries."""
 KEY_BYTES = 128
 """At most a message's key."""

@@ -5,7 +5,7 @@ Where one row that cannot be read must not hide the others, the rows themselves 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tagcast.membership import Member, Registration
@@ -126,7 +126,7 @@ def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
 def again(store: Store, row: MessageRow) -> MessageRow | None:
     """Return as it stands now what was read as *row*, ends included."""
     found = accepted(store, *row.names)
-    return None if found is None else next(with_ends(store, [(found, row.section)]))
+    return None if found is None else with_ends(store, found, row.section)
 
 
 def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
@@ -164,10 +164,9 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
     return folded(row, [*rows, *store.get_many(_round_keys(row)).values()])
 
 
-def with_ends(store: Store, wanted: Iterable[tuple[MessageRow, int | None]]) -> Iterator[MessageRow]:
-    """Yield messages that were accepted, each whole or a section of it, with all that is known of their deliveries."""
-    for row, section in wanted:
-        yield _with_ends(store, row if section is None else _section(row, section))
+def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
+    """Return a narrow message that was accepted, or a section of a wide one, with all that is known of deliveries."""
+    return _with_ends(store, row if section is None else _section(row, section))
 
 
 def sections(store: Store, row: MessageRow) -> list[MessageRow]:
