@@ -53,6 +53,27 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 
 FIRST_ROUND = (
     _planted(
+        "a slow receiver takes as long as it likes",
+        "tagcast.pushing.engine:_Sender.may_go_on",
+        " and self.world.clock.monotonic() < self.until",
+        "",
+        "unit/test_protocol.py::test_invariant_9",
+    ),
+    _planted(
+        "a clock that is set back lets through what was never judged",
+        "tagcast.pushing.engine:_filter_function",
+        "if each[0].message_id in run.unjudged]",
+        "if each[0].message_id in run.unjudged and not each[0].is_expired(world.clock.now())]",
+        f"{FUNCTIONS}::test_a_clock_that_is_set_back_lets",
+    ),
+    _planted(
+        "the bytes of a batch are those of its last message",
+        "tagcast.pushing.engine:requests_of",
+        "size += added",
+        "size = added",
+        "unit/test_batched_pushes.py::test_the_bytes_of_a_request",
+    ),
+    _planted(
         "under a rate a worker reads the whole window again for each push",
         "tagcast.settings:SubscriptionSettings.drained_at_once",
         "if self.batching is None and self.max_per_second is None:",
@@ -120,7 +141,7 @@ FIRST_ROUND = (
         "tagcast.pushing.engine:in_turn",
         "last.took_s if",
         "-last.took_s if",
-        f"{FAIR}::test_a_batch_takes_as_long_as_its_slowest_receivers",
+        f"{FAIR}::test_slow_receivers_that_a_batch_waits_for",
     ),
     _planted(
         "slow receivers take every slot",
@@ -1039,6 +1060,13 @@ GROUPS = (
         "    if state is EntryState.DISCARDED:",
         "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
+    ),
+    _planted(
+        "what lies in the queue already holds up what stands behind it",
+        "tagcast.delivery.fan_out:SubscriptionRound.owed",
+        "and self.ordinal not in row.map.enqueued",
+        "",
+        f"{PULLING}::test_what_lies_in_the_queue_already",
     ),
     _planted(
         "what was handed over is listed as retained",

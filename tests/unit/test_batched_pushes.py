@@ -99,6 +99,14 @@ def test_a_request_keeps_both_bounds_and_a_message_that_exceeds_them_is_alone(fa
     assert requests(fake) == [["1", "2", "3"], ["4"], ["x" * 4_000], ["5", "y" * 700], ["z" * 700]]
 
 
+def test_the_bytes_of_a_request_are_those_of_all_its_messages(fake: FakeWorld) -> None:
+    batched(fake, bytes_max=2_048)
+    fake.publish(*"1234567")  # Each takes 540 bytes.
+    fake.deliver()
+
+    assert requests(fake) == [["1", "2", "3"], ["4", "5", "6"], ["7"]]
+
+
 def test_each_request_has_an_id_of_its_own(fake: FakeWorld) -> None:
     batched(fake, messages_max=2)
     fake.publish("1", "2", "3", "4")

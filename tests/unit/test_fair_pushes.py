@@ -319,17 +319,33 @@ def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: fl
     assert took_s <= RETRY_TIMEOUT_S - 2
 
 
-def test_a_batch_takes_as_long_as_its_slowest_receivers_because_they_are_begun_with_once_they_are_known() -> None:
+def fast_and_slow(slow_s: float) -> TimedWorld:
+    """Return a world in which each push takes a moment to begin, with 180 fast receivers before 20 slow ones."""
     world = TimedWorld()
     world.receivers.work_s = 0.005
     world.subscribe(*names("fast", 180), answers=(0.0, OK))
-    world.subscribe(*names("slow", 20), answers=(1.0, OK))
+    world.subscribe(*names("slow", 20), answers=(slow_s, OK))
+    return world
+
+
+def test_a_batch_takes_as_long_as_its_slowest_receivers_because_they_are_begun_with_once_they_are_known() -> None:
+    world = fast_and_slow(1.0)
 
     unknown, known = world.first_round("0"), world.first_round("1")
 
     assert unknown.took_s >= 1.9
     assert known.took_s <= 1.2
     assert max(map(known.done_at_s, names("fast", 180))) <= 1.1
+
+
+def test_slow_receivers_that_a_batch_waits_for_are_begun_with_once_they_are_known() -> None:
+    world = fast_and_slow(0.7)
+
+    unknown, known = world.first_round("0"), world.first_round("1")
+
+    assert unknown.took_s >= 1.6
+    assert known.took_s <= 1.2
+    assert 0.7 <= max(map(known.done_at_s, names("slow", 20))) <= 0.9
 
 
 def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_their_order() -> None:

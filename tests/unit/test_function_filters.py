@@ -10,6 +10,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.clock import SystemClock
 
-from tests.fakes.world import FAIL, OK, FakeWorld, Judgement
+from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld, Judgement
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 MINUTE_MS = 60_000
@@ -341,6 +342,30 @@ def test_an_expired_message_is_not_asked_about(fake: FakeWorld) -> None:
 
     assert fake.filter_functions.asked == []
     assert entry(fake, message_id).state is EntryState.EXPIRED
+
+
+class Blinking(FakeClock):
+    """A clock that is a day ahead at one of its readings, and then right again."""
+
+    readings = 1_000
+
+    def now(self) -> int:
+        self.readings -= 1
+        return super().now() + (86_400_000 if self.readings == 0 else 0)
+
+
+@pytest.mark.parametrize("readings", range(1, 12))
+def test_a_clock_that_is_set_back_lets_through_nothing_that_was_never_judged(fake: FakeWorld, readings: int) -> None:
+    fake.subscribe("A", filter=by_function())
+    ids = fake.publish("1", "2")
+    fake.filter_functions.behaviours["A"] = yes_unless("1", "2")
+    clock = Blinking(fake.clock.instant)
+    fake.world = replace(fake.world, clock=clock)
+    clock.readings = readings
+
+    fake.fan_out("test1", ids)
+
+    assert fake.pusher.pushes == []
 
 
 def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake: FakeWorld) -> None:

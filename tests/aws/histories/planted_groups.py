@@ -75,7 +75,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "strict=False",
             SPOILED,
         ),
-        29,
+        172,
     ),
     (
         Mutant(

@@ -73,13 +73,6 @@ MUTANTS = (
         BATCHED,
     ),
     Mutant(
-        "the bytes of a batch are those of its last message",
-        "tagcast.pushing.engine:requests_of",
-        "size += added",
-        "size = added",
-        BATCHED,
-    ),
-    Mutant(
         "a batch holds what is over",
         "tagcast.pushing.engine:_Sender.attempt",
         "alive(self.world, self.run.subscription, request, self.result, now)",

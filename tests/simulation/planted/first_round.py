@@ -136,13 +136,6 @@ MUTANTS = (
         ("tagcast.pushing.engine:_Sender.send", "if self.result.failures or self.run.is_left:", "if self.run.is_left:"),
     ),
     Mutant(
-        "a slow receiver takes as long as it likes",
-        "tagcast.pushing.engine:_Sender.may_go_on",
-        " and self.world.clock.monotonic() < self.until",
-        "",
-        Aim(only_these_faults=True, modes=("slow",), strategy=Strategy.BACKOFF_RETRY),
-    ),
-    Mutant(
         "any answer is a success",
         "tagcast.pushing.engine:_result",
         "if outcome.delivered:",
@@ -183,13 +176,6 @@ MUTANTS = (
         'if function.on_error == "drop":',
         "if True:",
         JUDGED,
-    ),
-    Mutant(
-        "a clock that is set back lets through what was never judged",
-        "tagcast.pushing.engine:_filter_function",
-        "if each[0].message_id in run.unjudged]",
-        "if each[0].message_id in run.unjudged and not each[0].is_expired(world.clock.now())]",
-        Aim(faults=("jump", "skew"), rules=("function drop", "function block"), retention_s=60),
     ),
     Mutant(
         "one order of the topic goes through many groups of the queue",
