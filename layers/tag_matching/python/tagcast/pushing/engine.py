@@ -127,7 +127,7 @@ def end_unpushed(world: World, subscription: Subscription, message: Message, ent
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """Return what comes of a delivery that the service itself could not attempt: it is not counted as an attempt.
 
-    Such a delivery is never discarded for that; only its life ends it, and then at once. *made* are the attempts before.
+    Only its life ends it, and then at once. *made* are the attempts before.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
