@@ -1278,7 +1278,7 @@ SEALED = (
     _planted(
         "a secret that cannot be read counts an attempt",
         "tagcast.pushing.engine:_keys",
-        "put_off(world, made,",
+        "put_off(world, message, made,",
         "put_off(world, made + 1,",
         f"{SECRETS}::test_while_a_secret_cannot_be_read",
     ),
