@@ -50,6 +50,8 @@ FIRST = (
 )
 """What takes long begins first, and most of it waits: the rest is computed meanwhile."""
 
+SPARK_TIMEOUT_S = 400
+
 
 def group_of(nodeid: str) -> str:
     """What keeps tests together on one worker: the dear thing that they share, or else their file."""
@@ -60,8 +62,11 @@ def group_of(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long ones first."""
+    """Put the long ones first. A job may take long on a busy machine: Spark plans on both processors."""
     ranks = {group: rank for rank, group in enumerate(FIRST)}
+    for item in items:
+        if group_of(item.nodeid) == "spark" and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
     items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(FIRST)))
 
 

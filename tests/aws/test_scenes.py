@@ -25,7 +25,9 @@ def silence() -> Iterator[None]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("hanging", "known"), [(100, True), (100, False), (700, True)])
+@pytest.mark.parametrize(
+    ("hanging", "known"), [(100, True), (100, False), pytest.param(700, True, marks=pytest.mark.nightly)]
+)
 def test_healthy_receivers_beside_hanging_hosts_are_served_as_if_they_were_alone(hanging: int, known: bool) -> None:
     alone = serve(among_hanging(0, known=known))
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tagcast.delivery.redelivery import LEASE_GRACE_S
 from tagcast_cli.receiver import Push, Receiver, Reply
 from tagcast_cli.session import pages
 from tagcast_client import Client
@@ -158,8 +159,8 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     assert sorted(c.accepted_ids()) == new
     for name in lost:
         eventually(partial(_standing, on, name), ("lost_contact", 210))
-    # Retries go on by their schedule: between two of them, only the push could disturb.
-    assert wait_for(lambda: all(until_attempt_s(on.lane(name)) > 1.0 for name in lost), PATIENCE_S)
+    # Retries go on by their schedule: between two of them, only the push could disturb. During one the lane is claimed.
+    assert wait_for(lambda: all(1.0 < until_attempt_s(on.lane(name)) < LEASE_GRACE_S for name in lost), PATIENCE_S)
     before = {name: (on.lane(name)["head"], receiver.totals()) for name, receiver in lost.items()}
 
     touched = on.api.request("POST", f"{on.path}/push").json["lanes"]

@@ -90,9 +90,20 @@ def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[s
     return max(map(round_.done_at_s, names("healthy", healthy)))
 
 
-@pytest.mark.parametrize("healthy", [1, 100])
-@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
-@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH[:5]])
+@pytest.mark.parametrize(
+    ("healthy", "strategy", "bodies"),
+    [
+        (1, BACKOFF, BATCH[:1]),
+        (100, DECAY, BATCH[:1]),
+        *(
+            pytest.param(healthy, strategy, bodies, marks=pytest.mark.nightly)
+            for healthy in (1, 100)
+            for strategy in (BACKOFF, DECAY)
+            for bodies in (BATCH[:1], BATCH[:5])
+            if (healthy, strategy, bodies) not in ((1, BACKOFF, BATCH[:1]), (100, DECAY, BATCH[:1]))
+        ),
+    ],
+)
 def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(
     healthy: int, strategy: Strategy, bodies: tuple[str, ...]
 ) -> None:
