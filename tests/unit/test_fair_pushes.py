@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from tagcast.delivery.fan_out import TIME_S_MAX
@@ -90,18 +90,14 @@ def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[s
     return max(map(round_.done_at_s, names("healthy", healthy)))
 
 
+BY_DAY = ((1, BACKOFF, BATCH[:1]), (100, DECAY, BATCH[:1]))
+
+
 @pytest.mark.parametrize(
     ("healthy", "strategy", "bodies"),
     [
-        (1, BACKOFF, BATCH[:1]),
-        (100, DECAY, BATCH[:1]),
-        *(
-            pytest.param(healthy, strategy, bodies, marks=pytest.mark.nightly)
-            for healthy in (1, 100)
-            for strategy in (BACKOFF, DECAY)
-            for bodies in (BATCH[:1], BATCH[:5])
-            if (healthy, strategy, bodies) not in ((1, BACKOFF, BATCH[:1]), (100, DECAY, BATCH[:1]))
-        ),
+        pytest.param(*each, marks=() if each in BY_DAY else pytest.mark.nightly)
+        for each in product((1, 100), (BACKOFF, DECAY), (BATCH[:1], BATCH[:5]))
     ],
 )
 def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tagcast.delivery import fan_out
 from tagcast.model import EntryState, Strategy
 from tagcast.operating.messages import message_view
 from tagcast.ports import QueueEntry
@@ -115,6 +116,33 @@ def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_
     fake.queue.entries = apart
     fake.deliver()
     assert not row_of(fake, message_id).map.waiting
+
+
+def test_a_message_whose_second_half_was_closed_by_a_worker_that_died_is_let_go_by_the_repetition(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.pusher.behaviours["free"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.IN_ORDER]
+    deliver_only(fake, Audience.APART)
+    del fake.pusher.behaviours["free"]
+    fake.run_workflows(fake.clock.instant + 60_000)
+    fake.queue.entries = [entry]
+    with monkeypatch.context() as dying:
+        dying.setattr(fan_out, "complete", _die)
+        with pytest.raises(ConnectionError):
+            fake.deliver()
+    before = row_of(fake, message_id)
+
+    fake.queue.entries = [entry]
+    fake.deliver()
+
+    assert (before.has_body, bool(before.map.owed)) == (True, False)
+    assert not row_of(fake, message_id).has_body
+
+
+def _die(*_: object) -> None:
+    raise ConnectionError
 
 
 def test_relay_and_sweep_send_both_halves_again_as_they_were_sent(fake: FakeWorld) -> None:

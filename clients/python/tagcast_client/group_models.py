@@ -13,7 +13,7 @@ from tagcast_client.received import Received
 class Pulled(Received):
     """A message that a member of a group pulled: what a push brings, and a *receipt_handle* that stands for this pull.
 
-    Whoever handles a `Received` can handle it.
+    Code that handles a `Received` handles it, too.
     """
 
     content_type: str | None

@@ -1,6 +1,6 @@
 """How deliveries end behind their first round: nothing else makes an entry terminal there.
 
-The end of each is a row of its own, which is put once: no end waits for another, whoever writes it. A condition is lost
+The end of each is a row of its own, which is put once: no writer waits for another. A condition is lost
 only to somebody who ended the same delivery, or who took what is written *beside*.
 
 See docs/protocol.md, Invariants, 2, 3 and 5, and Completion.

@@ -384,7 +384,8 @@ class Slice:
         entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in owed}
         enqueued = {each.ordinal for each in came if message_id in each.enqueued} & owed
         served = {each.ordinal for each in came if each.is_served} & self.addressed[message_id]
-        closing = [each for each, done in row.rounds.items() if done is None and row.of(each) & owed <= served]
+        unclosed = [each for each, done in row.rounds.items() if done is None]
+        closing = [each for each in unclosed if row.of(each) & owed <= served]
         within = frozenset[int]().union(*map(row.of, closing))
         its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in within}
         writes = [round_writes(row, self.round_at, closing, its, enqueued & within)] if closing else []
@@ -393,17 +394,17 @@ class Slice:
             writes.append(end_writes(row, {ordinal: entries[ordinal] for ordinal in some}))
             row = replace(row, partial={each: count + 1 for each, count in row.partial.items()})
         writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
-        left, is_over = owed - entries.keys(), len(closing) == sum(done is None for done in row.rounds.values())
-        only_others = bool(closing and is_over and left and not left & within)
+        left = owed - entries.keys()
+        only_others = bool(closing and closing == unclosed and left and not left & within)
         return Plan(writes, bool(early) or only_others or _may_have_been_missed(row))
 
 
 def _may_have_been_missed(row: MessageRow) -> bool:
-    """Say of a narrow message that owes something whether who closed its round may have died before it was let go.
+    """Say whether the worker that closed the round of a narrow message may have died before it let the message go.
 
-    Then the batch comes again, and looks: the relay is told of no round that stands in the message's own row.
+    The relay hears of no round that stands in the message's own row. So a batch that comes again looks.
     """
-    is_closed = all(done is not None for done in row.rounds.values())
+    is_closed = None not in row.rounds.values()
     return row.section is None and (not row.map.owed or (row.is_split and is_closed))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -531,17 +532,14 @@ class _Outcomes:
                 if await end_together(self.lease, some):
                     done |= {due.message_id for due, _, _ in some}
         self.unwritten -= done
-        standing = False
         for due, entry, row in ends:
             if due.message_id in done:
                 continue
-            try:
+            with suppress(ContendedError):  # The next worker attempts it once more.
                 await end(self.lease, due, entry, known=row)
-            except ContendedError:
-                standing = True
-            else:
+                done.add(due.message_id)
                 self.unwritten.discard(due.message_id)
-        return standing
+        return len(done) < len(ends)
 
     async def _write_unattempted(self) -> None:
         """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""

@@ -152,11 +152,9 @@ def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) ->
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
     """Return the stored message, if it is narrow with its state map, or raise NotFoundError."""
     row = stored.accepted(world.store, topic, message_id)
-    if row is not None and not row.is_wide:
-        row = stored.with_ends(world.store, row, None)
     if row is None:
         raise NotFoundError("message", message_id)
-    return row
+    return row if row.is_wide else stored.with_ends(world.store, row, None)
 
 
 def list_retained(
