@@ -96,6 +96,7 @@ class Engine:
     def start(self) -> None:
         """Start the process and wait until it answers."""
         self.positions.mkdir(parents=True, exist_ok=True)
+        self._sentence = ""
         self._words, theirs = os.pipe()
         with (self.folder / "engine.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -163,7 +164,9 @@ class Engine:
     @property
     def alive(self) -> bool:
         """Whether the process still runs; what it is told after its last words, it does not answer."""
-        return self._process is not None and not _is_readable(self._words) and self._process.poll() is None
+        if self._process is None or self._sentence:  # Words that were heard are not in the pipe again.
+            return False
+        return not _is_readable(self._words) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
