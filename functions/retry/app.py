@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tagcast.delivery.redelivery import Task, redeliver
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.instant import rfc3339
 from tagcast.ports import World
 from tagcast.pushing.push_slots import PushSlots

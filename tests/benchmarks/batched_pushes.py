@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.delivery.redelivery import Task, redeliver
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.model import Batching, Outcome
 from tagcast.ports import World
 from tagcast.pushing.push_slots import PushSlots

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from tagcast.delivery.redelivery import Task, redeliver
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.memory import Memory
 from tagcast.model import Outcome, Strategy
 from tagcast.ports import Table, World

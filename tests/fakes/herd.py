@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from tagcast.delivery.redelivery import Task, redeliver
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
 from tagcast.ports import Key, Put, Table, World, Write

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import fan_out
-from tagcast.delivery.redelivery import Answer, Task, redeliver
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import Answer, redeliver
 from tagcast.errors import UnavailableError
 from tagcast.membership import MembershipChange
 from tagcast.model import (

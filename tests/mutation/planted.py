@@ -89,16 +89,16 @@ FIRST_ROUND = (
     ),
     _planted(
         "a pause is a put that the SDK may repeat after a resume",
-        "tagcast.operating.lanes:_move",
-        "world.store.transact((*others, lane_put(changed)))",
-        "write_all(world.store, (*others, lane_put(changed)))",
+        "tagcast.operating.lanes:pause",
+        "world.store.transact((lane_transitions.leave_active(paused),))",
+        "world.store.write(lane_transitions.leave_active(paused))",
         f"{FOUND}::test_a_pause_that_the_sdk_repeats",
     ),
     _planted(
         "a pause forgets what the worker of the lane claimed meanwhile",
-        "tagcast.operating.lanes:_move",
-        "lane_update(changed, lane.as_planned())",
-        "lane_update(changed, lane.same_generation())",
+        "tagcast.rows.lane_transitions:pause",
+        "_same_plan(lane)",
+        "_same_generation(lane)",
         "unit/test_contention.py::test_a_pause_keeps",
     ),
     _planted(
@@ -131,9 +131,9 @@ FIRST_ROUND = (
     ),
     _planted(
         "what joins a sleeping lane never brings its waking forward",
-        "tagcast.rows.lane:join_update",
-        "if lane.wake_at is None or expires_at < lane.wake_at:",
-        "if lane.wake_at is None:",
+        "tagcast.rows.lane_transitions:join",
+        "min(lane.wake_at, expires_at)",
+        "lane.wake_at",
         f"{ENDS}::test_a_suspended_backlog_is_looked_at",
     ),
     _planted(
@@ -189,28 +189,28 @@ REDELIVERY = (
     ),
     _planted(
         "a claim is never renewed",
-        "tagcast.delivery.redelivery:retry",
+        "tagcast.delivery.retrying:retry",
         "await lease.acquire(subscription.settings.timeout_s)",
         "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),
     _planted(
         "attempts behind the head are written by whoever made them",
-        "tagcast.delivery.redelivery:_Outcomes._write_failures",
+        "tagcast.delivery.retrying:_Outcomes._write_failures",
         "failures[due.message_id], self.lease.check())",
         "failures[due.message_id], replace(self.lease.check(), expect={}))",
         f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
     ),
     _planted(
         "a yes is not kept when its delivery fails",
-        "tagcast.delivery.redelivery:_Outcomes._judged",
+        "tagcast.delivery.retrying:_Outcomes._judged",
         "replace(due, unjudged=False) if due.message_id in self.result.judged else due",
         "due",
         f"{FUNCTIONS}::",
     ),
     _planted(
         "after a 410 the generation stays",
-        "tagcast.delivery.redelivery:_Outcomes._rescheduled",
+        "tagcast.delivery.retrying:_Outcomes._rescheduled",
         "generation=generation, wake_at",
         "wake_at",
         f"{PLANS}::test_a_suspension_has_a_generation",
@@ -261,9 +261,9 @@ OPERATORS = (
     ),
     _planted(
         "a tombstone is put over a lane that moved",
-        "tagcast.registry.subscriptions:delete_subscription",
-        "lane_put(tombstone) if lane is None else lane_update(tombstone, lane.same_generation()),",
-        "replace(lane_put(tombstone), expect={}),",
+        "tagcast.registry.subscriptions:_tombstone",
+        "leave_active(tombstone) if lane is None else write",
+        "__import__('dataclasses').replace(leave_active(tombstone), expect={})",
         f"{OVERTAKEN}::",
     ),
     _planted(
@@ -430,7 +430,7 @@ KEEPING = (
     ),
     _planted(
         "a lane with a late answer waits for the end of its claim",
-        "tagcast.delivery.redelivery:end_late",
+        "tagcast.delivery.retrying:end_late",
         "await world.executor.run(partial(continue_as_new, world, lease.task))",
         "pass",
         "unit/test_late_answers.py::test_a",
@@ -1196,7 +1196,7 @@ GROUPS = (
     ),
     _planted(
         "a removed group's queue goes with what it holds",
-        "tagcast.delivery.redelivery:empty_queue",
+        "tagcast.delivery.cancelling:empty_queue",
         "if received:",
         "if False:",
         f"{GROUP}::test_what_a_removed_group",
@@ -1398,7 +1398,7 @@ CIRCUITS = (
     ),
     _planted(
         "a lane that waits for its host forgets that in another process",
-        "tagcast.delivery.redelivery:_is_in_doubt",
+        "tagcast.delivery.retrying:_is_in_doubt",
         "return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)",
         "return False",
         f"{CIRCUIT}::test_lanes_at_a_dead_host",
@@ -1454,14 +1454,14 @@ CIRCUITS = (
     ),
     _planted(
         "a lane asks about its host although no attempt of its own failed",
-        "tagcast.delivery.redelivery:_run",
+        "tagcast.delivery.retrying:_run",
         "asks_circuit=is_in_doubt or not streak.answering",
         "asks_circuit=True",
         f"{CIRCUIT}::test_a_lane_without_a_failed_attempt_asks_no_circuit",
     ),
     _planted(
         "a head behind one that got no answer is attempted for that",
-        "tagcast.delivery.redelivery:_run",
+        "tagcast.delivery.retrying:_run",
         "asks_circuit=is_in_doubt or not streak.answering",
         "asks_circuit=is_in_doubt",
         f"{CIRCUIT}::test_a_message_behind_one_that_expired",
@@ -1620,7 +1620,7 @@ ADAPTERS = (
     ),
     _planted(
         "what removed subscriptions owe ends one by one",
-        "tagcast.delivery.redelivery:cancel",
+        "tagcast.delivery.cancelling:cancel",
         "slices_of(owed, ENDED_AT_ONCE)",
         "slices_of(owed, 1)",
         "unit/test_herd.py::test_what_removed_subscriptions_owe",
@@ -1725,7 +1725,7 @@ ADAPTERS = (
     ),
     _planted(
         "a removed group forgets when its members pulled last",
-        "tagcast.delivery.redelivery:_cancel",
+        "tagcast.delivery.cancelling:_cancel",
         "if pulls:",
         "if False:",
         f"{GROUP}::test_what_a_removed_group_had_pulled",

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tagcast.delivery.redelivery import LEASE_GRACE_S
+from tagcast.delivery.lease import LEASE_GRACE_S
 from tagcast_cli.receiver import Push, Receiver, Reply
 from tagcast_cli.session import pages
 from tagcast_client import Client

@@ -120,7 +120,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "what a removed group was owed counts as delivered",
-                "tagcast.delivery.redelivery:_cancel",
+                "tagcast.delivery.cancelling:_cancel",
                 "EntryState.CANCELLED, Entry(EntryState.CANCELLED)",
                 "EntryState.DELIVERED, Entry(EntryState.DELIVERED)",
             ),

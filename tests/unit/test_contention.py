@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,8 @@ from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane, lane_update
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.lane_transitions import claim
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -142,12 +142,11 @@ def test_a_pause_keeps_what_the_worker_claimed_since_the_lane_was_read(fake: Fak
     before = lane(fake)
     until = fake.clock.instant + 35_000
 
-    def claim() -> None:
+    def overtake() -> None:
         store.behind = {}
-        taken = replace(before, claim=before.claim + 1, next_attempt_at=until, wake_at=until)
-        MemoryStore.transact(store, (lane_update(taken, before.as_planned(), claims=True),))
+        MemoryStore.transact(store, (claim(before, until)[1],))
 
-    store.behind = {before.key.pk: claim}
+    store.behind = {before.key.pk: overtake}
     lanes.pause(fake.world, "test1", "A")
 
     assert (lane(fake).state, lane(fake).next_attempt_at) == (LaneState.PAUSED, until)

@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast.delivery.redelivery import Task, continue_as_new
+from tagcast.delivery.lease import Task, continue_as_new
 from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, Strategy
 from tagcast.operating import messages
 from tagcast.ports import QueueEntry, Row, Table, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, StaleWorkerError, Task
+from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, StaleWorkerError, Task
 from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
 from tagcast.ports import Put
@@ -87,7 +87,7 @@ def test_a_state_that_an_operator_gave_the_lane_is_taken_over(fake: FakeWorld, s
     asyncio.run(mine.verify())
 
     assert mine.lane.state is state
-    assert mine.lane.as_held() == {"state": state.value, "generation": "g", "claim": 5}
+    assert mine.check().expect == {"state": state.value, "generation": "g", "claim": 5}
 
 
 def test_a_lane_that_is_gone_is_another_s(fake: FakeWorld) -> None:

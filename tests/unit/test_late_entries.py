@@ -334,7 +334,7 @@ def test_what_an_earlier_topic_of_that_name_left_is_none_of_this_one(fake: FakeW
 def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tagcast.delivery.redelivery.LATE_MAX", 2)
+    monkeypatch.setattr("tagcast.delivery.filling.LATE_MAX", 2)
     [message_id] = fake.publish("1")
     fake.deliver()
     for name in ("one", "two", "three"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.pushing.retry import after_failure

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from threading import Thread
 
 import pytest
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages

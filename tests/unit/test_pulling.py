@@ -22,7 +22,7 @@ from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.lane import join_update
+from tagcast.rows.lane_transitions import join
 from tagcast.trace_context import trace_made
 
 from tests.fakes.group_queues import FakeGroupQueues
@@ -406,7 +406,7 @@ def stale_due_row(world: FakeWorld, message_id: str) -> Subscription:
     assert row is not None
     assert lane is not None
     due = OwedDelivery(group.subscription_id, position(1, 0), message_id, 0, row.message.expires_at)
-    world.store.transact((due_put(due), join_update(lane, [message_id], due.expires_at)))
+    world.store.transact((due_put(due), join(lane, [message_id], due.expires_at)))
     return group
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from threading import Thread
 
 import pytest
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import EntryState, Outcome, Push, Strategy
 from tagcast.operating import lanes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tagcast.delivery import publishing
-from tagcast.delivery.redelivery import Task
+from tagcast.delivery.lease import Task
 from tagcast.errors import (
     ConflictError,
     InvalidRequestError,

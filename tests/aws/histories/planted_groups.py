@@ -90,7 +90,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "what a removed group's queue holds is dropped",
-            "tagcast.delivery.redelivery:empty_queue",
+            "tagcast.delivery.cancelling:empty_queue",
             "await _cancel(lease, queue, each)",
             "pass",
             Aim(grouped=1.0, operations=("unsubscribe",), only_these_faults=True),

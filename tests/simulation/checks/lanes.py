@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from tagcast.rows.due import DUES, REMEMBERED_MAX
+from tagcast.rows.lane_transitions import TRANSITIONS
+from tagcast.tables import Update
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, ordinal_in
@@ -19,6 +22,21 @@ NOT_TAKEN, NOT_TAKEN_MS = "the group's queue did not take it", 10_000
 """What it says of trouble between the service and a group's queue, which counts no attempt; and so long it waits."""
 
 
+def _attributes() -> dict[tuple[str, str], list[frozenset[str]]]:
+    """Return, by states before and after, which attributes of a lane's row may change together."""
+    found: dict[tuple[str, str], list[frozenset[str]]] = defaultdict(list)
+    for transition in TRANSITIONS:
+        for before in transition.before:
+            write = transition.example(before)
+            sets = frozenset({*write.changes, *write.remove}) if isinstance(write, Update) else frozenset()
+            for after in transition.after or {before}:
+                found[before.value, after.value].append(sets)
+    return found
+
+
+ATTRIBUTES = _attributes()
+
+
 class LaneChecks:
     """Invariants 4, 5 and 6, and the strategies' schedules, on each committed write."""
 
@@ -29,6 +47,7 @@ class LaneChecks:
     def lane(self, worker: Worker | None, sid: str, old: Row | None, new: Row | None) -> bool:
         """Check one change of a lane; say whether it is a claim."""
         ledger = self.ledger
+        self._transition(sid, old, new)
         if new is None:
             ledger.lanes.pop(sid, None)
             return False
@@ -59,6 +78,15 @@ class LaneChecks:
             worker.by_hand = worker.by_hand or old.get("next_attempt_at") == ledger.manual_due.get(sid, -1)
             worker.claim = new["claim"]
         return True
+
+    def _transition(self, sid: str, old: Row | None, new: Row | None) -> None:
+        """Check that a lane changes in one of the ways that docs/protocol.md lists."""
+        states = ("active" if old is None else old["state"], "active" if new is None else new["state"])
+        changed = set[str]()
+        if old is not None and new is not None:
+            changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        if not any(changed <= sets for sets in ATTRIBUTES.get(states, [])):
+            self.ledger.fail("lane transitions", f"lane {sid} went from {states[0]} to {states[1]}: {sorted(changed)}")
 
     def due(self, sid: str, sk: str, old: Row | None, new: Row | None) -> None:
         """Check one change of a backlog."""

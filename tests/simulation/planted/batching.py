@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     Mutant(
         "the ends of a batch are written by whoever pushed it",
-        "tagcast.delivery.redelivery:end_together",
+        "tagcast.delivery.lease:LaneLease.end_deliveries",
         "writes: list[Write] = [lease.check()]",
         "writes: list[Write] = []",
         RACING,

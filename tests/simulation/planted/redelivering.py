@@ -62,8 +62,8 @@ ASKING = Aim(
 MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
-        "tagcast.delivery.redelivery:LaneLease.acquire",
-        "self.lane.as_planned()",
+        "tagcast.rows.lane_transitions:claim",
+        "_same_plan(lane)",
         "{}",
         RACING,
     ),
@@ -76,23 +76,23 @@ MUTANTS = (
     ),
     Mutant(
         "a stale claim is not fenced",
-        "tagcast.rows.lane:Lane.as_held",
-        '"generation": self.generation, "claim": self.claim}',
-        '"generation": self.generation}',
+        "tagcast.rows.lane_transitions:_same_claim",
+        '"state", "generation", "claim"',
+        '"state", "generation"',
         RACING,
     ),
     Mutant(
         "a stale worker is not fenced at all",
-        "tagcast.rows.lane:Lane.as_held",
-        'return {"state": self.state.value, "generation": self.generation, "claim": self.claim}',
-        'return {"state": self.state.value}',
+        "tagcast.rows.lane_transitions:_same_claim",
+        '"state", "generation", "claim"',
+        '"state"',
         RACING,
     ),
     Mutant(
         "a lane is activated whatever was appended meanwhile",
-        "tagcast.delivery.redelivery:LaneLease.finish",
-        "lane_delete(replace(self.lane, appended=appended))",
-        "replace(lane_delete(self.lane), expect=self.lane.as_held())",
+        "tagcast.delivery.lease:LaneLease.finish",
+        "lane_transitions.activate(replace(self.lane, appended=appended))",
+        "replace(lane_transitions.activate(self.lane), expect=self.check().expect)",
         DRAINING,
     ),
     Mutant(
@@ -104,8 +104,8 @@ MUTANTS = (
     ),
     Mutant(
         "an end is written by whoever pushed",
-        "tagcast.delivery.redelivery:end",
-        "due, entry, lease.check(), known=known",
+        "tagcast.delivery.lease:LaneLease.end_delivery",
+        "due, entry, self.check(), known=known",
         "due, entry, known=known",
         RACING,
     ),
@@ -118,14 +118,14 @@ MUTANTS = (
     ),
     Mutant(
         "a stale due row is pushed",
-        "tagcast.delivery.redelivery:_still_owed",
+        "tagcast.delivery.retrying:_still_owed",
         "if row is None or not row.map.is_with_lane(ordinal):",
         "if row is None:",
         Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping", "down")),
     ),
     Mutant(
         "the counter starts anew at each redelivery",
-        "tagcast.delivery.redelivery:_run",
+        "tagcast.delivery.retrying:_run",
         "(each.row.message, each.due.attempts)",
         "(each.row.message, 0)",
         FAILING,
@@ -139,7 +139,7 @@ MUTANTS = (
     ),
     Mutant(
         "a retry leaves a second due row",
-        "tagcast.delivery.redelivery:_Outcomes._write_failure",
+        "tagcast.delivery.retrying:_Outcomes._write_failure",
         "due_change(due, due.failed(failure.past, failure.not_before))",
         "replace(due_change(replace(due, position=due.position + '0'), due.failed(failure.past, None)), expect={})",
         FAILING,
@@ -158,7 +158,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failure moves the lane of whoever holds it",
-        "tagcast.delivery.redelivery:_Outcomes._rescheduled",
+        "tagcast.delivery.retrying:_Outcomes._rescheduled",
         "return lease.move(planned)",
         "return replace(lease.move(planned), expect={})",
         RACING,
@@ -302,8 +302,8 @@ MUTANTS = (
     Mutant(
         "a lane is resumed whatever was appended meanwhile",
         "tagcast.operating.lanes:resume",
-        "lane_delete(lane)",
-        "replace(lane_delete(lane), expect={})",
+        "lane_transitions.activate(lane)",
+        "replace(lane_transitions.activate(lane), expect={})",
         Aim(
             only_these_faults=True,
             operations=("pause", "resume"),
@@ -315,16 +315,16 @@ MUTANTS = (
     ),
     Mutant(
         "a head is skipped over another's lane",
-        "tagcast.operating.lanes:_skip",
-        "move = lane_update(moved, lane.same_generation())",
-        "move = lane_update(moved, {})",
+        "tagcast.rows.lane_transitions:skip",
+        "_update(skipped, _same_generation(lane), *sets)",
+        "_update(skipped, {}, *sets)",
         Aim(operations=("skip_head", "unsubscribe"), modes=("down", "dead"), restless=True, steered=0.0),
     ),
     Mutant(
         "a skipped head stays owed",
         "tagcast.operating.lanes:_skip",
-        "end_due(world.store, lane.topic, head, cancelled, move)",
-        'end_due(world.store, "", head, cancelled, move)',
+        "end_due(world.store, lane.topic, head, cancelled, write)",
+        'end_due(world.store, "", head, cancelled, write)',
         BY_HAND,
     ),
     Mutant(
@@ -333,7 +333,7 @@ MUTANTS = (
         "partial(stored.lane, world.store, indexed.topic, indexed.subscription_id)",
         "lambda: indexed",
         Aim(faults=("workflow_loss", "stale_index"), modes=("flapping", "down"), operations=("sweep", "retry_now")),
-        ("tagcast.repairing.overdue:_restart", "lane.as_read()", "{}"),
+        ("tagcast.rows.lane_transitions:restart", "_unchanged(lane)", "{}"),
     ),
     Mutant(
         "nobody wakes a lane whose execution is lost",
@@ -373,8 +373,8 @@ MUTANTS = (
     ),
     Mutant(
         "the sweep puts off a sleeping lane that was joined meanwhile",
-        "tagcast.repairing.expiry:_wake_next",
-        "lane.as_read()",
+        "tagcast.rows.lane_transitions:wake_next",
+        "_unchanged(lane)",
         "{}",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
         (

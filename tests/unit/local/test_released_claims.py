@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.delivery.redelivery import LEASE_GRACE_S, Task
+from tagcast.delivery.lease import LEASE_GRACE_S, Task
 from tagcast.model import LaneState, Strategy
 from tagcast.rows.lane import LANES, Lane
 

@@ -19,7 +19,8 @@ from itertools import accumulate, takewhile
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.ending import complete, slices_of, write_all
-from tagcast.delivery.redelivery import LEASE_GRACE_S, LaneLease, Task, end_late
+from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
+from tagcast.delivery.retrying import end_late
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.ids import subscription_id
@@ -31,9 +32,9 @@ from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
-from tagcast.rows import stored
+from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PLACES, OwedDelivery, due_put, position
-from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
+from tagcast.rows.lane import Lane, joined_by
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
@@ -574,7 +575,7 @@ def plan_join(
     joining = [due_put(due) for due in dues]
     names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
     if this.lane is not None:
-        return (*joining, join_update(this.lane, names, earliest)), None
+        return (*joining, lane_transitions.join(this.lane, names, earliest)), None
     head = this.failures.get(names[0])
     next_attempt_at = max(now, this.free_at or 0) if head is None else head.next_attempt_at
     next_attempt_at = held_until or next_attempt_at
@@ -592,7 +593,7 @@ def plan_join(
         joined=joined_by(b"", names),
         planned_for=None if head is None else names[0],
     )
-    return (*joining, lane_put(blocked)), blocked
+    return (*joining, lane_transitions.leave_active(blocked)), blocked
 
 
 def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message]) -> list[OwedDelivery]:

@@ -11,13 +11,13 @@ from tagcast.delivery.ending import end_due, write_all
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
-from tagcast.ports import World, Write
+from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.rows import stored
+from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import OwedDelivery, due_change
-from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
+from tagcast.rows.lane import Lane
 
 COUNTED_MAX = 1_000
 
@@ -109,18 +109,10 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 
-def _move(world: World, lane: Lane | None, changed: Lane, *others: Write) -> None:
-    """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake.
-
-    *others* are written in the same transaction. It is lost if a worker claimed the lane or planned since it was read.
-    """
-    changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
-    if lane is None:  # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
-        world.store.transact((*others, lane_put(changed)))
-    else:
-        write_all(world.store, (*others, lane_update(changed, lane.as_planned())))
-    if not changed.state.is_asleep:
-        world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
+def _start(world: World, lane: Lane) -> None:
+    """Start the workflow of a lane that has a new generation, unless it is asleep."""
+    if not lane.state.is_asleep:
+        world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
 
 
 def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
@@ -138,11 +130,15 @@ def pause(world: World, topic: str, name: str) -> LaneView:
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
-        lane = _unless_removed(_lane(world, subscription), name)
+        lane, now = _unless_removed(_lane(world, subscription), name), world.clock.now()
+        generation = world.dice.unique_id(now)
         if lane is None:
-            _move(world, None, Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None))
+            sid = subscription.subscription_id
+            paused = Lane(topic, sid, LaneState.PAUSED, generation, 0, 0, None, None)
+            # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
+            world.store.transact((lane_transitions.leave_active(paused),))
         elif lane.state is not LaneState.PAUSED:
-            _move(world, lane, replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now()))
+            world.store.write(lane_transitions.pause(lane, generation, now))
         return lane_view(world, subscription)
 
     return until_won(world, f"the lane of {name}", attempt)
@@ -157,19 +153,22 @@ def resume(world: World, topic: str, name: str) -> LaneView:
         if lane is not None and lane.state.is_asleep:
             head = _head(world, subscription)
             if head or lane.is_filling:
-                _move(world, lane, _awake(subscription, lane, head, world.clock.now()))
+                _resume(world, subscription, lane, head)
             else:
-                world.store.write(lane_delete(lane))
+                world.store.write(lane_transitions.activate(lane))
         return lane_view(world, subscription)
 
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _awake(subscription: Subscription, lane: Lane, head: OwedDelivery | None, now: int) -> Lane:
+def _resume(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery | None) -> None:
+    now = world.clock.now()
     lost = head and head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
-    due_at = max(now, lane.next_attempt_at or 0)
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
-    return replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at)
+    due_at = max(now, lane.next_attempt_at or 0)
+    resumed, write = lane_transitions.resume(lane, world.dice.unique_id(now), state, due_at)
+    world.store.write(write)
+    _start(world, resumed)
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
@@ -190,7 +189,9 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
         raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
     head, now = _head(world, subscription), world.clock.now()
     hurried = [due_change(head, replace(head, not_before=None))] if head and head.not_before else []
-    _move(world, lane, replace(lane, next_attempt_at=now, wake_at=now, planned_for=None), *hurried)
+    planned, write = lane_transitions.retry_now(lane, world.dice.unique_id(now), now)
+    write_all(world.store, (*hurried, write))
+    _start(world, planned)
 
 
 def repush(world: World, topic: str) -> tuple[str, ...]:
@@ -225,12 +226,7 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
 
 def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery, reason: str) -> None:
     now = world.clock.now()
-    moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now, planned_for=None)
-    if lane.state.is_asleep:  # When to look at it is for those who join it and for the sweep to say.
-        move = generation_update(lane, moved.generation, lane.same_generation())
-    else:
-        move = lane_update(moved, lane.same_generation())
+    skipped, write = lane_transitions.skip(lane, world.dice.unique_id(now), now)
     cancelled = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
-    end_due(world.store, lane.topic, head, cancelled, move)
-    if not moved.state.is_asleep:
-        world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)
+    end_due(world.store, lane.topic, head, cancelled, write)
+    _start(world, skipped)

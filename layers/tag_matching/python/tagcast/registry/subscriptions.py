@@ -13,7 +13,8 @@ from tagcast.registry.directory import directory_of, read_topic, wait_for_publis
 from tagcast.registry.filter_history import history_of
 from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
 from tagcast.rows import stored
-from tagcast.rows.lane import Lane, lane_put, lane_update
+from tagcast.rows.lane import Lane
+from tagcast.rows.lane_transitions import leave_active, remove
 from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
@@ -88,13 +89,13 @@ def delete_subscription(
         known = get_subscription(world, topic, name)
         check_version(known, if_match)
         lane = stored.lane(world.store, topic, known.subscription_id)
-        tombstone = _tombstone(world, known, lane)
+        tombstone, lane_write = _tombstone(world, known, lane)
         world.store.transact(
             (
                 change_update(owner, name, subscriptions=-1),
                 *subscription_deletes(known),
                 removal_put(known, tombstone, owner.subscriptions_version + 1),
-                lane_put(tombstone) if lane is None else lane_update(tombstone, lane.same_generation()),
+                lane_write,
                 *_forgotten(world, known, tombstone),
                 *also,
             )
@@ -112,20 +113,13 @@ def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> lis
     return [version_expiry(subscription.topic, version, tombstone.ttl) for version in history]
 
 
-def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> Lane:
+def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> tuple[Lane, Write]:
+    """Return the lane of a subscription as it is once that is removed, and the write."""
     now = world.clock.now()
-    return Lane(
-        topic=subscription.topic,
-        subscription_id=subscription.subscription_id,
-        state=LaneState.REMOVED,
-        generation=world.dice.unique_id(now),
-        appended=0 if lane is None else lane.appended,
-        claim=0 if lane is None else lane.claim,
-        next_attempt_at=now,
-        wake_at=now,
-        ttl=now // 1000 + TOMBSTONE_S,
-        queue=GroupQueue.of(subscription) if subscription.settings.is_group else None,
-    )
+    queue = GroupQueue.of(subscription) if subscription.settings.is_group else None
+    known = lane or Lane(subscription.topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)
+    tombstone, write = remove(known, world.dice.unique_id(now), now, now // 1000 + TOMBSTONE_S, queue)
+    return tombstone, leave_active(tombstone) if lane is None else write
 
 
 def filter_versions(world: World, topic: str, name: str) -> tuple[FilterVersion, ...]:

@@ -20,7 +20,8 @@ from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery, Pulled
-from tagcast.rows.lane import Lane, wake_update
+from tagcast.rows.lane import Lane
+from tagcast.rows.lane_transitions import postpone, wake_next
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.log import removal
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -108,12 +109,12 @@ def _expired(known: OwedDelivery | Pulled | None) -> Entry:
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
     """Let the next look at the lane be at *wake_at*; say whether nothing had joined it since it was read."""
-    return _moved(world, wake_update(lane, wake_at, lane.as_read()))
+    return _moved(world, wake_next(lane, wake_at))
 
 
 async def _postpone(world: World, lane: Lane) -> None:
     """Let the lane stand behind all that are overdue; whatever joined it meanwhile expires no earlier."""
-    await world.executor.run(lambda: _moved(world, wake_update(lane, world.clock.now(), lane.as_asleep())))
+    await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
 
 
 def _moved(world: World, move: Write) -> bool:

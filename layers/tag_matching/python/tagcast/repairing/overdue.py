@@ -13,7 +13,8 @@ from tagcast.ids import ordinal_of
 from tagcast.model import LaneState
 from tagcast.ports import Row, World
 from tagcast.rows import stored
-from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, generation_update
+from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane
+from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
@@ -103,7 +104,7 @@ def _countable(lane: Lane) -> list[Lane]:
 def _restart(world: World, lane: Lane, now: int) -> int:
     generation = world.dice.unique_id(now)
     try:
-        world.store.write(generation_update(lane, generation, lane.as_read()))
+        world.store.write(restart(lane, generation))
     except ConditionLostError:
         return 0
     world.workflow.start(lane.topic, lane.subscription_id, generation)

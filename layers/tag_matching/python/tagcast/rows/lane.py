@@ -1,20 +1,18 @@
-"""Rows of lanes that are not active: what they say, the writes to them and the conditions of these."""
+"""Rows of lanes that are not active: what they say. How they change is in `tagcast.rows.lane_transitions`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
-from math import ceil
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
-from tagcast.rows.due import PLACES
 from tagcast.rows.keys import lane_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import dense
-from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
+from tagcast.tables import Key, Row, Value
 
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
@@ -77,38 +75,6 @@ class Lane:
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
-    def same_generation(self) -> Expectation:
-        """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
-        return {"state": self.state.value, "generation": self.generation}
-
-    def as_read(self) -> Expectation:
-        """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
-        return {**self.as_held(), "appended": self.appended}
-
-    def as_held(self) -> Expectation:
-        """Return the condition that the lane is still whose it was; batches may have joined."""
-        return {"state": self.state.value, "generation": self.generation, "claim": self.claim}
-
-    def as_handed_on(self) -> Expectation:
-        """Return the condition that no other worker took the lane, whatever state it came to."""
-        return {"generation": self.generation, "claim": self.claim}
-
-    def as_planned(self) -> Expectation:
-        """Return the condition that the lane is still whose it was, and nobody planned its next attempt since."""
-        return {**self.as_held(), "next_attempt_at": _or_absent(self.next_attempt_at)}
-
-    def as_joined(self) -> Expectation:
-        """Return the condition that the lane has the state, generation and length that were read."""
-        return {"state": self.state.value, "generation": self.generation, "appended": self.appended}
-
-    def as_asleep(self) -> Expectation:
-        """Return the condition that nobody resumed the lane, nor moved the look at it, since this was read."""
-        return {**self.same_generation(), "wake_at": _or_absent(self.wake_at)}
-
-
-def _or_absent(value: int | None) -> Value | Absence:
-    return ABSENT if value is None else value
-
 
 def _shard_of(subscription_id: str) -> str:
     return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
@@ -169,63 +135,6 @@ def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
     """
     names = b"".join(int(message_id).to_bytes(ID_BYTES) for message_id in message_ids)
     return (joined + names)[-JOINED_MAX * ID_BYTES :]
-
-
-def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Update:
-    """Return the write that brings a lane's row to *lane*, on condition of *expect*.
-
-    Batches may join the backlog meanwhile: ``appended`` and ``joined`` belong to fan-out and stay as they are. So do
-    the claim and how far the backlog was filled, which change only with the head's worker (*claims*).
-    """
-    kept = ("appended", "joined") if claims else ("appended", "joined", "claim", "filling")
-    changes = {name: value for name, value in LANES.row_of(lane).items() if name not in kept}
-    asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
-    unplanned = ("planned_for",) if lane.planned_for is None else ()
-    return Update(lane.key, changes, (*asleep, *unplanned), expect)
-
-
-def lane_put(lane: Lane) -> Put:
-    """Return the write with which a lane stops being active, unless it did so before."""
-    return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
-
-
-def lane_delete(lane: Lane) -> Delete:
-    """Return the write with which a lane becomes active again, unless anything joined or moved it since it was read."""
-    return Delete(lane.key, lane.as_read())
-
-
-def lane_check(lane: Lane) -> Check:
-    """Return the part of a transaction that lets it fail for a worker that lost the lane."""
-    return Check(lane.key, lane.as_held())
-
-
-def generation_update(lane: Lane, generation: str, expect: Expectation) -> Update:
-    """Return the write that gives a lane another generation and leaves everything else of it, on condition *expect*."""
-    return Update(lane.key, {"generation": generation}, expect=expect)
-
-
-def wake_update(lane: Lane, wake_at: int | None, expect: Expectation) -> Update:
-    """Return the write that moves the next look at a lane (None: nobody has to look), on condition of *expect*."""
-    changes = _waking(lane, wake_at)
-    return Update(lane.key, changes, () if changes else ("wake_at", "wake_shard"), expect)
-
-
-def join_update(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
-    """Return the write with which a batch joins the backlog of a lane; the first of it expires at *expires_at*."""
-    appended = lane.appended + ceil(len(message_ids) / PLACES)
-    changes: dict[str, Value] = {"appended": appended, "joined": joined_by(lane.joined, message_ids)}
-    expect = lane.as_joined()
-    if lane.state.is_asleep:
-        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
-        expect = {**expect, **lane.as_asleep()}
-        if lane.wake_at is None or expires_at < lane.wake_at:
-            changes |= _waking(lane, expires_at)
-    return Update(lane.key, changes, expect=expect)
-
-
-def _waking(lane: Lane, wake_at: int | None) -> dict[str, Value]:
-    row = LANES.row_of(replace(lane, wake_at=wake_at))
-    return {name: row[name] for name in ("wake_at", "wake_shard") if name in row}
 
 
 def is_new_generation(before: Row, after: Row) -> bool:

@@ -1,0 +1,77 @@
+"""What a removed subscription was owed ends without another push: in its backlog, and in the queue of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tagcast.delivery.ending import end_alone, slices_of
+from tagcast.delivery.lease import ENDED_AT_ONCE, LaneLease
+from tagcast.errors import ConditionLostError
+from tagcast.ids import ordinal_of
+from tagcast.model import Entry, EntryState
+from tagcast.ports import GroupQueue, Received
+from tagcast.queues import RECEIVED_MAX
+from tagcast.rows import stored
+from tagcast.rows.due import OwedDelivery, last_pull
+
+CANCELLED_AT_ONCE = 33
+"""At most 33 deliveries of a removed subscription are looked at together: one request reads three rows for each."""
+WAIT_S, INVISIBLE_S = 1, 120
+"""A wait asks all servers of a group's queue; what a worker leaves behind comes to the next one soon."""
+
+
+async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
+    """End deliveries without another push, because the subscription is gone: many in a transaction."""
+    world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
+    first = {due.message_id: due for due in reversed(dues)}
+    read = partial(stored.entries, world.store, lease.task.topic, tuple(first), ordinal)
+    rows = await world.executor.run(read)
+    owed = [(due, due.ending(EntryState.CANCELLED), rows[each]) for each, due in first.items()
+            if each in rows and rows[each].map.is_with_lane(ordinal)]  # fmt: skip
+    for some in slices_of(owed, ENDED_AT_ONCE):
+        if not await lease.end_deliveries(some):
+            for due, entry, row in some:
+                await lease.end_delivery(due, entry, known=row)
+    ended = {id(due) for due, _, _ in owed}
+    for due in dues:
+        if id(due) not in ended:
+            await lease.end_delivery(due, due.ending(EntryState.CANCELLED))
+
+
+async def empty_queue(lease: LaneLease) -> bool:
+    """Cancel some of what lies in the queue of a removed group; say whether that was all, and the queue is gone.
+
+    What members lease just now goes with the queue: the search ends it when its life is over.
+    """
+    queue = lease.lane.queue
+    if queue is None:
+        return True
+    run, queues = lease.world.executor.run, lease.world.group_queues
+    received = await run(partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, invisible_s=INVISIBLE_S))
+    for each in received:
+        await _cancel(lease, queue, each)
+    if received:
+        await run(partial(queues.delete, queue, [each.receipt for each in received]))
+        return False
+    await run(partial(queues.remove, queue))
+    return True
+
+
+async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> None:
+    """End one entry as cancelled, after the pulls that it had before this look."""
+    ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
+    world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
+    if pulls:
+        look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
+        known = (await world.executor.run(look)).get(ordinal)
+        entry = last_pull(known, pulls, world.clock.now()).ending(state)
+    row = await world.executor.run(partial(stored.entry, world.store, lease.task.topic, received.message_id, ordinal))
+    lost = 0
+    while row is not None and ordinal in row.map.owed:
+        if await world.executor.run(partial(end_alone, world.store, row, ordinal, entry)):
+            return
+        lost += 1
+        if not await lease.wait(lost):
+            raise ConditionLostError
+        row = await world.executor.run(partial(stored.again, world.store, row))

@@ -1,0 +1,125 @@
+"""Late entries: the backlog of a new group is filled with messages that were accepted before it.
+
+See docs/protocol.md, Late entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError
+from tagcast.errors import ConditionLostError
+from tagcast.filters.function_filter import is_judged_by_function
+from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.model import Subscription
+from tagcast.ports import World, Write
+from tagcast.rows import stored
+from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
+from tagcast.rows.lane import Filling
+from tagcast.rows.listed import kept_id
+from tagcast.rows.log import late_writes
+from tagcast.rows.message import LATE_MAX, MessageRow
+from tagcast.state_map import AddedLater
+
+ADDED_AT_ONCE = 8
+"""A transaction adds 8 late entries: it takes 4 MB, and a row is at most a tenth of that."""
+
+
+async def fill(lease: LaneLease) -> Drained:
+    """Add the next part of what was kept when the group was made, by the filter that it has now.
+
+    A part that was added before, wholly or not, is added no second time.
+    """
+    world, group, filling = lease.world, await lease.read_subscription(), lease.lane.filling
+    if group is None:
+        raise StaleWorkerError
+    assert filling is not None
+    now = world.clock.now()
+    if now < filling.begins_at:
+        await lease.reschedule(filling.begins_at)
+        return Drained.WAITING
+    read = partial(
+        world.store.kept,
+        group.topic,
+        accepted_from=filling.accepted_from,
+        before_version=filling.since,
+        alive_at=now,
+        cursor=filling.cursor,
+    )
+    found = await world.executor.run(read)
+    ids = [kept_id(row) for row in found.rows]
+    index = TopicIndex.build({group.ordinal: group.settings.filter})
+    for start in range(0, len(ids), ADDED_AT_ONCE):
+        await _add(lease, group, index, ids[start : start + ADDED_AT_ONCE])
+        await lease.renew(0)
+    is_over = found.cursor is None
+    lease.seen = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
+    if is_over:
+        await lease.acquire(0)
+    else:
+        await lease.renew(0)
+    return Drained.GOING_ON
+
+
+async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    """Add these messages in one transaction; one by one, with patience, where others write them just now."""
+    lost = 0
+    while True:  # It ends: with the budget, if nothing else ends it.
+        try:
+            await _add_together(lease, group, index, ids)
+        except ConditionLostError:
+            await lease.verify()
+            lost += 1
+            if len(ids) == 1 and not await lease.wait(lost):
+                raise
+        else:
+            return
+        if len(ids) > 1:
+            break
+    for message_id in ids:
+        await _add(lease, group, index, (message_id,))
+
+
+async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    world, filling = lease.world, lease.lane.filling
+    assert filling is not None
+    rows = await world.executor.run(partial(stored.entries, world.store, group.topic, ids, group.ordinal))
+    late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
+    if not late:
+        return
+    added = AddedLater(world.clock.now(), group.version)
+    writes: list[Write] = [lease.check()]
+    for row in late:
+        due = OwedDelivery(
+            subscription_id=group.subscription_id,
+            position=LATE_POSITION,
+            message_id=row.message.message_id,
+            attempts=0,
+            expires_at=row.message.expires_at,
+            unjudged=is_judged_by_function(group),
+        )
+        writes += [*late_writes(row, group.ordinal, added), due_put(due)]
+    await world.executor.run(partial(world.store.transact, writes))
+    world.telemetry.count("LateEntries", len(late))
+
+
+def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
+    """Say whether a message was accepted without *group*, which may still get it.
+
+    One that a publish at *since* or later accepted was matched by that: it is the group's already, or not for it.
+    """
+    message = row.message
+    if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:
+        return False
+    if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
+        return False
+    return group.ordinal not in row.map.matched and row.late < LATE_MAX
+
+
+def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:
+    matched = index.match(row.message)
+    if matched.errors:
+        world.telemetry.filter_failed(group.topic, (group.name,))
+    return group.ordinal in matched.ordinals

@@ -1,0 +1,265 @@
+"""A retry of what stands first in a backlog: its attempts, and the writes of what came of them.
+
+See docs/protocol.md, Redelivery, 6 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.delivery.ending import enqueue_due, slices_of
+from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease, StaleWorkerError, continue_as_new
+from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.ids import ordinal_of
+from tagcast.model import EntryState, LaneState, Subscription
+from tagcast.ports import Write
+from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
+from tagcast.pushing.engine import Failure, Held, Run, RunResult, attempt_run, lane_state_after, planned_at
+from tagcast.pushing.push_slots import host_of
+from tagcast.pushing.rate_limit import RATE
+from tagcast.rows import lane_transitions, stored
+from tagcast.rows.due import OwedDelivery, due_change, due_delete
+from tagcast.rows.message import MessageRow
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """How the receiver did under the present claim.
+
+    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
+    as does a head that is another than the one the claim was planned for.
+    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
+    together the last time that any were attempted.
+    """
+
+    answering: bool = True
+    answered: bool = False
+    got_through: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A delivery that is still owed, and its message as it was read."""
+
+    due: OwedDelivery
+    row: MessageRow
+
+
+async def retry(
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
+) -> tuple[Drained, Streak]:
+    """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
+    world = lease.world
+    if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
+        await lease.acquire(subscription.settings.timeout_s)
+    owed = await _still_owed(lease, dues)
+    if not owed:
+        return Drained.GOING_ON, replace(streak, answering=False)
+    run = _run(lease, subscription, list(owed.values()), streak)
+    result = await attempt_run(world, run)
+    head = next(iter(owed.values())).due
+    if result.held is not None and result.is_empty:
+        await lease.reschedule(result.held.until, *_reason(head, result.held))
+        if run.circuit.has_news:
+            await run.circuit.tell()
+        return Drained.WAITING, streak
+    came = await _Outcomes(lease, subscription, owed, result).write()
+    if run.circuit.has_news:
+        await run.circuit.tell()
+    got_through = len(result.enqueued)
+    got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
+    return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
+
+
+def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak) -> Run:
+    """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
+
+    It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
+    head before it failed under this claim. No other lane asks.
+    """
+    head = owed[0].due
+    circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
+    if is_in_doubt := _is_in_doubt(head):
+        circuit.doubt()
+    claim_s = (lease.held_until - lease.world.clock.now()) / 1000
+    return Run(
+        subscription,
+        [(each.row.message, each.due.attempts) for each in owed],
+        lease.slots,
+        min(lease.left_s(), claim_s - lease.attempt_s),
+        circuit,
+        unjudged={each.due.message_id for each in owed if each.due.unjudged},
+        answered=streak.answered,
+        asks_circuit=is_in_doubt or not streak.answering,
+        attempted_at=head.last_attempt_at,
+    )
+
+
+def _is_in_doubt(due: OwedDelivery) -> bool:
+    """Say whether a delivery waits for its host to answer, or has no answer of HTTP to its last attempt."""
+    answered = bool(due.history) and due.history[-1].status is not None
+    return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
+
+
+def _reason(head: OwedDelivery, held: Held) -> tuple[Write, ...]:
+    """Return the write that says why *head* waits, unless its row says so already; a rate is not told."""
+    if held.reason in (RATE, head.last_outcome):
+        return ()
+    return (due_change(head, replace(head, last_outcome=held.reason)),)
+
+
+async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[str, _Owed]:
+    """Return those of *dues* that are still owed, with their messages, by these; drop the others, which are stale."""
+    rows: dict[str, MessageRow] = {}
+
+    async def look(due: OwedDelivery) -> None:
+        world, ordinal = lease.world, ordinal_of(due.subscription_id)
+        read = partial(stored.entry, world.store, lease.task.topic, due.message_id, ordinal)
+        row = await world.executor.run(read)
+        if row is None or not row.map.is_with_lane(ordinal):
+            await lease.write(due_delete(due))
+        else:
+            rows[due.message_id] = row
+
+    if len(dues) == 1:
+        await look(dues[0])
+    elif faults := await side_by_side([look(due) for due in dues]):
+        raise faults[0]
+    return {due.message_id: _Owed(due, rows[due.message_id]) for due in dues if due.message_id in rows}
+
+
+@dataclass(slots=True)
+class _Outcomes:
+    """What came of a run, to be written; *unwritten* are attempts that were made and that no row says yet."""
+
+    lease: LaneLease
+    subscription: Subscription
+    owed: Mapping[str, _Owed]
+    result: RunResult
+    unwritten: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ended = self.result.ended.items()
+        attempted = {each for each, entry in ended if entry.attempts > self.owed[each].due.attempts}
+        self.unwritten = attempted | self.result.failures.keys()
+
+    async def write(self) -> Drained:
+        """Write what came of the attempts, ends before failures."""
+        try:
+            standing = await self._write_ends()
+            await self._write_unattempted()
+            await self._write_failures()
+            if standing and not self.result.failures:
+                await self.lease.reschedule(self.lease.end_at())
+                return Drained.WAITING
+        except ConditionLostError:
+            return Drained.OVERTAKEN
+        finally:
+            if self.unwritten:  # The next worker makes these attempts once more.
+                self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
+        return Drained.WAITING if self.result.failures else Drained.GOING_ON
+
+    async def _write_ends(self) -> bool:
+        """Write ends: of a batch as many in a transaction as it takes, otherwise one by one.
+
+        Say whether some stand in the backlog, because others held their rows until the budget was over.
+        """
+        named = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
+        ends = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in named]
+        done = set[str]()
+        if self.subscription.settings.batching is not None:
+            for some in slices_of(ends, ENDED_AT_ONCE):
+                if await self.lease.end_deliveries(some):
+                    done |= {due.message_id for due, _, _ in some}
+        self.unwritten -= done
+        for due, entry, row in ends:
+            if due.message_id in done:
+                continue
+            with suppress(ContendedError):  # The next worker attempts it once more.
+                await self.lease.end_delivery(due, entry, known=row)
+                done.add(due.message_id)
+                self.unwritten.discard(due.message_id)
+        return len(done) < len(ends)
+
+    async def _write_unattempted(self) -> None:
+        """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
+        result, lease = self.result, self.lease
+        for message_id, each in self.owed.items():
+            if message_id in result.enqueued:
+                enqueue = partial(enqueue_due, lease.world.store, each.row, each.due, lease.check())
+                await lease.world.executor.run(enqueue)
+        waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued
+        for message_id, each in self.owed.items():
+            if message_id in waiting:
+                judged = replace(each.due, unjudged=False)
+                await self.lease.write(due_change(judged, judged), self.lease.check())
+
+    async def _write_failures(self) -> None:
+        """Write failed attempts into their due rows; that of the head together with what it means for the lane."""
+        failures = self.result.failures
+        failed = [self._judged(each.due) for message_id, each in self.owed.items() if message_id in failures]
+        for due in failed[1:]:
+            await self._write_failure(due, failures[due.message_id], self.lease.check())
+        for head in failed[:1]:
+            failure = failures[head.message_id]
+            await self._write_failure(head, failure, self._rescheduled(failure, head))
+            self.lease.is_held = False
+
+    async def _write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
+        await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)
+        self.unwritten.discard(due.message_id)
+
+    def _judged(self, due: OwedDelivery) -> OwedDelivery:
+        return replace(due, unjudged=False) if due.message_id in self.result.judged else due
+
+    def _rescheduled(self, failure: Failure, head: OwedDelivery) -> Write:
+        """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
+        lease, state = self.lease, lane_state_after(self.subscription, self.result.failures.values())
+        plan = partial(lane_transitions.plan, lease.lane, failure.next_attempt_at, head.message_id)
+        if state is not LaneState.SUSPENDED:
+            return plan(state)
+        generation = lease.world.dice.unique_id(lease.world.clock.now())
+        return lane_transitions.suspend(
+            lease.lane, generation, failure.next_attempt_at, head.message_id, head.expires_at
+        )
+
+
+async def end_late(
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
+) -> None:
+    """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.
+
+    Whoever took the lane since then decides alone: then nothing more is written.
+    """
+    world = lease.world
+    try:
+        owed = await _still_owed(lease, dues)
+        result.ended = {each: entry for each, entry in result.ended.items() if each in owed}
+        result.failures = {each: failure for each, failure in result.failures.items() if each in owed}
+        came = await _Outcomes(lease, subscription, owed, result).write()
+        if came is Drained.OVERTAKEN:
+            await lease.verify()
+        if came is not Drained.WAITING and not lease.lane.state.is_asleep:
+            await lease.write(_plan_behind(lease, subscription, dues, result))
+    except (ConditionLostError, StaleWorkerError):
+        return
+    await world.executor.run(partial(continue_as_new, world, lease.task))
+
+
+def _plan_behind(
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
+) -> Write:
+    """Return the write of the lane that goes on behind what got through: with what had failed, or stands next.
+
+    What another batch let join meanwhile, and failed before, keeps to its own schedule: the plan is for none of it.
+    """
+    now = lease.world.clock.now()
+    failed = next((due for due in dues if due.attempts and due.message_id not in result.ended), None)
+    if failed is None:
+        return lease.plan(now if result.held is None else max(now, result.held.until), dues[0].message_id)
+    due_at = planned_at(lease.world, subscription, failed.attempts, failed.last_attempt_at or now)
+    return lease.plan(max(now, due_at, failed.not_before or 0), failed.message_id)

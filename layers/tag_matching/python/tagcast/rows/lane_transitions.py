@@ -1,0 +1,227 @@
+"""Every way in which the row of a lane changes: the write of each, and its condition.
+
+A lane without a row is active. :data:`TRANSITIONS` lists all of them; docs/protocol.md shows that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tagcast.model import LaneState
+from tagcast.queues import GroupQueue
+from tagcast.rows.due import PLACES
+from tagcast.rows.lane import LANES, Lane, joined_by
+from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update, Write
+
+Moved = tuple[Lane, Update]
+"""A lane as it will be, and the write that brings its row there."""
+
+
+def leave_active(lane: Lane) -> Put:
+    """Return the write of the row of a lane that was active: it is blocked, paused, filled or removed."""
+    return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
+
+
+def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
+    """Return the write with which messages join the backlog of a lane; the first of them expires at *expires_at*."""
+    appended = lane.appended + ceil(len(message_ids) / PLACES)
+    joined = replace(lane, appended=appended, joined=joined_by(lane.joined, message_ids))
+    if not lane.state.is_asleep:
+        return _update(joined, _same_length(lane), "appended", "joined")
+    # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
+    wake_at = expires_at if lane.wake_at is None else min(lane.wake_at, expires_at)
+    expect = {**_same_length(lane), **_same_look(lane)}
+    return _update(replace(joined, wake_at=wake_at), expect, "appended", "joined", "wake_at")
+
+
+def check_claim(lane: Lane) -> Check:
+    """Return the part of a transaction that lets it fail for a worker that lost the lane."""
+    return Check(lane.key, _same_claim(lane))
+
+
+def claim(lane: Lane, until: int) -> Moved:
+    """Return the lane whose head a worker takes, or keeps, until then, and the write.
+
+    The worker before it may have planned the next attempt since the lane was read.
+    """
+    claimed = replace(lane, claim=lane.claim + 1, next_attempt_at=until, wake_at=until)
+    return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
+
+
+def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
+    """Return the write of a lane that goes on at *due_at*, after a failure of *message_id* if that is set."""
+    planned = replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at, planned_for=message_id)
+    return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
+
+
+def suspend(lane: Lane, generation: str, due_at: int, message_id: str, expires_at: int) -> Update:
+    """Return the write of a lane that stops because its receiver is gone; its head, *message_id*, expires then.
+
+    A resume goes on at *due_at* or later.
+    """
+    planned = replace(lane, next_attempt_at=due_at, planned_for=message_id)
+    suspended = replace(planned, state=LaneState.SUSPENDED, generation=generation, wake_at=expires_at)
+    sets = ("state", "generation", "next_attempt_at", "wake_at", "planned_for", "filling")
+    return _update(suspended, _same_claim(lane), *sets)
+
+
+def activate(lane: Lane) -> Delete:
+    """Return the write with which an empty lane is active again, unless anything joined it since it was read."""
+    return Delete(lane.key, _unchanged(lane))
+
+
+def rest(lane: Lane) -> Update:
+    """Return the write of the tombstone of a lane that nobody has to look at any more."""
+    return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
+
+
+def hand_on(lane: Lane, generation: str) -> Update:
+    """Return the write that gives a lane to a new execution, unless another worker took it, whatever its state."""
+    return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
+
+
+def restart(lane: Lane, generation: str) -> Update:
+    """Return the write that gives a lane that nobody works on to a new execution."""
+    return _update(replace(lane, generation=generation), _unchanged(lane), "generation")
+
+
+def wake_next(lane: Lane, wake_at: int | None) -> Update:
+    """Return the write that moves the next look at a lane that is asleep (None: nobody has to look)."""
+    return _update(replace(lane, wake_at=wake_at), _unchanged(lane), "wake_at")
+
+
+def postpone(lane: Lane, wake_at: int) -> Update:
+    """Return the write that moves the next look at a lane that is asleep, whatever joined it since it was read."""
+    return _update(replace(lane, wake_at=wake_at), _same_look(lane), "wake_at")
+
+
+def pause(lane: Lane, generation: str, now: int) -> Update:
+    """Return the write of a lane that stops because a person said so. The next sweep looks for its first expiry."""
+    paused = replace(lane, state=LaneState.PAUSED, generation=generation, wake_at=now)
+    return _update(paused, _same_plan(lane), "state", "generation", "wake_at")
+
+
+def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> Moved:
+    """Return the lane that goes on at *due_at*, and the write."""
+    resumed = replace(lane, state=state, generation=generation, next_attempt_at=due_at, wake_at=due_at)
+    return resumed, _update(resumed, _same_plan(lane), "state", "generation", "next_attempt_at", "wake_at")
+
+
+def retry_now(lane: Lane, generation: str, now: int) -> Moved:
+    """Return the lane whose head is attempted at once, and the write."""
+    hurried = replace(lane, generation=generation, next_attempt_at=now, wake_at=now, planned_for=None)
+    return hurried, _update(hurried, _same_plan(lane), "generation", "next_attempt_at", "wake_at", "planned_for")
+
+
+def skip(lane: Lane, generation: str, now: int) -> Moved:
+    """Return the lane without its head, and the write. When to look at one that is asleep is for others to say."""
+    if lane.state.is_asleep:
+        skipped = replace(lane, generation=generation)
+        return skipped, _update(skipped, _same_generation(lane), "generation")
+    skipped = replace(lane, generation=generation, next_attempt_at=now, wake_at=now, planned_for=None)
+    sets = ("generation", "next_attempt_at", "wake_at", "planned_for")
+    return skipped, _update(skipped, _same_generation(lane), *sets)
+
+
+def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> Moved:
+    """Return the tombstone of the lane of a removed subscription, and the write; *queue* is that of a group."""
+    tombstone = replace(
+        lane, state=LaneState.REMOVED, generation=generation, next_attempt_at=now, wake_at=now, ttl=ttl, queue=queue,
+        planned_for=None,
+    )  # fmt: skip
+    sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")
+    return tombstone, _update(tombstone, _same_generation(lane), *sets)
+
+
+def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
+    """Return the write that gives a lane's row these attributes of *lane* and leaves all others as they are."""
+    row, names = LANES.row_of(lane), (*sets, "wake_shard") if "wake_at" in sets else sets
+    changes = {name: row[name] for name in names if name in row}
+    return Update(lane.key, changes, tuple(name for name in names if name not in row), expect)
+
+
+def _same_generation(lane: Lane) -> Expectation:
+    """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
+    return _expect(lane, "state", "generation")
+
+
+def _same_claim(lane: Lane) -> Expectation:
+    """Return the condition that the lane is still whose it was; batches may have joined."""
+    return _expect(lane, "state", "generation", "claim")
+
+
+def _same_plan(lane: Lane) -> Expectation:
+    """Return the condition that the lane is still whose it was, and nobody planned its next attempt since."""
+    return _expect(lane, "state", "generation", "claim", "next_attempt_at")
+
+
+def _same_length(lane: Lane) -> Expectation:
+    """Return the condition that the lane has the state, generation and length that were read."""
+    return _expect(lane, "state", "generation", "appended")
+
+
+def _same_look(lane: Lane) -> Expectation:
+    """Return the condition that nobody resumed the lane, nor moved the look at it, since this was read."""
+    return _expect(lane, "state", "generation", "wake_at")
+
+
+def _unchanged(lane: Lane) -> Expectation:
+    """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
+    return _expect(lane, "state", "generation", "claim", "appended")
+
+
+def _expect(lane: Lane, *names: str) -> Expectation:
+    row = LANES.row_of(lane)
+    return {name: row.get(name, ABSENT) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A transition by one function of the service, between states; *write* returns its write for a lane.
+
+    Where *after* is empty the lane keeps its state.
+    """
+
+    name: str
+    by: str
+    before: frozenset[LaneState]
+    after: frozenset[LaneState]
+    write: Callable[[Lane], Write]
+
+    def example(self, state: LaneState) -> Write:
+        """Return its write of a lane in one of the states before."""
+        return self.write(Lane("t", "s.1", state, "1", 1, 1, 1, 1))
+
+
+_ACTIVE, _PAUSED = frozenset({LaneState.ACTIVE}), frozenset({LaneState.PAUSED})
+_SUSPENDED, _REMOVED = frozenset({LaneState.SUSPENDED}), frozenset({LaneState.REMOVED})
+_AWAKE, _BLOCKED = frozenset({LaneState.BLOCKED, LaneState.LOST_CONTACT}), frozenset({LaneState.BLOCKED})
+_ASLEEP, _SAME = _PAUSED | _SUSPENDED, frozenset[LaneState]()
+
+TRANSITIONS = (
+    Transition("a first round failed", "fan_out", _ACTIVE, _AWAKE | _SUSPENDED, leave_active),
+    Transition("a batch joins", "fan_out", _AWAKE, _SAME, lambda lane: join(lane, ["1"], 1)),
+    Transition("a batch joins", "fan_out", _ASLEEP, _SAME, lambda lane: join(lane, ["1"], 1)),
+    Transition("claim", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: claim(lane, 1)[1]),
+    Transition("plan the next attempt", "retry", _AWAKE, _AWAKE, lambda lane: plan(lane, 1, "1", lane.state)),
+    Transition("give the claim back", "retry", _REMOVED, _SAME, lambda lane: plan(lane, 1, None, lane.state)),
+    Transition("answer 410", "retry", _AWAKE, _SUSPENDED, lambda lane: suspend(lane, "2", 1, "1", 1)),
+    Transition("the backlog is empty", "retry", _AWAKE, _ACTIVE, activate),
+    Transition("the backlog is empty", "retry", _REMOVED, _SAME, rest),
+    Transition("continue as new", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: hand_on(lane, "2")),
+    Transition("restart", "sweep", _AWAKE | _REMOVED, _SAME, lambda lane: restart(lane, "2")),
+    Transition("look at it later", "sweep", _ASLEEP, _SAME, lambda lane: wake_next(lane, 1)),
+    Transition("look at it later, whatever joined", "sweep", _ASLEEP, _SAME, lambda lane: postpone(lane, 1)),
+    Transition("pause", "manage", _ACTIVE, _PAUSED, leave_active),
+    Transition("pause", "manage", _AWAKE | _SUSPENDED, _PAUSED, lambda lane: pause(lane, "2", 1)),
+    Transition("resume", "manage", _ASLEEP, _AWAKE, lambda lane: resume(lane, "2", LaneState.BLOCKED, 1)[1]),
+    Transition("resume, nothing is owed", "manage", _ASLEEP, _ACTIVE, activate),
+    Transition("retry now", "manage", _AWAKE, _SAME, lambda lane: retry_now(lane, "2", 1)[1]),
+    Transition("skip", "manage", _AWAKE, _SAME, lambda lane: skip(lane, "2", 1)[1]),
+    Transition("skip", "manage", _ASLEEP, _SAME, lambda lane: skip(lane, "2", 1)[1]),
+    Transition("a group begins earlier", "manage", _ACTIVE, _BLOCKED, leave_active),
+    Transition("unsubscribe", "manage", _ACTIVE, _REMOVED, leave_active),
+    Transition("unsubscribe", "manage", _AWAKE | _ASLEEP, _REMOVED, lambda lane: remove(lane, "2", 1, 1, None)[1]),
+)
