@@ -63,6 +63,7 @@ def environment() -> Environment:
         "lane_path": lane_path,
         "message_path": message_path,
         "expires_soon": expires_soon,
+        "is_awake": is_awake,
         "places": PLACES,
         "counted": counted,
         "word": word,
@@ -99,6 +100,11 @@ def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
 def expires_soon(instant: datetime | None) -> bool:
     """Say whether something ends within the hour."""
     return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
+
+
+def is_awake(state: str) -> bool:
+    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way."""
+    return state in ("blocked", "lost_contact")
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -36,9 +36,6 @@ EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
 """Lambda looks into a shard four times a second. A batching window is no longer here: it saves money, which is none."""
 FAULT_S = 1.0
-CLAIM_S_MAX = 75.0
-"""No worker claims a lane for longer: the longest attempt and verdict, and the grace of a claim."""
-NO_MESSAGE = "0"
 GRACE_S = 3.0
 
 
@@ -215,18 +212,13 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def released(lane: Lane, now: int) -> Mapping[str, Any] | None:
-    """Return what of `UpdateItem` lets a worker look at a lane at once that may be claimed by one that is no more.
-
-    A claim and a plan look alike. So the lane is planned for a message that is none: a head that failed before keeps to
-    its own schedule then. What is planned for later than any claim lasts stays as it is.
-    """
-    planned_at = lane.next_attempt_at
-    if lane.state.is_asleep or planned_at is None or not now < planned_at <= now + round(CLAIM_S_MAX * 1000):
+    """Return what of `UpdateItem` lets a worker look at a lane at once that is claimed by one that is no more."""
+    if lane.state.is_asleep or not lane.is_claimed:
         return None
-    values = {":now": {"N": str(now)}, ":none": {"S": NO_MESSAGE}, ":planned": {"N": str(planned_at)}}
+    values = {":now": {"N": str(now)}, ":claim": {"N": str(lane.claim)}}
     return {
-        "UpdateExpression": "SET next_attempt_at = :now, wake_at = :now, planned_for = :none",
-        "ConditionExpression": "next_attempt_at = :planned",
+        "UpdateExpression": "SET next_attempt_at = :now, wake_at = :now REMOVE is_claimed",
+        "ConditionExpression": "attribute_exists(is_claimed) AND claim = :claim",
         "ExpressionAttributeValues": values,
     }
 

@@ -9,7 +9,7 @@ from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.state_map import StateMap
+from tagcast.rows.state_map import StateMap
 from tagcast.trace_context import TraceContext
 
 from glue_jobs import package

@@ -42,8 +42,8 @@ from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import end_key, message_key, round_key
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES
+from tagcast.rows.state_map import Round
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
-from tagcast.state_map import Round
 from tagcast.trace_context import trace_made
 
 from tests.architecture.test_documents import text_of

@@ -31,7 +31,7 @@ from tagcast.model import (
 )
 from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import leave_active
+from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import topic_puts
 from tagcast.tables import Put, Table
@@ -75,7 +75,7 @@ def rows(topics: int, now: int) -> Iterator[Put]:
 
 def _blocked(of: Subscription, now: int) -> Iterator[Put]:
     next_at = now + HOUR_MS
-    yield leave_active(Lane(of.topic, of.subscription_id, LaneState.BLOCKED, of.topic_id, 1, 1, next_at, next_at))
+    yield lane_put(Lane(of.topic, of.subscription_id, LaneState.BLOCKED, of.topic_id, 1, 1, next_at, next_at))
     yield due_put(OwedDelivery(of.subscription_id, position(0, 0), of.topic_id, 1, now + 20 * HOUR_MS, now, "http 500"))
 
 

@@ -46,12 +46,12 @@ CORE = (
     "rows.due",
     "rows.listed",
     "rows.claim",
+    "rows.state_map",
     "rows.stored",
     "rows.keys",
     "registry.directory",
     "registry.kept_subscriptions",
     "registry.subscriptions",
-    "state_map",
 )
 ADAPTERS = (
     "store.dynamodb",

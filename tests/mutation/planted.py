@@ -90,15 +90,15 @@ FIRST_ROUND = (
     _planted(
         "a pause is a put that the SDK may repeat after a resume",
         "tagcast.operating.lanes:pause",
-        "world.store.transact((lane_transitions.leave_active(paused),))",
-        "world.store.write(lane_transitions.leave_active(paused))",
+        "world.store.transact((lane_transitions.lane_put(paused),))",
+        "world.store.write(lane_transitions.lane_put(paused))",
         f"{FOUND}::test_a_pause_that_the_sdk_repeats",
     ),
     _planted(
         "a pause forgets what the worker of the lane claimed meanwhile",
         "tagcast.rows.lane_transitions:pause",
-        "_same_plan(lane)",
-        "_same_generation(lane)",
+        '"state", "generation", "wake_at")',
+        '"state", "generation", "wake_at", "next_attempt_at")',
         "unit/test_contention.py::test_a_pause_keeps",
     ),
     _planted(
@@ -182,9 +182,9 @@ REDELIVERY = (
     ),
     _planted(
         "who asks for a head now waits for its schedule",
-        "tagcast.operating.lanes:_plan_for_now",
-        "wake_at=now, planned_for=None)",
-        "wake_at=now)",
+        "tagcast.rows.lane_transitions:retry_now",
+        "generation=generation, planned_for=None)",
+        "generation=generation)",
         f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
     ),
     _planted(
@@ -210,9 +210,9 @@ REDELIVERY = (
     ),
     _planted(
         "after a 410 the generation stays",
-        "tagcast.delivery.retrying:_Outcomes._rescheduled",
-        "generation=generation, wake_at",
-        "wake_at",
+        "tagcast.rows.lane_transitions:suspend",
+        "state=LaneState.SUSPENDED, generation=generation)",
+        "state=LaneState.SUSPENDED)",
         f"{PLANS}::test_a_suspension_has_a_generation",
     ),
     _planted(
@@ -240,15 +240,29 @@ REDELIVERY = (
 OPERATORS = (
     _planted(
         "resuming forgets the planned wait",
-        "tagcast.operating.lanes:_awake",
+        "tagcast.operating.lanes:_resume",
         "due_at = max(now, lane.next_attempt_at or 0)",
         "due_at = now",
         f"{PLANS}::test_a_pause_that_ends_early_keeps",
     ),
     _planted(
+        "an attempt that is under way is a plan",
+        "tagcast.operating.lanes:due_delivery",
+        " and not lane.is_claimed",
+        "",
+        f"{LANE_COMMANDS}::test_while_an_attempt",
+    ),
+    _planted(
+        "a plan that follows a claim is one, too",
+        "tagcast.rows.lane_transitions:_planned",
+        ", is_claimed=False)",
+        ")",
+        f"{LANE_COMMANDS}::test_while_an_attempt",
+    ),
+    _planted(
         "nobody looks at a paused lane",
-        "tagcast.operating.lanes:pause",
-        "wake_at=world.clock.now())",
+        "tagcast.rows.lane_transitions:pause",
+        "wake_at=now)",
         "wake_at=None)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
@@ -262,8 +276,8 @@ OPERATORS = (
     _planted(
         "a tombstone is put over a lane that moved",
         "tagcast.registry.subscriptions:_tombstone",
-        "leave_active(tombstone) if lane is None else write",
-        "__import__('dataclasses').replace(leave_active(tombstone), expect={})",
+        "put(tombstone) if lane is None else write",
+        "__import__('dataclasses').replace(put(tombstone), expect={})",
         f"{OVERTAKEN}::",
     ),
     _planted(
@@ -542,7 +556,7 @@ KEEPING = (
     ),
     _planted(
         "an offset has more than sixteen bits",
-        "tagcast.state_map:Round.of",
+        "tagcast.rows.state_map:Round.of",
         "0 <= offset <= FINISH_OFFSET_MS_MAX",
         "0 <= offset",
         f"{MAPS}::test_first_attempts_are_compact",
@@ -2366,7 +2380,7 @@ SECOND_LOOK = (
     ),
     _planted(
         "a resume forgets when the next attempt is planned",
-        "tagcast.operating.lanes:_awake",
+        "tagcast.operating.lanes:_resume",
         "max(now, lane.next_attempt_at or 0)",
         "now",
         f"{LANE_COMMANDS}::test_resuming_keeps_the_plan",

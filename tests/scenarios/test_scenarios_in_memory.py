@@ -7,7 +7,7 @@ from tagcast.model import Entry, EntryState, Strategy, Subscription
 from tagcast.operating import lanes, messages
 from tagcast.registry import topics
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.state_map import Round, StateMap
+from tagcast.rows.state_map import Round, StateMap
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 

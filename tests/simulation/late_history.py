@@ -26,7 +26,7 @@ from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MessageRow
-from tagcast.state_map import AddedLater
+from tagcast.rows.state_map import AddedLater
 from tagcast.tables import Update
 
 from tests.simulation.group_history import LIFE_S, BrokenPromiseError, GroupHistory

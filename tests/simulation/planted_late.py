@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.planted.mutant import Mutant
 
-FILLING = "tagcast.delivery.redelivery"
+FILLING = "tagcast.delivery.filling"
 LATE_BUGS: dict[str, tuple[Mutant, int]] = {
     mutant.name: (mutant, seed)
     for mutant, seed in (
@@ -39,7 +39,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "late entries are added while publishes are under way",
-                f"{FILLING}:_fill",
+                f"{FILLING}:fill",
                 "if now < filling.begins_at:",
                 "if False:",
             ),
@@ -48,7 +48,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "only the first page of what is kept is added",
-                f"{FILLING}:_fill",
+                f"{FILLING}:fill",
                 "is_over = found.cursor is None",
                 "is_over = True",
             ),

@@ -22,7 +22,7 @@ from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import end_writes
 from tagcast.rows.message import MessageRow
-from tagcast.state_map import StateMap
+from tagcast.rows.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld

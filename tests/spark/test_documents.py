@@ -11,7 +11,7 @@ from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.rows.keys import late_key
 from tagcast.rows.log import LATE, Late, Origin
-from tagcast.state_map import AddedLater
+from tagcast.rows.state_map import AddedLater
 
 from glue_jobs import audit
 from glue_jobs.erasing.contents import MARKS

@@ -9,7 +9,7 @@ from tagcast.archive.record import Change
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.state_map import StateMap
+from tagcast.rows.state_map import StateMap
 
 FIREHOSE_RECORD_BYTES_MAX = 1_000 * 1_024
 BODY_BYTES_MAX = 256 * 1_024

@@ -32,8 +32,8 @@ from tagcast.registry import subscriptions
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.state_map import StateMap
 from tagcast.rows.subscription import settings_attributes
-from tagcast.state_map import StateMap
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
 from tagcast_aws.store.stream import change_of

@@ -15,7 +15,7 @@ from tagcast.rows import stored
 from tagcast.rows.keys import end_key
 from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.state_map import AddedLater, StateMap
+from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.tables import ABSENT
 
 from tests.fakes.memory_store import MemoryStore

@@ -12,6 +12,7 @@ from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
 from tagcast.ports import World
 from tagcast.registry import subscriptions
+from tagcast.rows import lane_transitions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
 
@@ -66,6 +67,25 @@ def test_a_blocked_lane_shows_its_head_with_its_attempts_and_its_plan(fake: Fake
         position="00000000000000000000",
     )
     assert view(fake) == LaneView(LaneState.BLOCKED, 2, head)
+
+
+def test_while_an_attempt_is_under_way_no_next_one_is_planned(fake: FakeWorld) -> None:
+    block(fake, "1")
+    before = lane(fake)
+    assert before is not None
+    _, claim = lane_transitions.claim(before, NOW + 45_000)
+    fake.store.write(claim)
+
+    during = view(fake).head
+    fake.store.write(
+        lane_transitions.plan(LANES.value_of(fake.store.rows[before.key]), NOW + 1_000, None, before.state)
+    )
+    after = view(fake).head
+
+    assert during is not None
+    assert during.next_attempt_at is None
+    assert after is not None
+    assert after.next_attempt_at == NOW + 1_000
 
 
 def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: FakeWorld) -> None:

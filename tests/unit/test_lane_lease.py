@@ -27,7 +27,7 @@ def fake() -> FakeWorld:
 
 
 def lease(fake: FakeWorld) -> LaneLease:
-    return LaneLease(fake.world, Task("t", "t.1", "g"), PushSlots(fake.clock), fake.clock.monotonic() + 60, seen=LANE)
+    return LaneLease(fake.world, Task("t", "t.1", "g"), PushSlots(fake.clock), fake.clock.monotonic() + 60, LANE)
 
 
 def stored(fake: FakeWorld) -> Lane:

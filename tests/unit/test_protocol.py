@@ -20,8 +20,8 @@ from tagcast.rows import ordinals, stored
 from tagcast.rows.keys import lane_key, retained_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow, round_attributes, round_in
+from tagcast.rows.state_map import Round
 from tagcast.rows.values import row_bytes
-from tagcast.state_map import Round
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld

@@ -19,7 +19,7 @@ from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key, topic_key
 from tagcast.rows.log import accepted_put, round_writes
 from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, may_outgrow, outgrows
-from tagcast.state_map import Round, StateMap
+from tagcast.rows.state_map import Round, StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld

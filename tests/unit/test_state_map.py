@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.model import Entry, EntryState
-from tagcast.state_map import FINISH_OFFSET_MS_MAX, FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
+from tagcast.rows.state_map import FINISH_OFFSET_MS_MAX, FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 
 FIRST = Entry(EntryState.DELIVERED, 1, 1_030, "http 200")
 LATER = Entry(EntryState.DELIVERED, 2, 9_000, "http 204")

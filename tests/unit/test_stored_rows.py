@@ -50,10 +50,10 @@ from tagcast.rows.log import (
 )
 from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow
+from tagcast.rows.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
 from tagcast.rows.topic import TOPICS
-from tagcast.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 from tagcast.tables import ABSENT, Put, Update, Value
 from tagcast.trace_context import TraceContext
 

@@ -14,7 +14,7 @@ from tagcast.repairing.relay import Arrival, Ended
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.state_map import Round, StateMap
+from tagcast.rows.state_map import Round, StateMap
 from tagcast_aws.store.attributes import to_attribute
 from tagcast_aws.store.stream import arrival_of, change_of
 

@@ -29,8 +29,8 @@ from tagcast.rows.keys import message_key, retained_key, topic_key
 from tagcast.rows.listed import UNSENT, unsent_put
 from tagcast.rows.log import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.message import KEY_BYTES, MessageRow
+from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
-from tagcast.state_map import StateMap
 
 from functions.fan_out import app as fan_out
 from tests.fakes.handlers import answered

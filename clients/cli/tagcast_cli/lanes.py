@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,9 @@ from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, Subscri
 from tagcast_cli.subscriptions import pending_note, subscription_fields
 from tagcast_cli.visible import visible_json
 
+UNDER_WAY = "under way"
+"""An attempt is being made just now: no next one is planned."""
+
 
 def lane_fields(answer: Json) -> RenderableType:
     """The state of a lane; takes the lane itself or a subscription that holds it."""
@@ -27,16 +31,33 @@ def lane_fields(answer: Json) -> RenderableType:
     if head := lane.get("head"):
         shown["head"] = head.get("message_id")
         shown["head_attempts"] = head.get("attempts")
-        shown["next_attempt_at"] = head.get("next_attempt_at")
+        shown["next_attempt_at"] = head.get("next_attempt_at") or (UNDER_WAY if is_awake(lane) else None)
     return fields_table(shown)
 
 
-def _row(delivery: Json) -> list[Any]:
+def is_awake(lane: Json) -> bool:
+    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way.
+
+    >>> is_awake({"state": "blocked"}), is_awake({"state": "paused"})
+    (True, False)
+    """
+    return lane.get("state") in ("blocked", "lost_contact")
+
+
+def next_attempt(lane: Json, delivery: Json) -> str:
+    """Return when the head of a lane is attempted next, as people read it."""
+    at = delivery.get("next_attempt_at")
+    return UNDER_WAY if at is None and is_awake(lane) else readable_instant(at)
+
+
+def _row(lane: Json, delivery: Json) -> list[Any]:
+    head = lane.get("head") or {}
+    is_head = delivery.get("message_id") == head.get("message_id")
     return [
         delivery.get("message_id"),
         state_text(delivery.get("state")),
         delivery.get("attempts"),
-        readable_instant(delivery.get("next_attempt_at")),
+        next_attempt(lane, delivery) if is_head else "—",
         readable_instant(delivery.get("expires_at")),
         outcome_text(delivery.get("last_outcome")),
     ]
@@ -72,7 +93,7 @@ def lane(
     if not deliveries:
         session.out.print("Nothing waits in its backlog.")
         return
-    session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
+    session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
     session.tell_of_more(backlog)
 
 
@@ -87,7 +108,7 @@ def _urgent_row(lane: Json) -> list[Any]:
         lane.get("subscription"),
         head.get("message_id"),
         head.get("attempts"),
-        readable_instant(head.get("next_attempt_at")),
+        next_attempt(lane, head),
         readable_instant(head.get("expires_at")),
         outcome_text(head.get("last_outcome")),
     ]

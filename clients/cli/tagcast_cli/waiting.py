@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from rich.text import Text
 from tagcast_client import TagcastError
@@ -12,6 +11,7 @@ from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.endpoints import protocol_of
 from tagcast_cli.instant import readable_instant
+from tagcast_cli.lanes import next_attempt
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
@@ -86,9 +86,9 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     ('waits while the subscription is paused', ['End the pause'])
     >>> blocked = {"lane": {"state": "blocked"}}
     >>> reason(blocked, {"message_id": "1", "attempts": 3, "last_outcome": "http 500"}, "2")[0]
-    'waits behind message 1, which failed (http 500, attempt 3); its next attempt: —; it expires: —'
+    'waits behind message 1, which failed (http 500, attempt 3); its next attempt: under way; it expires: —'
     >>> reason(blocked, {"message_id": "2", "attempts": 1, "last_outcome": "http 500"}, "2")[0]
-    'failed (http 500, attempt 1); its next attempt: —; it expires: —'
+    'failed (http 500, attempt 1); its next attempt: under way; it expires: —'
     """
     match _held(subscription):
         case "pending_confirmation":
@@ -104,13 +104,13 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "its attempt is under way", {"Look again": "tagcast lane {}"}
     skipped = "it" if head.get("message_id") == message_id else "that one"
     helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
-    return _behind(head, message_id), helps
+    return _behind(subscription.get("lane") or {}, head, message_id), helps
 
 
-def _behind(head: Mapping[str, Any], message_id: str) -> str:
+def _behind(lane: Json, head: Json, message_id: str) -> str:
     outcome = outcome_text(head.get("last_outcome"))
     failed = f"failed ({outcome}, attempt {head.get('attempts')})" if outcome else "was not attempted yet"
     if head.get("message_id") != message_id:
         failed = f"waits behind message {head.get('message_id') or '—'}, which {failed}"
-    next_at, expires_at = readable_instant(head.get("next_attempt_at")), readable_instant(head.get("expires_at"))
+    next_at, expires_at = next_attempt(lane, head), readable_instant(head.get("expires_at"))
     return f"{failed}; its next attempt: {next_at}; it expires: {expires_at}"

@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "the ends of a batch are written by whoever pushed it",
         "tagcast.delivery.lease:LaneLease.end_deliveries",
-        "writes: list[Write] = [lease.check()]",
+        "writes: list[Write] = [self.check()]",
         "writes: list[Write] = []",
         RACING,
     ),

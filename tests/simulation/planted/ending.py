@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "resuming forgets the planned wait",
-        "tagcast.operating.lanes:_awake",
+        "tagcast.operating.lanes:_resume",
         "due_at = max(now, lane.next_attempt_at or 0)",
         "due_at = now",
         BY_HAND,

@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "a lane is blocked over another's row",
         "tagcast.delivery.fan_out:plan_join",
-        "lane_transitions.leave_active(blocked)",
-        "replace(lane_transitions.leave_active(blocked), expect={})",
+        "lane_transitions.lane_put(blocked)",
+        "replace(lane_transitions.lane_put(blocked), expect={})",
         RACING,
     ),
     Mutant(
@@ -106,10 +106,10 @@ MUTANTS = (
         RACING,
     ),
     Mutant(
-        "a batch joins a sleeping lane whose waking the sweep has put off",
+        "the sweep looks at a sleeping lane no earlier for what joins it",
         "tagcast.rows.lane_transitions:join",
-        "expect = {**_same_length(lane), **_same_look(lane)}",
-        "expect = _same_length(lane)",
+        "expires_at if lane.wake_at is None else min(lane.wake_at, expires_at)",
+        "lane.wake_at",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
         RETAINED,
     ),

@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "a stale execution goes on with the new generation",
         "tagcast.delivery.redelivery:_work",
-        "if lane is None or lane.generation != lease.task.generation:",
-        "if lane is None:",
+        "lane.generation != task.generation or ",
+        "",
         RACING,
     ),
     Mutant(
@@ -79,7 +79,7 @@ MUTANTS = (
         "tagcast.rows.lane_transitions:_same_claim",
         '"state", "generation", "claim"',
         '"state", "generation"',
-        RACING,
+        Aim(faults=("stall",), modes=("slow", "down"), operations=("sweep",), restless=True, steered=0.7),
     ),
     Mutant(
         "a stale worker is not fenced at all",
@@ -159,8 +159,8 @@ MUTANTS = (
     Mutant(
         "a failure moves the lane of whoever holds it",
         "tagcast.delivery.retrying:_Outcomes._rescheduled",
-        "return lease.move(planned)",
-        "return replace(lease.move(planned), expect={})",
+        "return plan(state)",
+        "return replace(plan(state), expect={})",
         RACING,
     ),
     Mutant(
@@ -295,8 +295,8 @@ MUTANTS = (
     Mutant(
         "a removed lane is paused",
         "tagcast.operating.lanes:pause",
-        "lane = _unless_removed(_lane(world, subscription), name)",
-        "lane = _lane(world, subscription)",
+        "lane, now = _unless_removed(_lane(world, subscription), name), world",
+        "lane, now = _lane(world, subscription), world",
         Aim(operations=("pause", "unsubscribe"), restless=True, steered=0.0),
     ),
     Mutant(
@@ -312,6 +312,13 @@ MUTANTS = (
             steered=0.0,
             rules=("all",),
         ),
+    ),
+    Mutant(
+        "a pause is a plan",
+        "tagcast.rows.lane_transitions:pause",
+        '_update(paused, _same_generation(lane), "state", "generation", "wake_at")',
+        '_update(_planned(paused, now), _same_generation(lane), "state", "generation", "wake_at", "next_attempt_at")',
+        BY_HAND,
     ),
     Mutant(
         "a head is skipped over another's lane",

@@ -13,7 +13,7 @@ from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
 from tagcast.rows.message import MESSAGES, MessageRow
-from tagcast.state_map import Round
+from tagcast.rows.state_map import Round
 
 SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""

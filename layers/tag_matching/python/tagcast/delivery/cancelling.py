@@ -39,14 +39,11 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
             await lease.end_delivery(due, due.ending(EntryState.CANCELLED))
 
 
-async def empty_queue(lease: LaneLease) -> bool:
+async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
     """Cancel some of what lies in the queue of a removed group; say whether that was all, and the queue is gone.
 
     What members lease just now goes with the queue: the search ends it when its life is over.
     """
-    queue = lease.lane.queue
-    if queue is None:
-        return True
     run, queues = lease.world.executor.run, lease.world.group_queues
     received = await run(partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, invisible_s=INVISIBLE_S))
     for each in received:

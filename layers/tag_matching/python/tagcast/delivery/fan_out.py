@@ -592,8 +592,9 @@ def plan_join(
         wake_at=earliest if asleep else next_attempt_at,
         joined=joined_by(b"", names),
         planned_for=None if head is None else names[0],
+        is_claimed=held_until is not None,
     )
-    return (*joining, lane_transitions.leave_active(blocked)), blocked
+    return (*joining, lane_transitions.lane_put(blocked)), blocked
 
 
 def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message]) -> list[OwedDelivery]:

@@ -21,7 +21,7 @@ from tagcast.rows.lane import Filling
 from tagcast.rows.listed import kept_id
 from tagcast.rows.log import late_writes
 from tagcast.rows.message import LATE_MAX, MessageRow
-from tagcast.state_map import AddedLater
+from tagcast.rows.state_map import AddedLater
 
 ADDED_AT_ONCE = 8
 """A transaction adds 8 late entries: it takes 4 MB, and a row is at most a tenth of that."""
@@ -55,7 +55,7 @@ async def fill(lease: LaneLease) -> Drained:
         await _add(lease, group, index, ids[start : start + ADDED_AT_ONCE])
         await lease.renew(0)
     is_over = found.cursor is None
-    lease.seen = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
+    lease.lane = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
     if is_over:
         await lease.acquire(0)
     else:

@@ -60,9 +60,14 @@ class Drained(Enum):
     """Somebody else wrote what this claim was about to write."""
 
 
+async def look(world: World, task: Task) -> Lane | None:
+    """Read the lane of a task."""
+    return await world.executor.run(partial(stored.lane, world.store, task.topic, task.subscription_id))
+
+
 @dataclass(slots=True)
 class LaneLease:
-    """One worker's lease of the lane of a task, as it was last *seen*; its head is claimed until *held_until*.
+    """One worker's lease of a task's *lane*, as it was last read or written; its head is claimed until *held_until*.
 
     The worker pushes in *slots*; *deadline* is when it has to come to its end, on the monotonic clock. *is_held* is
     False once the next attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt
@@ -73,32 +78,21 @@ class LaneLease:
     task: Task
     slots: PushSlots
     deadline: float
-    seen: Lane | None = None
+    lane: Lane
     held_until: int = 0
     is_held: bool = False
     attempt_s: int = 0
-
-    @property
-    def lane(self) -> Lane:
-        """Return the lane as it was last read or written."""
-        assert self.seen is not None
-        return self.seen
 
     def left_s(self) -> float:
         """Return how much of the budget is left."""
         return self.deadline - self.world.clock.monotonic()
 
-    async def look(self) -> Lane | None:
-        """Read the lane."""
-        read = partial(stored.lane, self.world.store, self.task.topic, self.task.subscription_id)
-        return await self.world.executor.run(read)
-
     async def verify(self) -> int:
         """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
-        lane = await self.look()
+        lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError
-        self.seen = replace(self.lane, state=lane.state)
+        self.lane = replace(self.lane, state=lane.state)
         return lane.appended
 
     def check(self) -> Write:
@@ -144,12 +138,12 @@ class LaneLease:
         until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
         await self.world.executor.run(partial(self.world.store.write, write))
-        self.seen, self.held_until, self.is_held = claimed, until, True
+        self.lane, self.held_until, self.is_held = claimed, until, True
 
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or leave the tombstone of a removed one; ConditionLostError if it grew meanwhile."""
         if self.lane.state is LaneState.REMOVED:
-            await self.write(lane_transitions.rest(self.lane))
+            await self.write(lane_transitions.leave_tombstone(self.lane))
             return
         await self.write(lane_transitions.activate(replace(self.lane, appended=appended)))
 
@@ -215,7 +209,7 @@ def continue_as_new(world: World, task: Task) -> None:
         return
     generation = world.dice.unique_id(world.clock.now())
     try:
-        world.store.write(lane_transitions.hand_on(lane, generation))
+        world.store.write(lane_transitions.reassign(lane, generation))
     except ConditionLostError:
         return
     world.workflow.start(task.topic, task.subscription_id, generation)

@@ -30,7 +30,7 @@ from tagcast.rows import stored
 from tagcast.rows.claim import CLAIM_ROWS, Accepted, Claim, claim_put
 from tagcast.rows.log import accepted_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, may_outgrow, outgrows
-from tagcast.state_map import StateMap
+from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
 """A queue that was away for all tries of the SDK is seldom back within a second."""

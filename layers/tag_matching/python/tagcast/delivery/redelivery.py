@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from tagcast.delivery.cancelling import CANCELLED_AT_ONCE, cancel, empty_queue
 from tagcast.delivery.filling import fill
-from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new
+from tagcast.delivery.lease import Drained, LaneLease, StaleWorkerError, Task, continue_as_new, look
 from tagcast.delivery.retrying import Streak, retry
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import judging_s
@@ -41,8 +41,7 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
 
     A worker of another generation or claim writes nothing. Short waits happen in here.
     """
-    lease = LaneLease(world, task, slots, world.clock.monotonic() + budget_s)
-    wait_until = await _work(lease)
+    wait_until = await _work(world, task, slots, world.clock.monotonic() + budget_s)
     if wait_until is None:
         return Answer(task)
     if task.rounds >= ROUNDS_MAX:
@@ -51,15 +50,14 @@ async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots)
     return Answer(replace(task, rounds=task.rounds + 1), wait_until)
 
 
-async def _work(lease: LaneLease) -> int | None:
+async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> int | None:
     """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
-    world, lost = lease.world, 0
+    lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
-        lease.seen = lane = await lease.look()
-        if lane is None or lane.generation != lease.task.generation:
+        lane = await look(world, task)
+        if lane is None or lane.generation != task.generation or lane.state.is_asleep:
             return None
-        if lane.state.is_asleep:
-            return None
+        lease = LaneLease(world, task, slots, deadline, lane)
         due_at = lane.next_attempt_at or 0
         wait_s = (due_at - world.clock.now()) / 1000
         if wait_s > 0:
@@ -107,7 +105,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     appended = await lease.verify()
     dues = await _front(lease, subscription, streak)
     if not dues:
-        if not await empty_queue(lease):
+        if lease.lane.queue is not None and not await empty_queue(lease, lease.lane.queue):
             return Drained.GOING_ON, streak
         await lease.finish(appended)
         return Drained.DONE, streak

@@ -59,8 +59,8 @@ def _head(world: World, subscription: Subscription) -> OwedDelivery | None:
 
 
 def due_delivery(due: OwedDelivery, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
-    """Return a row of a backlog as people see it; of the head of a lane that is awake with its next attempt."""
-    scheduled = is_head and not lane.state.is_asleep
+    """Return a row of a backlog as people see it; of the head of a lane that waits for it with its next attempt."""
+    scheduled = is_head and not lane.state.is_asleep and not lane.is_claimed
     return DueDelivery(
         message_id=due.message_id,
         state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
@@ -136,7 +136,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
             sid = subscription.subscription_id
             paused = Lane(topic, sid, LaneState.PAUSED, generation, 0, 0, None, None)
             # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
-            world.store.transact((lane_transitions.leave_active(paused),))
+            world.store.transact((lane_transitions.lane_put(paused),))
         elif lane.state is not LaneState.PAUSED:
             world.store.write(lane_transitions.pause(lane, generation, now))
         return lane_view(world, subscription)

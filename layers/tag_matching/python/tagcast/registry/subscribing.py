@@ -24,7 +24,7 @@ from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import leave_active
+from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
 from tagcast.sealing.secrets import keeping, sealed
@@ -176,7 +176,7 @@ def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | 
     if changed.settings.is_group:
         make_queue(world, changed)
     lane = lane_to_fill(world, owner, changed) if known is None else None
-    filled = () if lane is None else (leave_active(lane),)
+    filled = () if lane is None else (lane_put(lane),)
     return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
 
 

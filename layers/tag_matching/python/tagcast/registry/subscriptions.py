@@ -14,7 +14,7 @@ from tagcast.registry.filter_history import history_of
 from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import leave_active, remove
+from tagcast.rows.lane_transitions import lane_put, remove
 from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
@@ -119,7 +119,7 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
     queue = GroupQueue.of(subscription) if subscription.settings.is_group else None
     known = lane or Lane(subscription.topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)
     tombstone, write = remove(known, world.dice.unique_id(now), now, now // 1000 + TOMBSTONE_S, queue)
-    return tombstone, leave_active(tombstone) if lane is None else write
+    return tombstone, lane_put(tombstone) if lane is None else write
 
 
 def filter_versions(world: World, topic: str, name: str) -> tuple[FilterVersion, ...]:

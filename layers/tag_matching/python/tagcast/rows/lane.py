@@ -43,7 +43,8 @@ class Lane:
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
     the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
     *filling* is of a new group that gets what was accepted before it. *planned_for* is the message whose failure the
-    next attempt was planned after: another one that failed, too, keeps to its own schedule.
+    next attempt was planned after: another one that failed, too, keeps to its own schedule. While the lane *is_claimed*
+    attempts may be under way, and *next_attempt_at* is when another worker takes over.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class Lane:
     queue: GroupQueue | None = None
     filling: Filling | None = None
     planned_for: str | None = None
+    is_claimed: bool = False
 
     @property
     def is_filling(self) -> bool:
@@ -96,6 +98,7 @@ def _lane_row(lane: Lane) -> dict[str, Value]:
             "queue": None if lane.queue is None else "ordered" if lane.queue.ordered else "unordered",
             "filling": None if lane.filling is None else json.dumps(astuple(lane.filling)),
             "planned_for": lane.planned_for,
+            "is_claimed": 1 if lane.is_claimed else None,
         }
     )
 
@@ -115,6 +118,7 @@ def _lane_in(row: Attributes) -> Lane:
         queue=GroupQueue(row["sk"], row["queue"] == "ordered") if "queue" in row else None,
         filling=Filling(*json.loads(row["filling"])) if "filling" in row else None,
         planned_for=row.get("planned_for"),
+        is_claimed="is_claimed" in row,
     )
 
 

@@ -15,11 +15,8 @@ from tagcast.rows.due import PLACES
 from tagcast.rows.lane import LANES, Lane, joined_by
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update, Write
 
-Moved = tuple[Lane, Update]
-"""A lane as it will be, and the write that brings its row there."""
 
-
-def leave_active(lane: Lane) -> Put:
+def lane_put(lane: Lane) -> Put:
     """Return the write of the row of a lane that was active: it is blocked, paused, filled or removed."""
     return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
 
@@ -30,10 +27,9 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     joined = replace(lane, appended=appended, joined=joined_by(lane.joined, message_ids))
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
-    # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
+    # Meanwhile the sweep may only put off its next look at a sleeping lane: this one is early enough then, too.
     wake_at = expires_at if lane.wake_at is None else min(lane.wake_at, expires_at)
-    expect = {**_same_length(lane), **_same_look(lane)}
-    return _update(replace(joined, wake_at=wake_at), expect, "appended", "joined", "wake_at")
+    return _update(replace(joined, wake_at=wake_at), _same_length(lane), "appended", "joined", "wake_at")
 
 
 def check_claim(lane: Lane) -> Check:
@@ -41,18 +37,18 @@ def check_claim(lane: Lane) -> Check:
     return Check(lane.key, _same_claim(lane))
 
 
-def claim(lane: Lane, until: int) -> Moved:
+def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
     """Return the lane whose head a worker takes, or keeps, until then, and the write.
 
     The worker before it may have planned the next attempt since the lane was read.
     """
-    claimed = replace(lane, claim=lane.claim + 1, next_attempt_at=until, wake_at=until)
+    claimed = replace(_planned(lane, until), claim=lane.claim + 1, is_claimed=True)
     return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
 
 
 def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
     """Return the write of a lane that goes on at *due_at*, after a failure of *message_id* if that is set."""
-    planned = replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at, planned_for=message_id)
+    planned = replace(_planned(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
 
@@ -61,8 +57,8 @@ def suspend(lane: Lane, generation: str, due_at: int, message_id: str, expires_a
 
     A resume goes on at *due_at* or later.
     """
-    planned = replace(lane, next_attempt_at=due_at, planned_for=message_id)
-    suspended = replace(planned, state=LaneState.SUSPENDED, generation=generation, wake_at=expires_at)
+    stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
+    suspended = replace(_planned(stopped, due_at), wake_at=expires_at, planned_for=message_id)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "planned_for", "filling")
     return _update(suspended, _same_claim(lane), *sets)
 
@@ -72,12 +68,12 @@ def activate(lane: Lane) -> Delete:
     return Delete(lane.key, _unchanged(lane))
 
 
-def rest(lane: Lane) -> Update:
+def leave_tombstone(lane: Lane) -> Update:
     """Return the write of the tombstone of a lane that nobody has to look at any more."""
     return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
 
 
-def hand_on(lane: Lane, generation: str) -> Update:
+def reassign(lane: Lane, generation: str) -> Update:
     """Return the write that gives a lane to a new execution, unless another worker took it, whatever its state."""
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
@@ -100,44 +96,51 @@ def postpone(lane: Lane, wake_at: int) -> Update:
 def pause(lane: Lane, generation: str, now: int) -> Update:
     """Return the write of a lane that stops because a person said so. The next sweep looks for its first expiry."""
     paused = replace(lane, state=LaneState.PAUSED, generation=generation, wake_at=now)
-    return _update(paused, _same_plan(lane), "state", "generation", "wake_at")
+    return _update(paused, _same_generation(lane), "state", "generation", "wake_at")
 
 
-def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> Moved:
+def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
     """Return the lane that goes on at *due_at*, and the write."""
-    resumed = replace(lane, state=state, generation=generation, next_attempt_at=due_at, wake_at=due_at)
+    resumed = replace(_planned(lane, due_at), state=state, generation=generation)
     return resumed, _update(resumed, _same_plan(lane), "state", "generation", "next_attempt_at", "wake_at")
 
 
-def retry_now(lane: Lane, generation: str, now: int) -> Moved:
+def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return the lane whose head is attempted at once, and the write."""
-    hurried = replace(lane, generation=generation, next_attempt_at=now, wake_at=now, planned_for=None)
+    hurried = replace(_planned(lane, now), generation=generation, planned_for=None)
     return hurried, _update(hurried, _same_plan(lane), "generation", "next_attempt_at", "wake_at", "planned_for")
 
 
-def skip(lane: Lane, generation: str, now: int) -> Moved:
+def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return the lane without its head, and the write. When to look at one that is asleep is for others to say."""
     if lane.state.is_asleep:
         skipped = replace(lane, generation=generation)
         return skipped, _update(skipped, _same_generation(lane), "generation")
-    skipped = replace(lane, generation=generation, next_attempt_at=now, wake_at=now, planned_for=None)
+    skipped = replace(_planned(lane, now), generation=generation, planned_for=None)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for")
     return skipped, _update(skipped, _same_generation(lane), *sets)
 
 
-def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> Moved:
+def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
     """Return the tombstone of the lane of a removed subscription, and the write; *queue* is that of a group."""
-    tombstone = replace(
-        lane, state=LaneState.REMOVED, generation=generation, next_attempt_at=now, wake_at=now, ttl=ttl, queue=queue,
-        planned_for=None,
-    )  # fmt: skip
+    removed = replace(lane, state=LaneState.REMOVED, generation=generation, ttl=ttl, queue=queue)
+    tombstone = replace(_planned(removed, now), planned_for=None)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")
     return tombstone, _update(tombstone, _same_generation(lane), *sets)
 
 
+def _planned(lane: Lane, due_at: int) -> Lane:
+    """Return the lane that nobody has claimed, and that somebody looks at then."""
+    return replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=False)
+
+
 def _update(lane: Lane, expect: Expectation, *sets: str) -> Update:
-    """Return the write that gives a lane's row these attributes of *lane* and leaves all others as they are."""
-    row, names = LANES.row_of(lane), (*sets, "wake_shard") if "wake_at" in sets else sets
+    """Return the write that gives a lane's row these attributes of *lane* and leaves all others as they are.
+
+    The shard goes with the instant of the next look, and whether the lane is claimed with that of the next attempt.
+    """
+    names = (*sets, *(beside for name, beside in _BESIDE.items() if name in sets))
+    row = LANES.row_of(lane)
     changes = {name: row[name] for name in names if name in row}
     return Update(lane.key, changes, tuple(name for name in names if name not in row), expect)
 
@@ -172,6 +175,9 @@ def _unchanged(lane: Lane) -> Expectation:
     return _expect(lane, "state", "generation", "claim", "appended")
 
 
+_BESIDE = {"wake_at": "wake_shard", "next_attempt_at": "is_claimed"}
+
+
 def _expect(lane: Lane, *names: str) -> Expectation:
     row = LANES.row_of(lane)
     return {name: row.get(name, ABSENT) for name in names}
@@ -201,7 +207,7 @@ _AWAKE, _BLOCKED = frozenset({LaneState.BLOCKED, LaneState.LOST_CONTACT}), froze
 _ASLEEP, _SAME = _PAUSED | _SUSPENDED, frozenset[LaneState]()
 
 TRANSITIONS = (
-    Transition("a first round failed", "fan_out", _ACTIVE, _AWAKE | _SUSPENDED, leave_active),
+    Transition("a first round failed", "fan_out", _ACTIVE, _AWAKE | _SUSPENDED, lane_put),
     Transition("a batch joins", "fan_out", _AWAKE, _SAME, lambda lane: join(lane, ["1"], 1)),
     Transition("a batch joins", "fan_out", _ASLEEP, _SAME, lambda lane: join(lane, ["1"], 1)),
     Transition("claim", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: claim(lane, 1)[1]),
@@ -209,19 +215,19 @@ TRANSITIONS = (
     Transition("give the claim back", "retry", _REMOVED, _SAME, lambda lane: plan(lane, 1, None, lane.state)),
     Transition("answer 410", "retry", _AWAKE, _SUSPENDED, lambda lane: suspend(lane, "2", 1, "1", 1)),
     Transition("the backlog is empty", "retry", _AWAKE, _ACTIVE, activate),
-    Transition("the backlog is empty", "retry", _REMOVED, _SAME, rest),
-    Transition("continue as new", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: hand_on(lane, "2")),
+    Transition("the backlog is empty", "retry", _REMOVED, _SAME, leave_tombstone),
+    Transition("continue as new", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: reassign(lane, "2")),
     Transition("restart", "sweep", _AWAKE | _REMOVED, _SAME, lambda lane: restart(lane, "2")),
     Transition("look at it later", "sweep", _ASLEEP, _SAME, lambda lane: wake_next(lane, 1)),
     Transition("look at it later, whatever joined", "sweep", _ASLEEP, _SAME, lambda lane: postpone(lane, 1)),
-    Transition("pause", "manage", _ACTIVE, _PAUSED, leave_active),
+    Transition("pause", "manage", _ACTIVE, _PAUSED, lane_put),
     Transition("pause", "manage", _AWAKE | _SUSPENDED, _PAUSED, lambda lane: pause(lane, "2", 1)),
     Transition("resume", "manage", _ASLEEP, _AWAKE, lambda lane: resume(lane, "2", LaneState.BLOCKED, 1)[1]),
     Transition("resume, nothing is owed", "manage", _ASLEEP, _ACTIVE, activate),
     Transition("retry now", "manage", _AWAKE, _SAME, lambda lane: retry_now(lane, "2", 1)[1]),
     Transition("skip", "manage", _AWAKE, _SAME, lambda lane: skip(lane, "2", 1)[1]),
     Transition("skip", "manage", _ASLEEP, _SAME, lambda lane: skip(lane, "2", 1)[1]),
-    Transition("a group begins earlier", "manage", _ACTIVE, _BLOCKED, leave_active),
-    Transition("unsubscribe", "manage", _ACTIVE, _REMOVED, leave_active),
+    Transition("a group begins earlier", "manage", _ACTIVE, _BLOCKED, lane_put),
+    Transition("unsubscribe", "manage", _ACTIVE, _REMOVED, lane_put),
     Transition("unsubscribe", "manage", _AWAKE | _ASLEEP, _REMOVED, lambda lane: remove(lane, "2", 1, 1, None)[1]),
 )

@@ -28,8 +28,8 @@ from tagcast.rows.message import (
     round_in,
     ttl_after,
 )
+from tagcast.rows.state_map import AddedLater, Round
 from tagcast.rows.values import dense
-from tagcast.state_map import AddedLater, Round
 from tagcast.tables import ABSENT, Absence, Delete, Put, Update, Value, Write
 
 ENDS_MAX = 97

@@ -20,8 +20,8 @@ from tagcast.rows import ordinals
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.state_map import Part, Round, StateMap
 from tagcast.rows.values import row_bytes
-from tagcast.state_map import Part, Round, StateMap
 from tagcast.tables import Value
 from tagcast.trace_context import trace_in
 

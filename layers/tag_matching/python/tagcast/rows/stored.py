@@ -19,10 +19,10 @@ from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
 from tagcast.rows.message import MESSAGES, MessageRow, members_of, parts_of, section_with
 from tagcast.rows.shadow import SHADOWS, Shadow
+from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, FilterVersion
 from tagcast.rows.topic import TOPICS, names_changed
 from tagcast.rows.values import number, text
-from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Key, Row, Table
 
 accepted = MESSAGES.read

@@ -24,7 +24,7 @@ class SkipBody(Body):
 
 
 class HeadAnswer(TypedDict):
-    """The head of a backlog."""
+    """The head of a backlog; without a ``next_attempt_at`` an attempt is under way, or the lane is asleep."""
 
     message_id: str
     attempts: int
