@@ -31,7 +31,7 @@ from tagcast.model import (
 from tagcast.pushing.batch_form import BATCH_FORMATS, batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
-from tagcast.settings import CMQ_FORMATS, Signature
+from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import (
     Receiver,
@@ -90,7 +90,7 @@ def signed(
     return request.headers, request.body
 
 
-@pytest.mark.parametrize("content_format", [each for each in ContentFormat if each not in CMQ_FORMATS])
+@pytest.mark.parametrize("content_format", [each for each in ContentFormat if not each.startswith("cmq")])
 @pytest.mark.parametrize("name", BODIES)
 def test_every_push_is_verified_and_read(name: str, content_format: ContentFormat) -> None:
     draft = BODIES[name]
@@ -112,7 +112,7 @@ def test_every_push_is_verified_and_read(name: str, content_format: ContentForma
         assert received.ordering_key == draft.ordering_key
 
 
-@pytest.mark.parametrize("content_format", sorted(CMQ_FORMATS))
+@pytest.mark.parametrize("content_format", [ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED])
 def test_a_push_in_cmqs_form_is_verified_and_its_body_is_as_it_came(content_format: ContentFormat) -> None:
     headers, body = signed(BODIES["text"], content_format)
 

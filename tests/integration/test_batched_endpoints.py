@@ -16,7 +16,6 @@ from tagcast.model import Batching, ContentFormat, Draft, Endpoint, EntryState, 
 from tagcast.operating.messages import message_view
 from tagcast.pushing.batch_form import (
     ANSWER_BYTES_MAX,
-    CLOUDEVENTS_BATCH_TYPE,
     MALFORMED,
     NAMED,
     answered,
@@ -24,7 +23,8 @@ from tagcast.pushing.batch_form import (
     batch_request,
     shared_item,
 )
-from tagcast.pushing.envelope import envelope, queue_message, structured_cloudevent
+from tagcast.pushing.content_formats import CLOUDEVENTS_BATCH_TYPE, envelope, structured_cloudevent
+from tagcast.pushing.envelope import queue_message
 from tagcast.pushing.push_slots import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import Surroundings

@@ -30,7 +30,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.pushing.envelope import envelope
+from tagcast.pushing.content_formats import envelope
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.pusher import EndpointPusher
 

@@ -17,6 +17,7 @@ CORE = (
     "delivery.publishing",
     "delivery.fan_out",
     "pushing.batch_form",
+    "pushing.content_formats",
     "pushing.push_slots",
     "concurrency.side_by_side",
     "pushing.engine",

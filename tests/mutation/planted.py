@@ -1990,7 +1990,7 @@ CLIENT = (
     ),
     _planted(
         "a push does not say when its message expires",
-        "tagcast.pushing.envelope:_shared_fields",
+        "tagcast.pushing.content_formats:_shared_fields",
         "rfc3339(message.expires_at)",
         "rfc3339(message.accepted_at)",
         "clients/test_changing.py::test_one_listener_serves",

@@ -37,10 +37,6 @@ class ContentFormat(StrEnum):
     CMQ_SIMPLIFIED = "cmq_simplified"
 
 
-CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
-"""What receivers that were written for CMQ expect."""
-
-
 class Signature(StrEnum):
     """What a push over HTTP is signed with: its secret if it has one, or also its key of the service."""
 

@@ -11,28 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch
-from tagcast.pushing.envelope import (
-    JSON_TYPE,
-    Content,
-    HttpRequest,
-    envelope_parts,
-    json_item,
-    queue_message,
-    structured_cloudevent,
-)
+from tagcast.pushing.content_formats import NOBODY, Content, format_of
+from tagcast.pushing.envelope import HttpRequest, queue_message
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
-CLOUDEVENTS_BATCH_TYPE = "application/cloudevents-batch+json"
-BATCH_FORMATS = frozenset((ContentFormat.JSON, ContentFormat.CLOUDEVENTS))
+BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batch_type is not None)
 """Formats in which messages tell themselves apart, so that one body can carry several."""
 
 
 def shared_item(message: Message, content_format: ContentFormat) -> Content:
     """Return what all batches that hold *message* in *content_format* have in common."""
-    if content_format is ContentFormat.CLOUDEVENTS:
-        return Content(structured_cloudevent(message).encode())
-    return json_item(message)
+    return Content(format_of(content_format).shared_item(message))
 
 
 def item_bytes(push: Push) -> int:
@@ -53,9 +43,8 @@ def batch_request(
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
     """
     parts = array_parts(batch, shared)
-    events = batch.subscription.settings.content_format is ContentFormat.CLOUDEVENTS
     headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts, sign)
-    headers["content-type"] = CLOUDEVENTS_BATCH_TYPE if events else JSON_TYPE
+    headers["content-type"] = str(format_of(batch.subscription.settings.content_format).batch_type)
     headers["x-tagcast-batch"] = str(len(batch.pushes))
     headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.
     return HttpRequest(parts, headers)
@@ -70,12 +59,11 @@ def batch_event(batch: PushBatch) -> bytes:
 
 def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...]:
     """Return the array of all messages of *batch* as it is written, in parts of which the large ones are *shared*."""
-    parts = [b"["]
+    form, parts = format_of(batch.subscription.settings.content_format), [b"["]
     for push, each in zip(batch.pushes, shared, strict=True):
         if len(parts) > 1:
             parts.append(b",")
-        in_envelope = batch.subscription.settings.content_format is ContentFormat.JSON
-        parts += envelope_parts(push, each) if in_envelope else (each.octets,)
+        parts += form.parts(push, each.octets, NOBODY)
     return (*parts, b"]")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push, PushBatch, Subscription
 from tagcast.ports import Clock
-from tagcast.pushing.envelope import NOBODY
+from tagcast.pushing.content_formats import NOBODY
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.webhook_signature import Sign
 

@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 import aiohttp
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_request, shared_item
-from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
+from tagcast.pushing.content_formats import Content
+from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.settings import SubscriptionSettings

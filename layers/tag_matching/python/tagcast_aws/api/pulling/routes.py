@@ -8,7 +8,7 @@ from typing import Literal, NotRequired, cast
 from tagcast.ports import World
 from tagcast.pulling.answering import Answered, acknowledge, extend, give_back
 from tagcast.pulling.pull import Handed, Wish, pull
-from tagcast.pushing.envelope import envelope
+from tagcast.pushing.content_formats import envelope
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.requests import Request
