@@ -209,6 +209,15 @@ def test_every_function_that_a_document_names_exists() -> None:
     assert sorted(each for each in named if not _is_there(*each.partition(":")[::2])) == []
 
 
+def test_every_step_of_the_protocol_names_its_function() -> None:
+    steps = re.findall(r"^\d+\. .*", text_of("docs/protocol.md").split("## Publishing")[1], re.MULTILINE)
+
+    named = re.compile(r"\d+\. \(`(tagcast[\w.]+:[\w.]+|functions/\w+/app\.py)`\) ")
+
+    assert len(steps) > 40
+    assert [step for step in steps if not named.match(step)] == []
+
+
 def _is_there(module: str, path: str) -> bool:
     try:
         found: object = import_module(module)

@@ -25,9 +25,9 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
     """End deliveries without another push, because the subscription is gone: many in a transaction."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
-    read = partial(stored.entries, world.store, lease.task.topic, tuple(first), ordinal)
+    read = partial(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
     rows = await world.executor.run(read)
-    owed = [(due, due.ending(EntryState.CANCELLED), rows[each]) for each, due in first.items()
+    owed = [(due, due.entry(EntryState.CANCELLED), rows[each]) for each, due in first.items()
             if each in rows and rows[each].map.is_with_lane(ordinal)]  # fmt: skip
     for some in slices_of(owed, ENDED_AT_ONCE):
         if not await lease.end_deliveries(some):
@@ -36,7 +36,7 @@ async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
     ended = {id(due) for due, _, _ in owed}
     for due in dues:
         if id(due) not in ended:
-            await lease.end_delivery(due, due.ending(EntryState.CANCELLED))
+            await lease.end_delivery(due, due.entry(EntryState.CANCELLED))
 
 
 async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
@@ -62,8 +62,9 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> No
     if pulls:
         look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
         known = (await world.executor.run(look)).get(ordinal)
-        entry = last_pull(known, pulls, world.clock.now()).ending(state)
-    row = await world.executor.run(partial(stored.entry, world.store, lease.task.topic, received.message_id, ordinal))
+        entry = last_pull(known, pulls, world.clock.now()).entry(state)
+    read = partial(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
+    row = await world.executor.run(read)
     lost = 0
     while row is not None and ordinal in row.map.owed:
         if await world.executor.run(partial(end_alone, world.store, row, ordinal, entry)):

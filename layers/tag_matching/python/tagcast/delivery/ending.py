@@ -37,7 +37,7 @@ def end_due(
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)
     if row is None:
-        row = stored.entry(store, topic, due.message_id, ordinal)
+        row = stored.message_with(store, topic, due.message_id, ordinal)
         if row is None or not row.map.is_with_lane(ordinal):
             write_all(store, gone)
             return False

@@ -20,7 +20,7 @@ from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.ending import complete, slices_of, write_all
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
-from tagcast.delivery.retrying import end_late
+from tagcast.delivery.retrying import write_late
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.function_filter import is_judged_by_function, judging_s
 from tagcast.ids import subscription_id
@@ -205,7 +205,7 @@ class Slice:
     round_at: int
     rounds: dict[int, SubscriptionRound] = field(default_factory=dict)
     watches: dict[int, Watch] = field(default_factory=dict)
-    left: dict[int, asyncio.Future[Late | None]] = field(default_factory=dict)
+    left: dict[int, asyncio.Future[LateRun | None]] = field(default_factory=dict)
     """Of the subscriptions that this slice left while something was under way to them; None if that did not succeed."""
     failures: list[Exception] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
@@ -274,7 +274,7 @@ class Slice:
         if late is not None:
             self._close(ordinal)
 
-    async def _join_under_claim(self, ordinal: int) -> Late | None:
+    async def _join_under_claim(self, ordinal: int) -> LateRun | None:
         world, before = self.world, self.watches[ordinal].result()
         now = world.clock.now()
         this = self.rounds[ordinal].pushed(before, math.inf, now)
@@ -294,7 +294,7 @@ class Slice:
         task = Task(self.topic, subscription.subscription_id, lane.generation)
         deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
         lease = LaneLease(world, task, self.slots, deadline, lane, held_until, is_held=True, attempt_s=attempt_s)
-        return Late(lease, subscription, _dues(subscription, this, messages), before)
+        return LateRun(lease, subscription, _dues(subscription, this, messages), before)
 
     async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
         """End what a subscription is owed of this slice, or append it to its backlog."""
@@ -310,7 +310,7 @@ class Slice:
                 result, until = await push_round(circuit, this, self.slots, len(rounds), watch)
                 departure = self.left.get(ordinal)
                 if departure is not None and (late := await departure) is not None:
-                    await late.end(result)
+                    await late.write(result)
                 else:
                     rounds[ordinal] = this = this.pushed(result, until, world.clock.now())
                 if circuit.has_news:
@@ -520,7 +520,7 @@ async def push_round(
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateRun:
     """Pushes that were under way when their batch went on: *dues* joined the backlog, which *lease* claims.
 
     *before* is what had come of the run until then.
@@ -531,7 +531,7 @@ class Late:
     dues: Sequence[OwedDelivery]
     before: RunResult
 
-    async def end(self, result: RunResult) -> None:
+    async def write(self, result: RunResult) -> None:
         """Write what came of the run since then, and hand the lane on."""
         news = RunResult(
             ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
@@ -539,7 +539,7 @@ class Late:
             judged=result.judged - self.before.judged,
             held=result.held,
         )
-        await end_late(self.lease, self.subscription, self.dues, news)
+        await write_late(self.lease, self.subscription, self.dues, news)
 
 
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound) -> bool:

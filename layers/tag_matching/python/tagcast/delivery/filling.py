@@ -85,7 +85,7 @@ async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Se
 async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     world, filling = lease.world, lease.lane.filling
     assert filling is not None
-    rows = await world.executor.run(partial(stored.entries, world.store, group.topic, ids, group.ordinal))
+    rows = await world.executor.run(partial(stored.messages_with, world.store, group.topic, ids, group.ordinal))
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return

@@ -118,7 +118,7 @@ async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[st
 
     async def look(due: OwedDelivery) -> None:
         world, ordinal = lease.world, ordinal_of(due.subscription_id)
-        read = partial(stored.entry, world.store, lease.task.topic, due.message_id, ordinal)
+        read = partial(stored.message_with, world.store, lease.task.topic, due.message_id, ordinal)
         row = await world.executor.run(read)
         if row is None or not row.map.is_with_lane(ordinal):
             await lease.write(due_delete(due))
@@ -228,7 +228,7 @@ class _Outcomes:
         )
 
 
-async def end_late(
+async def write_late(
     lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
 ) -> None:
     """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.

@@ -63,7 +63,7 @@ def due_delivery(due: OwedDelivery, lane: Lane, now: int, *, is_head: bool) -> D
     scheduled = is_head and not lane.state.is_asleep and not lane.is_claimed
     return DueDelivery(
         message_id=due.message_id,
-        state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
+        state=due.entry(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
         attempts=due.attempts,
         next_attempt_at=lane.next_attempt_at if scheduled else None,
         expires_at=due.expires_at,
@@ -227,6 +227,6 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
 def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery, reason: str) -> None:
     now = world.clock.now()
     skipped, write = lane_transitions.skip(lane, world.dice.unique_id(now), now)
-    cancelled = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
+    cancelled = head.entry(EntryState.CANCELLED, f"skipped: {reason}")
     end_due(world.store, lane.topic, head, cancelled, write)
     _start(world, skipped)

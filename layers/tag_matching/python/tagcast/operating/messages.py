@@ -277,7 +277,7 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int
     if ordinal not in in_map.owed:
         entry = in_map.entry(ordinal)
     elif known := pulls.get(ordinal) if is_enqueued else backlogs.due(ordinal, row.message.message_id):
-        entry = known.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
+        entry = known.entry(EntryState.EXPIRED if expired else EntryState.BLOCKED)
     else:
         waits = EntryState.PENDING if is_enqueued or ordinal in in_map.waiting else EntryState.BLOCKED
         entry = Entry(EntryState.EXPIRED if expired else waits)

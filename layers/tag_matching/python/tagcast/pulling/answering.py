@@ -9,7 +9,7 @@ from enum import StrEnum
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import GroupQueue, World
-from tagcast.pulling.group import end, group_of, keep_failure, queue_s
+from tagcast.pulling.group import end_pulled, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import HIDDEN_S_MAX, Handle, handle_of
 from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
@@ -56,7 +56,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
         if isinstance(looked, _Good):
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
-            if end(world, group, looked.row, entry):
+            if end_pulled(world, group, looked.row, entry):
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
             [looked] = _looked_at(world, group, (looked.text,))
@@ -120,7 +120,7 @@ def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[
     """Return for each handle that it is good, or what it is instead; at most 100 of them."""
     handles = {text: handle_of(text, group) for text in texts}
     ids = {handle.message_id: None for handle in handles.values() if handle is not None}
-    rows = stored.entries(world.store, group.topic, list(ids), group.ordinal) if ids else {}
+    rows = stored.messages_with(world.store, group.topic, list(ids), group.ordinal) if ids else {}
     now = world.clock.now()
     return [_standing(group, text, handles[text], rows, now) for text in texts]
 

@@ -42,7 +42,7 @@ def queue_s(world: World, seconds: float) -> int:
     return ceil(seconds / world.time_scale)
 
 
-def end(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
+def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
     """End the delivery to *group* as *entry*; *row* is its message as read, when it was owed. Say whether it still was.
 
     The end of each delivery is put once, so nobody else is in the way but who ends the same one, or closes the round.
@@ -58,15 +58,15 @@ def end(world: World, group: Subscription, row: MessageRow, entry: Entry) -> boo
     raise UnavailableError("others end deliveries of the message just now; try again")
 
 
-def end_without_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
+def end_after_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
     """Settle as *state* what nobody acknowledged in *pulls* pulls, with what is known of the last of them."""
     entry = Entry(state)
     if pulls:
         known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
-        entry = last_pull(known, pulls, world.clock.now()).ending(state)
+        entry = last_pull(known, pulls, world.clock.now()).entry(state)
     if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
         publish_dead_letter(world, group, row.message)
-    if end(world, group, row, entry):
+    if end_pulled(world, group, row, entry):
         world.telemetry.settled(row.message, group, state)
 
 

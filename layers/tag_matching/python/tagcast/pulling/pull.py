@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
-from tagcast.pulling.group import end_without_pull, group_of, keep_failure, queue_s
+from tagcast.pulling.group import end_after_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
@@ -126,7 +126,9 @@ class _Visit:
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
         store, topic = self.world.store, self.group.topic
-        rows = stored.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
+        rows = stored.messages_with(
+            store, topic, list({each.message_id: None for each in received}), self.group.ordinal
+        )
         gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
         if gone:
             self.world.group_queues.delete(self.queue, gone)
@@ -144,10 +146,10 @@ class _Visit:
         self.handed.pop(received.message_id, None)
         message, failed, now = row.message, received.times - 1, self.world.clock.now()
         if message.is_expired(now):
-            end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
+            end_after_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
             return False
         if failed > self.group.settings.retry.max_retries:
-            end_without_pull(self.world, self.group, row, EntryState.DISCARDED, failed)
+            end_after_pull(self.world, self.group, row, EntryState.DISCARDED, failed)
             return False
         if failed:
             keep_failure(self.world, self.group, message, failed, NOT_ACKNOWLEDGED)

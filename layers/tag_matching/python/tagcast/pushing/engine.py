@@ -112,13 +112,13 @@ def alive(
     waiting = []
     for message, made in deliveries:
         if message.is_expired(now):
-            end_unpushed(world, subscription, message, Entry(EntryState.EXPIRED, made), result)
+            add_end(world, subscription, message, Entry(EntryState.EXPIRED, made), result)
         else:
             waiting.append((message, made))
     return waiting
 
 
-def end_unpushed(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
+def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
     """End a delivery in *result* without a push."""
     result.ended[message.message_id] = entry
     world.telemetry.settled(message, subscription, entry.state)
@@ -607,13 +607,13 @@ async def _judged(
             if yes:
                 result.judged.add(message.message_id)
             else:
-                end_unpushed(world, subscription, message, Entry(EntryState.FILTERED, made), result)
+                add_end(world, subscription, message, Entry(EntryState.FILTERED, made), result)
         return [each for each in run.deliveries if each[0].message_id not in result.ended]
     world.telemetry.filter_failed(subscription.topic, (subscription.name,))
     if function.on_error == "drop":
         for message, made in asked:
             dropped = Entry(EntryState.DISCARDED, made, last_outcome=FILTER_ERROR)
-            end_unpushed(world, subscription, message, dropped, result)
+            add_end(world, subscription, message, dropped, result)
         return [each for each in run.deliveries if each[0].message_id not in result.ended]
     message, made = asked[0]
     push, outcome = Push(subscription, message, made + 1), Outcome(False, FILTER_ERROR)
@@ -622,7 +622,7 @@ async def _judged(
     if isinstance(failed, Failure):
         result.failures[message.message_id] = failed
     else:
-        end_unpushed(world, subscription, message, failed, result)
+        add_end(world, subscription, message, failed, result)
     return run.deliveries[: run.deliveries.index(asked[0])]
 
 

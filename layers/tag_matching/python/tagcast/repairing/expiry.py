@@ -98,13 +98,13 @@ def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
     for _ in range(TRIES_MAX):
         with suppress(ConditionLostError):
-            end_due(world.store, lane.topic, due, due.ending(EntryState.EXPIRED))
+            end_due(world.store, lane.topic, due, due.entry(EntryState.EXPIRED))
             return True
     return False
 
 
 def _expired(known: OwedDelivery | Pulled | None) -> Entry:
-    return Entry(EntryState.EXPIRED) if known is None else known.ending(EntryState.EXPIRED)
+    return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:

@@ -86,10 +86,10 @@ class OwedDelivery:
         """Return when the message was accepted, which its id says."""
         return accepted_at_of(self.message_id)
 
-    def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
+    def entry(self, state: EntryState, outcome: str | None = None) -> Entry:
         """Return the entry with which the delivery ends without another push.
 
-        >>> OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
+        >>> OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500").entry(EntryState.CANCELLED, "skipped").last_outcome
         'skipped'
         """
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
@@ -192,7 +192,7 @@ class Pulled:
     last_attempt_at: int
     last_outcome: str
 
-    def ending(self, state: EntryState) -> Entry:
+    def entry(self, state: EntryState) -> Entry:
         """Return the entry in *state* after these pulls."""
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 

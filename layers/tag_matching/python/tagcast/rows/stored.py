@@ -80,13 +80,13 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
     return replace(row, rounds=rounds, partial={each: one.partial for each, one in found.items()})
 
 
-def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
+def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
     """Return a message with the section that has, or would have, the entry of *ordinal*, of which all is known."""
-    return entries(store, topic, (message_id,), ordinal).get(message_id)
+    return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
-def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are, each as :func:`entry` returns it, in that order."""
+def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
+    """Return those of the messages (at most 100) that there are, each as :func:`message_with` returns it, in order."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
