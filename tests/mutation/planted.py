@@ -276,14 +276,14 @@ OPERATORS = (
     _planted(
         "a tombstone is put over a lane that moved",
         "tagcast.registry.subscriptions:_tombstone",
-        "put(tombstone) if lane is None else write",
-        "__import__('dataclasses').replace(put(tombstone), expect={})",
+        "lane_put(tombstone) if lane is None else write",
+        "__import__('dataclasses').replace(lane_put(tombstone), expect={})",
         f"{OVERTAKEN}::",
     ),
     _planted(
         "the sweep's expiry forgets the attempts",
         "tagcast.repairing.expiry:expire_due",
-        "due.ending(EntryState.EXPIRED)",
+        "due.entry(EntryState.EXPIRED)",
         "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
@@ -444,7 +444,7 @@ KEEPING = (
     ),
     _planted(
         "a lane with a late answer waits for the end of its claim",
-        "tagcast.delivery.retrying:end_late",
+        "tagcast.delivery.retrying:write_late",
         "await world.executor.run(partial(continue_as_new, world, lease.task))",
         "pass",
         "unit/test_late_answers.py::test_a",
@@ -1077,9 +1077,9 @@ GROUPS = (
     ),
     _planted(
         "a discard ends before its letter is published",
-        "tagcast.pulling.group:end_without_pull",
+        "tagcast.pulling.group:end_after_pull",
         "    if state is EntryState.DISCARDED:",
-        "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
+        "    end_pulled(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
     ),
     _planted(
@@ -1175,7 +1175,7 @@ GROUPS = (
     ),
     _planted(
         "what is discarded is published nowhere",
-        "tagcast.pulling.group:end_without_pull",
+        "tagcast.pulling.group:end_after_pull",
         "publish_dead_letter(world, group, row.message)",
         "pass",
         f"{PULLING}::test_what_is_discarded_is_published",
@@ -2345,7 +2345,7 @@ SECOND_LOOK = (
     ),
     _planted(
         "what a group discards tells of another group's pulls",
-        "tagcast.pulling.group:end_without_pull",
+        "tagcast.pulling.group:end_after_pull",
         ".get(group.ordinal)",
         ".get(min(stored.pulled(world.store, group.topic, row.message.message_id), default=0))",
         f"{PULLING}::test_what_a_group_discards_says",
@@ -2373,9 +2373,9 @@ SECOND_LOOK = (
     ),
     _planted(
         "what two members end at once is told of twice",
-        "tagcast.pulling.group:end_without_pull",
-        "if end(world, group, row, entry):",
-        "if end(world, group, row, entry) or True:",
+        "tagcast.pulling.group:end_after_pull",
+        "if end_pulled(world, group, row, entry):",
+        "if end_pulled(world, group, row, entry) or True:",
         f"{PULLING}::test_what_two_members_end",
     ),
     _planted(

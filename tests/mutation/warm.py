@@ -170,7 +170,13 @@ def within(seconds: float) -> None:
 
 def passes(item: pytest.Item) -> bool:
     """Run one test with its fixtures and say whether all of it went well."""
-    return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
+    return failure(item) is None
+
+
+def failure(item: pytest.Item) -> str | None:
+    """Run one test with its fixtures and return the last line of what failed, if anything did."""
+    failed = [report for report in runtestprotocol(item, log=False, nextitem=None) if report.failed]
+    return str(failed[0].longrepr).rstrip().splitlines()[-1] if failed else None
 
 
 def with_warm_pytest(script: Callable[[Warm], None], suite: Sequence[str] = SUITE) -> int:

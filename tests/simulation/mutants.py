@@ -15,7 +15,7 @@ from tests.simulation.campaign import settle_on_one_core
 from tests.simulation.history import History
 from tests.simulation.plan import draw_plan
 from tests.simulation.planted import MUTANTS
-from tests.simulation.planted.mutant import Mutant, planted
+from tests.simulation.planted.mutant import FAULT_OF_THE_TEXT, Mutant, PlantingError, planted
 
 STARTS = (100_000, 200_000, 300_000)
 SEEDS_MAX = 1_200
@@ -65,6 +65,8 @@ def catch(mutant: Mutant, start: int, seeds_max: int = SEEDS_MAX) -> Catch:
             unplanted = History(plan).run().broken
             if unplanted is not None:
                 raise unplanted
+            if FAULT_OF_THE_TEXT.search(broken.detail):
+                raise PlantingError(f"{mutant.name}: its text is at fault: {broken.detail}")
             return Catch(broken.invariant, seed - start + 1)
     return Catch(None, seeds_max)
 

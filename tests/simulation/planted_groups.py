@@ -156,16 +156,16 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a discard ends before its letter is published",
-                "tagcast.pulling.group:end_without_pull",
+                "tagcast.pulling.group:end_after_pull",
                 "    if state is EntryState.DISCARDED:",
-                "    end(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
+                "    end_pulled(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
             ),
             41,
         ),
         (
             Mutant(
                 "a letter is written for what expired, too",
-                "tagcast.pulling.group:end_without_pull",
+                "tagcast.pulling.group:end_after_pull",
                 "    if state is EntryState.DISCARDED:",
                 "    if state.is_terminal:",
             ),

@@ -15,7 +15,7 @@ from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscrip
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
-from tagcast.pulling.group import end_without_pull
+from tagcast.pulling.group import end_after_pull
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
@@ -331,7 +331,7 @@ def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
     row = stored.message(world.store, "test1", message_id)
     assert row is not None
     for _ in range(2):
-        end_without_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
+        end_after_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
 
     assert world.telemetry.ends == [("a", "g", EntryState.EXPIRED)]
 

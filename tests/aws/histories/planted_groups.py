@@ -110,7 +110,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "a discard makes no letter",
-            "tagcast.pulling.group:end_without_pull",
+            "tagcast.pulling.group:end_after_pull",
             "if state is EntryState.DISCARDED:",
             "if False:",
             CALM,

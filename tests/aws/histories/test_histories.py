@@ -75,7 +75,7 @@ PLANTED = (
     ),
     Mutant(
         "a resumed lane forgets what was planned",
-        "tagcast.operating.lanes:_awake",
+        "tagcast.operating.lanes:_resume",
         "max(now, lane.next_attempt_at or 0)",
         "now",
         Aim(

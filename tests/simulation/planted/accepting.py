@@ -162,9 +162,9 @@ MUTANTS = (
     ),
     Mutant(
         "a removed subscription raises no version",
-        "tagcast.registry.subscriptions:delete_subscription",
-        "change_update(owner, name, subscriptions=-1)",
-        'replace(change_update(owner, ""), changes={"subscription_count": owner.subscription_count - 1})',
+        "tagcast.rows.topic:change_update",
+        "{**with_changes(owner, names)}",
+        "{**(with_changes(owner, names) if subscriptions >= 0 else {})}",
     ),
     Mutant(
         "an ordinal is used again",

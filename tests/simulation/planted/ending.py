@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "a skipped head loses its attempts",
         "tagcast.operating.lanes:_skip",
-        "head.ending(",
-        "replace(head, attempts=0).ending(",
+        "head.entry(",
+        "replace(head, attempts=0).entry(",
         Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
     ),
     Mutant(

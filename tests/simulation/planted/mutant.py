@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,9 +16,12 @@ from types import CodeType, FunctionType
 
 from tests.simulation.plan import ANYTHING, Aim
 
+FAULT_OF_THE_TEXT = re.compile(r"\b(Name|Type|Attribute|UnboundLocal)Error\b")
+"""A bug that is noticed by one of these says nothing of the promise that it breaks."""
+
 
 class PlantingError(LookupError):
-    """The text of a planted bug is not in the shipped code (any more)."""
+    """The text of a planted bug is not in the shipped code (any more), or its own text says nothing there."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,15 @@ def _code(name: str, function: FunctionType, old: str, new: str) -> CodeType:
         for constant in pending.pop(0).co_consts:
             if isinstance(constant, CodeType):
                 if constant.co_name == function.__name__:
+                    unknown = sorted(_globals_in(constant) - vars(builtins).keys() - function.__globals__.keys())
+                    if unknown:
+                        raise PlantingError(f"{name}: {function.__qualname__} knows no {', '.join(unknown)}")
                     return constant
                 pending.append(constant)
     raise PlantingError(f"{name}: {function.__name__} is gone")
+
+
+def _globals_in(code: CodeType) -> set[str]:
+    """Return the names that *code*, and what is defined in it, takes from its module."""
+    names = {str(each.argval) for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    return names.union(*(_globals_in(each) for each in code.co_consts if isinstance(each, CodeType)))

@@ -145,18 +145,6 @@ MUTANTS = (
         FAILING,
     ),
     Mutant(
-        "a skip cancels what was delivered",
-        "tagcast.operating.lanes:_skip",
-        "head.ending(EntryState.CANCELLED,",
-        "replace(head, ended=None).ending(EntryState.CANCELLED,",
-        Aim(
-            faults=("herd",),
-            modes=("flapping", "down"),
-            operations=("retry_now", "retry_now", "skip_head"),
-            steered=0.3,
-        ),
-    ),
-    Mutant(
         "a failure moves the lane of whoever holds it",
         "tagcast.delivery.retrying:_Outcomes._rescheduled",
         "return plan(state)",
@@ -374,7 +362,7 @@ MUTANTS = (
     Mutant(
         "the sweep forgets attempts",
         "tagcast.repairing.expiry:_expired",
-        "else known.ending(EntryState.EXPIRED)",
+        "else known.entry(EntryState.EXPIRED)",
         "else Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("gone", "dead", "down"), operations=("pause", "sweep")),
     ),
