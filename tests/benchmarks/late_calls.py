@@ -17,6 +17,7 @@ from functions.fan_out import app as fan_out
 from local.rules.limits import STALE_MS
 from tests.benchmarks.calls import BATCH, BODY, Meter
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.whole_message import whole_message
 from tests.integration.moto_world import moto_world
 
 MESSAGES = 40
@@ -43,7 +44,7 @@ def measure(keep: Keep, *, is_late: bool = False) -> Meter:
             group = fake.group("late", consume_from=0)
             meter.phase = "late entries"
             fake.run_workflows(fake.clock.now() + 300_000)
-            rows = [stored.message(world.store, "test1", each) for each in ids]
+            rows = [whole_message(world.store, "test1", each) for each in ids]
             assert all(row is not None and group.ordinal in row.map.enqueued for row in rows)
         meter.phase = "end of life"
         fake.clock.sleep(2 * DAY_S)

@@ -39,11 +39,11 @@ from tagcast.ports import Row, Table
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.directory import kept_directory_of, read_topic
 from tagcast.repairing.relay import Arrival, Ended, relay
-from tagcast.rows import stored
 from tagcast.rows.keys import topic_key
 from tagcast.rows.subscription import subscription_put
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
 from tests.item_size import row_size
 
@@ -122,7 +122,7 @@ def measure(count: int) -> None:
     each_s = (time.process_time() - began - let_go_s) / max(1, entries)
     assert isinstance(fake.store, Metered)
     units = fake.store.units
-    row = stored.message(fake.store, "wide", message_id)
+    row = whole_message(fake.store, "wide", message_id)
     assert row is not None
     assert not row.has_body, "nobody is owed it"
     assert receivers.pushes == dict.fromkeys(range(count), 1), "everybody got it once"

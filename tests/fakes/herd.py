@@ -22,13 +22,13 @@ from tagcast.ports import Key, Put, Table, World, Write
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
-from tagcast.rows import stored
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, OneByOne
 from tests.item_size import row_size
 
@@ -194,7 +194,7 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
         await asyncio.gather(*(_execution(world, task, chance.uniform(0.0, spread_s)) for task in tasks))
 
     timed.run(everybody())
-    row = stored.message(store, "test1", first.ids[0])
+    row = whole_message(store, "test1", first.ids[0])
     assert row is not None
     assert not row.map.owed
     assert {entry.state.value for entry in row.map.ended.values()} == {"delivered"}
@@ -245,7 +245,7 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
         await asyncio.gather(*(working(task) for task in tasks))
 
     timed.run(everybody())
-    rows = [row for each in first.ids if (row := stored.message(store, "test1", each)) is not None]
+    rows = [row for each in first.ids if (row := whole_message(store, "test1", each)) is not None]
     assert not any(row.map.owed for row in rows)
     entries = [entry for row in rows for entry in row.map.ended.values()]
     assert {entry.state.value for entry in entries} == {"cancelled"}

@@ -27,7 +27,6 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import due_key
 from tagcast.rows.message import MessageRow
@@ -35,6 +34,7 @@ from tagcast.rows.message import MessageRow
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import in_one_order
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
 
 T = TypeVar("T")
@@ -238,7 +238,7 @@ class Round:
         return [DUES.value_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]
 
     def row(self, place: int) -> MessageRow:
-        row = stored.message(self.world.store, "test1", self.ids[place])
+        row = whole_message(self.world.store, "test1", self.ids[place])
         assert row is not None
         return row
 

@@ -28,6 +28,7 @@ from tagcast.rows.message import MESSAGES, MessageRow
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 
 STEPS, LIFE_S = 60, 600
@@ -341,7 +342,7 @@ class GroupHistory:
 
     def _check_let_go(self) -> None:
         for message_id in self.published:
-            row = stored.message(self.world.store, "test1", message_id)
+            row = whole_message(self.world.store, "test1", message_id)
             assert row is not None
             is_listed = retained_key("test1", message_id) in self.world.store.rows
             if not row.map.owed and (row.is_owed or is_listed or (row.has_body and not row.is_kept)):
@@ -349,7 +350,7 @@ class GroupHistory:
 
     def check(self) -> None:
         for message_id in self.published:
-            row = stored.message(self.world.store, "test1", message_id)
+            row = whole_message(self.world.store, "test1", message_id)
             if row is None:
                 raise BrokenPromiseError("a message is gone")
             is_listed = retained_key("test1", message_id) in self.world.store.rows
@@ -413,7 +414,7 @@ class GroupHistory:
                 yield letter.properties[DEAD_LETTER_OF], group, letter.accepted_at, letter.expires_at
 
     def _expect(self, held: Held, state: EntryState) -> None:
-        row = stored.message(self.world.store, "test1", held.message_id)
+        row = whole_message(self.world.store, "test1", held.message_id)
         if row is None or row.map.entry(self.groups[held.group].ordinal).state is not state:
             raise BrokenPromiseError("a member was told something else than the state map says")
 

@@ -29,6 +29,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import AddedLater
 from tagcast.tables import Update
 
+from tests.fakes.whole_message import whole_message
 from tests.simulation.group_history import LIFE_S, BrokenPromiseError, GroupHistory
 from tests.simulation.ledger import body_in
 
@@ -90,7 +91,7 @@ class LateHistory(GroupHistory):
     def write_all(self) -> None:
         """Let others have written every message."""
         for message_id in self.published:
-            row = stored.message(self.world.store, "test1", message_id)
+            row = whole_message(self.world.store, "test1", message_id)
             assert row is not None
             self.world.store.write(Update(message_key("test1", message_id), {"late": row.late + 1}))
 
@@ -153,7 +154,7 @@ class LateHistory(GroupHistory):
         self.accidents.left = None
         if self.late is not None and not self.late_removed and self.dice.random() < 0.3:
             subscriptions.delete_subscription(self.world.world, "test1", "late")
-            rows = (stored.message(self.world.store, "test1", each) for each in self.published)
+            rows = (whole_message(self.world.store, "test1", each) for each in self.published)
             self.added_before = {
                 row.message.message_id for row in rows if row and self.late.ordinal in row.map.added_later
             }
@@ -220,7 +221,7 @@ class LateHistory(GroupHistory):
             return
         dues = stored.dues(self.world.store, self.late.subscription_id)
         in_backlog = {due.message_id for due in dues}
-        rows = [row for each in self.published if (row := stored.message(self.world.store, "test1", each)) is not None]
+        rows = [row for each in self.published if (row := whole_message(self.world.store, "test1", each)) is not None]
         for row in rows:
             self._check_entry(row, in_backlog)
         self._check_order([(due.position, due.message_id) for due in dues])

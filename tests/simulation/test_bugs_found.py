@@ -17,7 +17,6 @@ from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, attempt_run
 from tagcast.pushing.push_slots import PushSlots, host_of
 from tagcast.registry import subscriptions
-from tagcast.rows import stored as rows
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import end_writes
@@ -25,6 +24,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
 
@@ -76,7 +76,7 @@ def lane(fake: FakeWorld, name: str) -> Lane:
 
 
 def stored(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = rows.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
 

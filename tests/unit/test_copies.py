@@ -11,13 +11,13 @@ from tagcast.delivery.lease import Task
 from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
-from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 
@@ -107,7 +107,7 @@ def lane(fake: FakeWorld) -> Lane:
 
 
 def entry(fake: FakeWorld, message_id: str) -> Entry:
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row.map.entry(0)
 

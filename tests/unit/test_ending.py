@@ -19,6 +19,7 @@ from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.tables import ABSENT
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 
 OVER = Entry(EntryState.DELIVERED, 1, 10_030)
 ALL = (Audience.EVERYBODY,)
@@ -37,7 +38,7 @@ def accepted(*matched: int, in_order: Sequence[int] = (), is_split: bool = False
 
 
 def read(store: MemoryStore) -> MessageRow:
-    found = stored.message(store, "t", "m")
+    found = whole_message(store, "t", "m")
     assert found is not None
     return found
 

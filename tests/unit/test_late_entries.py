@@ -20,6 +20,7 @@ from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 
 EARLIEST = 0
@@ -68,7 +69,7 @@ def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[st
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
 

@@ -22,6 +22,7 @@ from tagcast.rows import stored
 from tests.benchmarks.member_bill import HEARTBEAT_WRITES
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 
 A, B = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5")
@@ -99,7 +100,7 @@ def test_what_is_published_after_the_first_answer_is_owed_to_the_group(fake: Fak
     fake.publish("known to the process before", tags=["TagA"])
     beat(fake)
     [message_id] = fake.publish("now", tags=["TagA"])
-    row = stored.message(fake.world.store, "test1", message_id)
+    row = whole_message(fake.world.store, "test1", message_id)
     assert row is not None
     assert group_of(fake).ordinal in row.map.owed
 
@@ -363,7 +364,7 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
     assert beat(fake, A, TAG_A, Mode.BROADCASTING).subscription == one.subscription
     assert alive(fake) == [A.client_id, B.client_id]
     [message_id] = fake.publish("x", tags=["TagA"])
-    row = stored.message(fake.world.store, "test1", message_id)
+    row = whole_message(fake.world.store, "test1", message_id)
     assert row is not None
     assert row.map.owed == {one.subscription.ordinal, other.subscription.ordinal}
 

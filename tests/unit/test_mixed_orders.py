@@ -9,10 +9,10 @@ from tagcast.operating.messages import message_view
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows import stored
 from tagcast.rows.keys import retained_key
 from tagcast.rows.message import MessageRow
 
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeWorld
 
 
@@ -27,7 +27,7 @@ def fake() -> FakeWorld:
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
 

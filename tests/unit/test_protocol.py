@@ -16,7 +16,7 @@ from tagcast.operating import lanes, messages
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows import ordinals, stored
+from tagcast.rows import ordinals
 from tagcast.rows.keys import lane_key, retained_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow, round_attributes, round_in
@@ -24,6 +24,7 @@ from tagcast.rows.state_map import Round
 from tagcast.rows.values import row_bytes
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -37,7 +38,7 @@ def fake() -> FakeWorld:
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
 
@@ -152,7 +153,7 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
 
     assert fake.pusher.received == {"A": ["1"]}
     assert entry(fake, alive).state is EntryState.DELIVERED
-    row = stored.message(fake.store, "short", over)
+    row = whole_message(fake.store, "short", over)
     assert row is not None
     assert row.map.entry(0).state is EntryState.EXPIRED
     assert not row.is_owed

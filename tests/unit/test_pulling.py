@@ -27,6 +27,7 @@ from tagcast.trace_context import trace_made
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 
 GROUP, OTHER_GROUP = "/topics/test1/subscriptions/g", "/topics/test1/subscriptions/h"
@@ -113,7 +114,7 @@ def test_a_message_that_is_acknowledged_costs_two_writes_more_than_one_that_is_p
 
 def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
 
     assert row is not None
     assert row.map.owed == row.map.enqueued == {0}
@@ -328,7 +329,7 @@ def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld)
 
 def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     assert row is not None
     for _ in range(2):
         end_after_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
@@ -369,7 +370,7 @@ def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorl
 
     assert pull(world) == []
     assert entry(world, message_id) == ("expired", 0, None)
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     assert row is not None
     assert not row.map.owed
 
@@ -382,7 +383,7 @@ def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None
     world.sweep()
 
     assert [entry(world, each) for each in ids] == [("expired", 1, "returned"), ("expired", 0, None)]
-    row = stored.message(world.store, "test1", ids[0])
+    row = whole_message(world.store, "test1", ids[0])
     assert row is not None
     assert not row.map.owed
 
@@ -401,7 +402,7 @@ def stale_due_row(world: FakeWorld, message_id: str) -> Subscription:
     """Let a repeated batch have put into the backlog of the paused group what lies in its queue already."""
     lanes.pause(world.world, "test1", "g")
     group = get_subscription(world.world, "test1", "g")
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     lane = stored.lane(world.store, "test1", group.subscription_id)
     assert row is not None
     assert lane is not None
@@ -450,7 +451,7 @@ def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_firs
     world.queue.entries.clear()
     if is_told:
         world.relay_ends()
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     assert row is not None
     assert row.is_owed == (not is_told)
     assert (list(row.rounds.values()), row.map.owed, row.has_body) == ([None], frozenset(), True)
@@ -462,7 +463,7 @@ def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_firs
     world.clock.sleep(7 * 3_600)
     world.sweep()
 
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     assert row is not None
     assert not row.has_body
     assert world.queue.entries == []
@@ -570,7 +571,7 @@ def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:
 
 def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    row = stored.message(world.store, "test1", message_id)
+    row = whole_message(world.store, "test1", message_id)
     assert row is not None
     waiting = row.map.matched | {1}
     still_open = replace(row, map=replace(row.map, matched=waiting, owed=waiting, waiting=frozenset({1})))

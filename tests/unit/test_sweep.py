@@ -18,13 +18,13 @@ from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import Arrival, Sending, list_unsent, relay
 from tagcast.repairing.sweep import Swept, sweep
-from tagcast.rows import stored
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
 
 GONE = Outcome(False, "http 410", gone=True)
@@ -246,7 +246,7 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
 
     assert fake.sweep().expired == 250
 
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     assert (len(row.map.ended), row.has_body) == (250, False)
     assert {(ended.state, ended.attempts) for ended in row.map.ended.values()} == {(EntryState.EXPIRED, 1)}
@@ -283,7 +283,7 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
 def is_owed(store: MemoryStore, message_id: str) -> bool:
     """Say whether anything of a message is owed; of one that cannot be read all is."""
     try:
-        row = stored.message(store, "test1", message_id)
+        row = whole_message(store, "test1", message_id)
     except (KeyError, ValueError, IndexError):
         return True
     return row is not None and bool(row.map.owed)

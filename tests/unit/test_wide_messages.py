@@ -36,6 +36,7 @@ from functions.fan_out import app as fan_out
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
+from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -57,7 +58,7 @@ def wide_world(*strategies: Strategy, keep: Keep = Keep.OWED) -> FakeWorld:
 
 
 def whole(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = stored.message(fake.store, "test1", message_id)
+    row = whole_message(fake.store, "test1", message_id)
     assert row is not None
     return row
 

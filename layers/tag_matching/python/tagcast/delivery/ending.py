@@ -74,7 +74,7 @@ def complete(store: Store, topic: str, message_id: str) -> None:
     ConditionLostError if others write them all the time.
     """
     for tries in range(1, TRIES_MAX + 1):
-        row = stored.message(store, topic, message_id)
+        row = stored.closed_message(store, topic, message_id)
         if row is None or not row.is_owed or row.map.owed:
             return
         parts = stored.sections(store, row) if row.is_wide else [row]

@@ -1,4 +1,4 @@
-"""What is stored, read as values: ``stored.lane(...)``, ``stored.message(...)``, ``stored.dues(...)``, by their names.
+"""What is stored, read as values: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``, by their names.
 
 Where one row that cannot be read must not hide the others, the rows themselves are returned, to be decoded one by one.
 """
@@ -32,11 +32,15 @@ lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
 KEYS_AT_ONCE = 100
 
 
-def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its whole state map, folded from all of its rows; None when even its receipt is gone."""
+def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
+    """Return a message with its whole state map, folded from all of its rows.
+
+    None when even its receipt is gone, and as long as a section of it has no round: that section is owed.
+    """
     rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
-    own = next((row for row in rows if row["sk"] == "MSG"), None)
-    return None if own is None else folded(MESSAGES.value_of(own), rows)
+    own = next((MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG"), None)
+    rounds = sum(text(row, "sk").startswith("ROUND#") for row in rows)
+    return None if own is None or rounds < len(own.bounds) else folded(own, rows)
 
 
 def folded(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
