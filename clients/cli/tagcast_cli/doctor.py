@@ -5,6 +5,7 @@ It only reads. A check for which the caller has no right says so, and the others
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
+from tagcast_client.signing import region_of
 
 from tagcast_cli.session import session_of
 from tagcast_cli.visible import visible
+
+if TYPE_CHECKING:
+    from tagcast_cli.session import Session
 
 STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
@@ -278,20 +283,49 @@ def get_url(url: str) -> tuple[int, dict[str, str]]:
     return answer.status_code, dict(answer.headers)
 
 
-StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack on AWS.")]
+NO_STACK = (
+    "name the stack on AWS that it examines, or that you will deploy: tagcast doctor --stack NAME. "
+    "A local stack is tried by: tagcast smoke"
+)
+NO_REGION = (
+    "no AWS region is known: give one (tagcast --region eu-west-1 …), set AWS_REGION or AWS_DEFAULT_REGION, "
+    "or name a profile that has one (tagcast --profile NAME …)"
+)
 
 
-def doctor(ctx: typer.Context, stack: StackName) -> None:
-    """Examine a deployment on AWS, or an account before the first one: what will not work, and what mends it.
+def own_session(session: Session) -> Any:
+    """Return a session of boto3 with the caller's profile and region. Raises BadParameter if one is not known.
 
-    Reads with your own AWS credentials (--profile, --region) and changes nothing. Exits 1 if it finds a fault.
+    The region is that of ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
     """
     import boto3
     from botocore.exceptions import BotoCoreError
 
-    session = session_of(ctx)
+    region = session.region or region_of(session.api.url) or os.environ.get("AWS_REGION") or None
     try:
-        own = boto3.Session(profile_name=session.profile, region_name=session.region)
+        own = boto3.Session(profile_name=session.profile, region_name=region)
+    except BotoCoreError as fault:
+        raise typer.BadParameter(str(fault)) from None
+    if not own.region_name:
+        raise typer.BadParameter(NO_REGION)
+    return own
+
+
+StackName = Annotated[str | None, typer.Option("--stack", metavar="NAME", help="Name of the stack on AWS. Required.")]
+
+
+def doctor(ctx: typer.Context, stack: StackName = None) -> None:
+    """Examine a deployment on AWS, or an account before the first one: what will not work, and what mends it.
+
+    Reads with your own AWS credentials (--profile, --region) and changes nothing. Exits 1 if it finds a fault.
+    """
+    if stack is None:
+        raise typer.BadParameter(NO_STACK)
+    session = session_of(ctx)
+    own = own_session(session)
+    from botocore.exceptions import BotoCoreError
+
+    try:
         findings = list(examine(Deployment(stack, own, get_url)))
     except BotoCoreError as fault:
         raise typer.BadParameter(str(fault)) from None

@@ -17,7 +17,7 @@ from rich.text import Text
 from tagcast_client import Client, SigV4
 
 from tagcast_cli.cmq_keys import StackName
-from tagcast_cli.doctor import STYLES, Deployment, State, get_url
+from tagcast_cli.doctor import STYLES, Deployment, State, get_url, own_session
 from tagcast_cli.job_run import Archive
 from tagcast_cli.jobs import DEFAULT_DATA, DataFolder
 from tagcast_cli.session import Session, session_of
@@ -73,14 +73,13 @@ def smoke(
 
 def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> Story:
     """Return the story of a deployment, played with the caller's credentials."""
-    import boto3
+    own = own_session(session)
     from botocore.exceptions import BotoCoreError, ClientError
 
     from tagcast_cli.smoke_aws import OnAws
     from tagcast_cli.smoke_story import Story
 
     try:
-        own = boto3.Session(profile_name=session.profile, region_name=session.region)
         of = Deployment(stack, own, get_url)
         url, scale = of.output("Url"), of.parameter("TimeScale")
     except (BotoCoreError, ClientError) as fault:

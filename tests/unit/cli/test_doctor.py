@@ -14,8 +14,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from tagcast_cli.api_client import client_for
 from tagcast_cli.app import app
-from tagcast_cli.doctor import READS, Deployment, Finding, State, examine
+from tagcast_cli.doctor import READS, Deployment, Finding, State, examine, own_session
+from tagcast_cli.session import Session as CommandSession
 from typer.testing import CliRunner
 
 REGION: Final = "eu-west-1"
@@ -182,6 +184,37 @@ def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(deployed:
     actions = {"s3:ListObjectsV2": "s3:ListBucket"}
     assert {actions.get(call, call) for call in answers.calls} == set(READS)
     assert [action for action in READS if f'"{action}"' not in DOCUMENT] == []
+
+
+def test_without_a_stack_or_a_region_the_command_says_what_to_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("COLUMNS", "400")
+    for words, said in (([], "tagcast doctor --stack NAME"), (["--stack", STACK], "no AWS region is known: give one")):
+        refused = CliRunner().invoke(app, ["doctor", *words])
+        assert (refused.exit_code, said in refused.output) == (2, True), refused.output
+
+
+def test_the_region_is_that_of_the_option_the_address_the_environment_or_the_profile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def region(url: str = "http://127.0.0.1:8080", given: str | None = None) -> str:
+        return str(own_session(CommandSession(client_for(url, None, None), False, region=given)).region_name)
+
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "config").write_text("[default]\nregion = eu-west-4\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    assert region() == "eu-west-4"
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-3")
+    assert region() == "eu-west-3"
+    monkeypatch.setenv("AWS_REGION", "eu-west-2")
+    assert region() == "eu-west-2"
+    assert region("https://abc.execute-api.eu-west-1.amazonaws.com") == "eu-west-1"
+    assert region("https://abc.execute-api.eu-west-1.amazonaws.com", "us-east-1") == "us-east-1"
 
 
 def test_the_command_shows_a_table_or_json_and_exits_with_1_for_a_fault(
