@@ -16,12 +16,21 @@ from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
-from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, pages, session_of
+from tagcast_cli.session import (
+    Cursor,
+    EveryPage,
+    Limit,
+    Listing,
+    Page,
+    Session,
+    SubscriptionName,
+    TopicName,
+    pages,
+    session_of,
+)
 from tagcast_cli.subscriptions import pending_note, subscription_fields
 from tagcast_cli.visible import visible_json
-
-UNDER_WAY = "under way"
-"""An attempt is being made just now: no next one is planned."""
+from tagcast_cli.waiting import UNDER_WAY, is_awake, next_attempt, next_step
 
 
 def lane_fields(answer: Json) -> RenderableType:
@@ -33,21 +42,6 @@ def lane_fields(answer: Json) -> RenderableType:
         shown["head_attempts"] = head.get("attempts")
         shown["next_attempt_at"] = head.get("next_attempt_at") or (UNDER_WAY if is_awake(lane) else None)
     return fields_table(shown)
-
-
-def is_awake(lane: Json) -> bool:
-    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way.
-
-    >>> is_awake({"state": "blocked"}), is_awake({"state": "paused"})
-    (True, False)
-    """
-    return lane.get("state") in ("blocked", "lost_contact")
-
-
-def next_attempt(lane: Json, delivery: Json) -> str:
-    """Return when the head of a lane is attempted next, as people read it."""
-    at = delivery.get("next_attempt_at")
-    return UNDER_WAY if at is None and is_awake(lane) else readable_instant(at)
 
 
 def _row(lane: Json, delivery: Json) -> list[Any]:
@@ -90,11 +84,13 @@ def lane(
     if (note := pending_note(described)) is not None:
         session.out.print(note)
     deliveries = backlog.get("deliveries", [])
-    if not deliveries:
+    if deliveries:
+        session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
+    else:
         session.out.print("Nothing waits in its backlog.")
-        return
-    session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
     session.tell_of_more(backlog)
+    if note is None and (step := next_step(described, topic, subscription)) is not None:
+        session.out.print(step, soft_wrap=True)
 
 
 PAGE, FREQUENT = 100, 3
@@ -179,7 +175,7 @@ def lanes(
     """
     session = session_of(ctx)
     if by is None and host is None:
-        session.show_list("/lanes", LISTING, Page(limit, cursor, every))
+        _say_what_helps(session, session.show_list("/lanes", LISTING, Page(limit, cursor, every)))
         return
     found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
     found = [lane for lane in found if host is None or Common.HOST.of(lane) == host.rstrip("/")]
@@ -191,8 +187,16 @@ def lanes(
         session.out.print(LISTING.empty)
     elif groups is None:
         session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
+        _say_what_helps(session, found)
     else:
         session.out.print(rows_table(map(_group_row, groups), *groups[0]))
+
+
+def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
+    """Print for each state that some of these lanes have which commands help."""
+    for state, lane in {str(lane.get("state")): lane for lane in lanes}.items():
+        if (step := next_step(lane, "TOPIC", "SUBSCRIPTION")) is not None:
+            session.out.print(state_text(state) + Text(": ") + step)
 
 
 def _group_row(group: dict[str, Any]) -> list[Any]:

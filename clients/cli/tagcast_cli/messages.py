@@ -29,11 +29,12 @@ from tagcast_cli.session import (
 )
 from tagcast_cli.tree import explanation_tree
 from tagcast_cli.visible import visible_json
-from tagcast_cli.waiting import published_lines, waiting_lines
+from tagcast_cli.waiting import LISTED_MAX, published_lines, waiting_lines
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 ATTEMPTED_MAX = 100
+EXPLAINED_MAX = 20
 ID_DIGITS = 20
 
 
@@ -304,17 +305,48 @@ def explain(
     ctx: typer.Context,
     topic: Place = None,
     message_id: OptionalId = None,
-    *,
     subscription: Annotated[
-        str,
-        typer.Option("--subscription", "-s", help="Name of the subscription.", autocompletion=completion.subscriptions),
-    ],
+        str | None,
+        typer.Option(
+            "--subscription", "-s", help="Only this one, with all parts.", autocompletion=completion.subscriptions
+        ),
+    ] = None,
 ) -> None:
-    """Say why a subscription did or did not receive a message, whose id alone is enough."""
+    """Say why a subscription did or did not receive a message, whose id alone is enough.
+
+    Without --subscription it says so of the first 20 subscriptions of the topic, a line each; with --json a document
+    each.
+    """
     session = session_of(ctx)
     topic, message_id = _located(session, topic, message_id)
     path = path_of("topics", topic, "messages", message_id, "explain")
+    if subscription is None:
+        _explain_each(session, topic, message_id, path)
+        return
     answer = session.api.request("GET", path, query={"subscription": subscription})
     session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))
     if not session.as_json and (delivery := answer.json.get("delivery")) is not None:
         _say_what_waits(session, topic, message_id, {subscription: delivery})
+
+
+def _explain_each(session: Session, topic: str, message_id: str, path: str) -> None:
+    """Explain a message for the first :data:`EXPLAINED_MAX` subscriptions of its topic; each takes a request."""
+    listed = session.api.request("GET", path_of("topics", topic, "subscriptions"), query={"limit": LISTED_MAX}).json
+    names = [str(each["name"]) for each in listed.get("subscriptions") or ()]
+    rows: list[list[Any]] = []
+    for name in names[:EXPLAINED_MAX]:
+        answer = session.api.request("GET", path, query={"subscription": name})
+        if session.as_json:
+            session.print_json(answer.json)
+        rows.append([name, answer.json.get("received"), answer.json.get("reason")])
+    if session.as_json:
+        return
+    if not rows:
+        session.out.print(f"{topic} has no subscriptions.")
+        return
+    session.out.print(rows_table(rows, "subscription", "received", "reason"))
+    if left := len(names) - len(rows):
+        count = f"{left} or more" if listed.get("next_cursor") else left
+        session.out.print(Text(f"{count} others were not asked: tagcast subscriptions {topic}", style="dim"))
+    parts = Text(f"All parts of one: tagcast explain {topic} {message_id} --subscription NAME", style="dim")
+    session.out.print(parts, soft_wrap=True)

@@ -36,6 +36,8 @@ Renderer = Callable[[Json], RenderableType | None]
 
 
 PRECONDITION_FAILED = 412
+CHECKED_BY_PYDANTIC = "Value error, "
+"""What Typer leaves in front of its sentence about a value that is not one of an option's words."""
 
 
 class RefusedError(Exception):
@@ -101,17 +103,18 @@ class Session:
         path: str,
         listing: Listing,
         page: Page,
-    ) -> None:
-        """Print one page of a list, or all of them; with --json one line per page."""
+    ) -> list[Json]:
+        """Print one page of a list, or all of them, and return its items; with --json one line per page, and none."""
         answers = self.read(path, page)
         if self.as_json:
-            return
-        rows = [listing.row(item) for answer in answers for item in answer.get(listing.key, [])]
-        if not rows:
+            return []
+        items = [item for answer in answers for item in answer.get(listing.key, [])]
+        if not items:
             self.out.print(listing.empty)
-            return
-        self.out.print(rows_table(rows, *listing.headings))
+            return []
+        self.out.print(rows_table(map(listing.row, items), *listing.headings))
         self.tell_of_more(answers[-1], "--all")
+        return items
 
     def read(self, path: str, page: Page, only: str | None = None) -> list[Json]:
         """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
@@ -189,6 +192,9 @@ class Commands(TyperGroup):
         """Run the command; a fault of the API, the network or the credentials ends it with 1."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as wrong:
+            wrong.message = wrong.message.removeprefix(CHECKED_BY_PYDANTIC)
+            raise
         except (ProblemError, RefusedError) as refused:
             _tell_refusal(ctx, refused)
         except BrokenPipeError:

@@ -11,7 +11,6 @@ from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.endpoints import protocol_of
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.lanes import next_attempt
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
@@ -20,6 +19,8 @@ SHOWN_MAX = 3
 """Each takes two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
+UNDER_WAY = "under way"
+"""An attempt is being made just now: no next one is planned."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
@@ -52,6 +53,21 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
     return [*lines, follow]
 
 
+def is_awake(lane: Json) -> bool:
+    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way.
+
+    >>> is_awake({"state": "blocked"}), is_awake({"state": "paused"})
+    (True, False)
+    """
+    return lane.get("state") in ("blocked", "lost_contact")
+
+
+def next_attempt(lane: Json, delivery: Json) -> str:
+    """Return when the head of a lane is attempted next, as people read it."""
+    at = delivery.get("next_attempt_at")
+    return UNDER_WAY if at is None and is_awake(lane) else readable_instant(at)
+
+
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
     try:
         found = session.api.request("GET", path_of("topics", topic, "subscriptions", name)).json
@@ -73,9 +89,28 @@ def _lines(session: Session, message_id: str, subscription: Json) -> list[Text]:
         path = path_of("topics", topic, "subscriptions", name, "backlog")
         said = next(iter(session.api.request("GET", path, query={"limit": 1}).json.get("deliveries") or ()), {})
     why, commands = reason(subscription, said, message_id)
-    place = f"{shlex.quote(topic)} {shlex.quote(name)}"
-    helps = "; ".join(f"{what}: {command.format(place)}" for what, command in commands.items())
+    helps = _commands_text(commands, topic, name)
     return [Text(visible_line(f"{name}: {why}"), style="yellow"), Text(visible_line(f"  {helps}"))]
+
+
+def _commands_text(commands: Mapping[str, str], topic: str, name: str) -> str:
+    place = f"{shlex.quote(topic)} {shlex.quote(name)}"
+    return "; ".join(f"{what}: {command.format(place)}" for what, command in commands.items())
+
+
+def next_step(subscription: Json, topic: str, name: str) -> Text | None:
+    """Return the commands that help a subscription, or a lane as a list has it; None if nothing holds it up.
+
+    >>> print(next_step({"lane": {"state": "paused"}}, "fruit", "shop"))
+    End the pause: tagcast resume fruit shop
+    >>> next_step({"lane": {"state": "active"}}, "fruit", "shop") is None
+    True
+    """
+    if _held(subscription) is None:
+        return None
+    head = subscription.get("head") or (subscription.get("lane") or {}).get("head") or {}
+    _, commands = reason(subscription, head, str(head.get("message_id")))
+    return Text(visible_line(_commands_text(commands, topic, name)))
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:

@@ -431,6 +431,29 @@ def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
     assert "Every lane is active." in run("lanes").output
 
 
+def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> None:
+    helps = {
+        "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --reason TEXT",
+        "paused": "End the pause: tagcast resume {}",
+        "suspended": "Resume: tagcast resume {}",
+    }
+    api.teach("GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [], "next_cursor": None})
+    listed = []
+    for state, said in helps.items():
+        lane = {**LANE, "state": state}
+        api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": lane})
+        assert said.replace("{}", "t A") in run("lane", "t", "A").output
+        listed += [{"topic": "t", "subscription": name, "host": "http://x", **lane} for name in ("A", "B")]
+    api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": {"state": "active", "backlog": 0}})
+    assert "tagcast " not in run("lane", "t", "A").output
+    api.teach("GET /lanes?limit=20", {"lanes": listed, "next_cursor": None})
+    api.teach("GET /lanes?limit=100", {"lanes": listed, "next_cursor": None})
+    for words in (["lanes"], ["lanes", "--host", "http://x"]):
+        output = run(*words).output
+        for state, said in helps.items():
+            assert output.count(f"{state}: {said.replace('{}', 'TOPIC SUBSCRIPTION')}") == 1
+
+
 def test_hosts_are_listed_with_their_circuits(api: FakeApi, run: Run) -> None:
     dead = {"host": "https://dead.test", "circuit": "open", "next_probe_at": "2026-11-22T09:00:10Z"}
     api.teach("GET /hosts?limit=20", {"hosts": [dead], "next_cursor": None})
@@ -524,6 +547,25 @@ def test_an_explanation_is_a_tree_with_every_part_and_its_value(api: FakeApi, ru
     assert "price > 100  ✗ false  (price is '90')" in lines
     assert "region = 'eu'  – not reached" in lines
     assert "filter version: 3" in lines
+
+
+def test_without_a_subscription_the_first_twenty_are_explained_a_line_each(api: FakeApi, run: Run) -> None:
+    names = [f"s{number:02}" for number in range(22)]
+    listed = [{"name": name} for name in names]
+    api.teach("GET /topics/t/subscriptions?limit=100", {"subscriptions": listed, "next_cursor": "c"})
+    for name in names:
+        told = {"subscription": name, "received": name == "s00", "reason": f"reason of {name}"}
+        api.teach(f"GET /topics/t/messages/{ID}/explain?subscription={name}", told)
+
+    output = run("explain", "t", ID).output
+
+    assert re.search(r"s00 +│ yes +│ reason of s00", output)
+    assert re.search(r"s19 +│ no +│ reason of s19", output)
+    assert ("s20" in output, "2 or more others were not asked" in output) == (False, True)
+    assert f"tagcast explain t {ID} --subscription NAME" in output
+    assert len(run("--json", "explain", "t", ID).stdout.splitlines()) == 20
+    api.teach("GET /topics/t/subscriptions?limit=100", {"subscriptions": [], "next_cursor": None})
+    assert "t has no subscriptions." in run("explain", "t", ID).output
 
 
 def test_an_explanation_numbers_attempts_and_calls_no_filter_everything(api: FakeApi, run: Run) -> None:

@@ -105,6 +105,24 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
         assert CliRunner().invoke(app, ["--url", wrong, "health"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "option", "allowed"),
+    [
+        ("subscribe t A --strategy BACKOFF", "--strategy", "'BACKOFF_RETRY', 'EXPONENTIAL_DECAY_RETRY'"),
+        ("topic create t --ordering no", "--ordering", "'topic', 'key', 'none'"),
+        ("lanes --by no", "--by", "'host', 'topic', 'subscription', 'state', 'outcome'"),
+    ],
+)
+def test_a_word_that_an_option_does_not_know_is_refused_with_those_that_it_knows(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, option: str, allowed: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    refused = run(*words.split())
+    given = words.rsplit(" ", 1)[1]
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{option}': '{given}' is not one of {allowed}." in refused.stderr
+
+
 def test_a_token_that_no_header_can_hold_is_refused_and_not_printed() -> None:
     refused = CliRunner().invoke(app, ["--token", "secret\n4711", "health"])
     assert (refused.exit_code, "4711" in refused.output) == (2, False)
