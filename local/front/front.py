@@ -1,7 +1,7 @@
 """The HTTP front: what API Gateway does between a client and the functions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,7 +22,7 @@ METRICS = "/metrics"
 ALL_TOPICS = "GET", "/topics"
 """The route whose callers may see all topics, and so the metrics of all."""
 FOLDER = "/stack"
-"""Commands are answered here where the stack keeps its state, so that an address is enough for them."""
+"""Commands are answered here where the stack keeps its state, and which functions of users it has."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
@@ -43,8 +43,9 @@ class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
     `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
-    the caller may call it. `metrics` is what Prometheus gets at `/metrics`, `folder` where the stack keeps its state.
-    `host` is a name by which the API may be called besides those of this machine.
+    the caller may call it. `metrics` is what Prometheus gets at `/metrics`, `folder` where the stack keeps its state,
+    `user_functions` are those that filters and endpoints may name. `host` is a name by which the API may be called
+    besides those of this machine.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Front:
         metrics: Callable[[], bytes] = bytes,
         host: str = "",
         folder: str = "",
+        user_functions: Sequence[str] = (),
     ) -> None:
         self._routes = routes
         self._functions = functions
@@ -68,6 +70,7 @@ class Front:
         self._metrics = metrics
         self._host = host
         self._folder = folder
+        self._user_functions = list(user_functions)
         self._port = 0
         self._runner: web.ServerRunner | None = None
 
@@ -139,7 +142,7 @@ class Front:
             refusal = await self._refuse_metrics(incoming.headers.get("authorization"))
             return as_aiohttp(refusal or Response(200, (("content-type", EXPOSITION_TYPE),), self._metrics()))
         if (incoming.method, raw_path) == ("GET", FOLDER) and self._folder:
-            return web.json_response({"folder": self._folder})
+            return web.json_response({"folder": self._folder, "functions": self._user_functions})
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:

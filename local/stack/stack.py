@@ -113,6 +113,7 @@ class Stack:
             metrics=self._exposition.text,
             host=self.options.host,
             folder=str(self.options.folder.resolve()),
+            user_functions=[each.name for each in user_functions],
         )
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"

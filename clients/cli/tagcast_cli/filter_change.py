@@ -59,4 +59,4 @@ def set_filter(
         {"filter": described},
         headers={"if-match": if_match} if if_match else None,
     )
-    session.show(answer, lambda shown: with_note(f"The filter of {name} was replaced.", shown))
+    session.show(answer, lambda shown: with_note(session, f"The filter of {name} was replaced.", shown))

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client import TagcastError
 from tagcast_client.operation import Json
+from tagcast_client.signing import is_aws
 
 from tagcast_cli.content import BodyArgument, ContentType, PropertyPairs, body_bytes, message_of
 from tagcast_cli.screen import state_text
-from tagcast_cli.session import session_of
+from tagcast_cli.session import Session, session_of
 from tagcast_cli.tree import explanation_tree
 from tagcast_cli.visible import visible_line
 
@@ -174,6 +176,24 @@ def warning_lines(answer: Json) -> list[Text]:
     (['warning: a = b compares two properties'], [])
     """
     return [Text(f"warning: {visible_line(str(each))}", style="yellow") for each in answer.get("warnings") or ()]
+
+
+def absent_function_lines(session: Session, answer: Json) -> list[Text]:
+    """Warn of a filter function that the local stack does not have; a deployment does not know its functions."""
+    described = answer.get("filter")
+    function = described.get("function") if isinstance(described, dict) else None
+    if function is None or is_aws(session.api.url):
+        return []
+    try:
+        known = session.api.request("GET", "/stack").json["functions"]
+    except (TagcastError, KeyError):
+        return []
+    name = str(function).rpartition(":function:")[2].partition(":")[0]
+    if name in known:
+        return []
+    started = "Start it with: python -m local --functions FILE.py"
+    said = f"this local stack has no function {name}: it gives no verdict on any message. {started}"
+    return [Text(f"warning: {visible_line(said)}", style="yellow")]
 
 
 def _verdict(answer: Json) -> RenderableType:

@@ -194,6 +194,7 @@ def fault_lines(problem: Json, status: int) -> Text:
 
 OUTCOMES: Mapping[str, str] = {
     "circuit": "not attempted: the host gives no answer",
+    "filter_error": "its filter function gave no verdict",
     "pending confirmation": "not attempted: the endpoint has not agreed yet",
     "rate": "not attempted: its rate is used up",
 }

@@ -76,7 +76,7 @@ def show(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Show a subscription: its endpoint, its filter, its retries, and how its pushes are signed."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
-    session.show(answer, lambda shown: with_note(f"{name} on {topic}", shown))
+    session.show(answer, lambda shown: with_note(session, f"{name} on {topic}", shown))
 
 
 @subscription.command("update")
@@ -163,4 +163,4 @@ def update(
         if_match = if_match or f'"{present.json.get("version")}"'
         changes |= {field: in_place_of(present.json.get(field), wanted) for field, wanted in whole.items()}
     answer = session.api.request("PATCH", path, changes, headers={"if-match": if_match} if if_match else None)
-    session.show(answer, lambda shown: with_note(f"{name} on {topic} was changed.", shown))
+    session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was changed.", shown))

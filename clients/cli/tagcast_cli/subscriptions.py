@@ -21,6 +21,7 @@ from tagcast_cli.filters import (
     SqlFilter,
     TagExpression,
     TagFilter,
+    absent_function_lines,
     filter_of,
     filter_text,
     warning_lines,
@@ -59,6 +60,7 @@ from tagcast_cli.session import (
     Limit,
     Listing,
     Page,
+    Session,
     SubscriptionName,
     TopicName,
     session_of,
@@ -141,10 +143,11 @@ def pending_note(answer: Json) -> Text | None:
     return Text(said, style="yellow")
 
 
-def with_note(sentence: str, answer: Json) -> Group:
+def with_note(session: Session, sentence: str, answer: Json) -> Group:
     """A subscription as the answer to a change shows it: what was done, its fields, what it still needs."""
     note = pending_note(answer)
     shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
+    shown += absent_function_lines(session, answer)
     return Group(*shown) if note is None else Group(*shown, note)
 
 
@@ -251,7 +254,7 @@ def subscribe(
 
     def drawn(shown: Json) -> Group:
         pending = ", pending confirmation" if "state" in shown else ""
-        return with_note(f"{name} {done} {topic}{pending}.", shown)
+        return with_note(session, f"{name} {done} {topic}{pending}.", shown)
 
     session.show(answer, drawn)
 

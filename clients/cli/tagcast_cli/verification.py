@@ -19,7 +19,7 @@ def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None
     def drawn(shown: Json) -> Group:
         if "state" not in shown:
             return Group(Text(f"The endpoint of {name} agrees."), subscription_fields(shown))
-        return with_note(f"The endpoint of {name} did not agree.", shown)
+        return with_note(session, f"The endpoint of {name} did not agree.", shown)
 
     session.show(answer, drawn)
     if "state" in answer.json:

@@ -297,6 +297,18 @@ def test_a_message_is_published_shown_and_explained(api: Client) -> None:
     assert api("GET", "/topics/orders/messages").status == 200
 
 
+def test_an_explanation_names_the_filter_function_that_gave_no_verdict(api: Client) -> None:
+    api("PUT", S, HOOK | {"filter": {"kind": "function", "function": "rate"}})
+    sent = api("POST", "/topics/orders/messages", {"body": "hi"}).json
+    api.fakes.filter_functions.behaviours["a"] = lambda asked: None
+    api.fakes.deliver()
+    told = api("GET", f"/topics/orders/messages/{sent['message_id']}/explain?subscription=a").json
+    assert told["delivery"]["state"] == "discarded"
+    assert told["reason"].endswith(
+        "(filter_error): the filter function rate gave no verdict. Does it exist, and may it be invoked?"
+    )
+
+
 def test_a_message_names_every_fault(api: Client) -> None:
     body = {"tags": ["a", "", 3, "b\n"], "properties": {"a b": "x", "c": 1}, "routing_key": "a..b", "size": 1}
     assert sorted(api("POST", "/topics/orders/messages", body).pointers) == [
@@ -427,6 +439,11 @@ def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
     assert "warnings" not in api("POST", "/filters/test", body).json
     refused = api("POST", "/filters/test", {"filter": {"kind": "x"}, "message": {"tags": [1]}})
     assert sorted(refused.pointers) == ["#/filter/kind", "#/message/tags/0"]
+
+
+def test_a_filter_function_that_is_tried_is_said_not_to_be_asked(api: Client) -> None:
+    tried = api("POST", "/filters/test", {"filter": {"kind": "function", "function": "rate"}, "message": {}}).json
+    assert tried["warnings"] == ["the function rate was not asked: it decides before the first attempt"]
 
 
 def test_a_shadow_is_begun_watched_promoted_and_ended(api: Client) -> None:

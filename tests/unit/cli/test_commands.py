@@ -636,6 +636,21 @@ def test_a_doubtful_filter_is_warned_of_when_it_is_subscribed(api: FakeApi, run:
     assert f"warning: {warning}" in shown
 
 
+def test_a_filter_function_that_the_local_stack_does_not_have_is_warned_of(api: FakeApi, run: Run) -> None:
+    words = ["subscribe", "test1", "A", "--url", "http://x/", "--filter", '{"kind": "function", "function": "rate"}']
+    for function, known, is_warned in (
+        ("rate", [], True),
+        ("rate", ["rate"], False),
+        ("arn:aws:lambda:us-east-1:123456789012:function:rate:live", ["rate"], False),
+    ):
+        described = {**SUBSCRIPTION, "filter": {"kind": "function", "function": function}}
+        api.teach("PUT /topics/test1/subscriptions/A", described, 201)
+        api.teach("GET /stack", {"folder": "/there", "functions": known})
+        assert ("this local stack has no function rate" in run(*words).output) == is_warned
+    api.teach("GET /stack", {"title": "Not Found", "status": 404}, 404)
+    assert "warning" not in run(*words).output, "a deployment does not say which functions there are"
+
+
 def test_a_group_and_its_dead_letter_topic_are_named_and_removed(api: FakeApi, run: Run) -> None:
     group = {**SUBSCRIPTION, "endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"}
     api.teach("PUT /topics/test1/subscriptions/A", group, 201)

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 import pytest
@@ -33,9 +33,11 @@ def with_front(
     invoke: AsyncInvoke = echo,
     host: str = "",
     folder: str = "",
+    functions: Sequence[str] = (),
 ) -> None:
     async def main() -> None:
-        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke, host=host, folder=folder)
+        routes = Routes(ROUTES)
+        front = Front(routes, {"F": "f"}, invoke, may_invoke, host=host, folder=folder, user_functions=functions)
         port = await front.listen(0)
 
         def call(path: str, method: str = "PUT", **headers: str) -> tuple[int, str | None, bytes]:
@@ -117,8 +119,9 @@ def test_a_browser_beside_the_stack_reaches_it_by_its_own_name_and_from_no_other
     with_front(lambda call: check(call(path, **headers)[0] == status), host="tagcast.test")
 
 
-def test_an_address_tells_where_its_stack_keeps_its_state() -> None:
-    with_front(lambda call: check(json.loads(call("/stack", "GET")[2]) == {"folder": "/there"}), folder="/there")
+def test_an_address_tells_where_its_stack_keeps_its_state_and_which_functions_it_has() -> None:
+    told = {"folder": "/there", "functions": ["rate"]}
+    with_front(lambda call: check(json.loads(call("/stack", "GET")[2]) == told), folder="/there", functions=["rate"])
 
 
 def check(holds: bool) -> None:
