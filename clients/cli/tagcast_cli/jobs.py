@@ -6,13 +6,14 @@ import json
 import sys
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 from tagcast_client.operation import path_of
 from tagcast_client.signing import is_aws
@@ -43,7 +44,7 @@ from tagcast_cli.job_arguments import (
     retain_arguments,
 )
 from tagcast_cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
-from tagcast_cli.screen import console, fields_table, rows_table
+from tagcast_cli.screen import console, fields_table, named_cell, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 
 ArchiveUri = Annotated[
@@ -232,7 +233,8 @@ def erase(
 ) -> None:
     """Take what producers wrote out of archived messages, everywhere, and leave salted hashes.
 
-    Messages are refused until five days after their life. Point-in-time backups of the tables keep 35 days.
+    Messages are refused until five days after their life, so today's cannot be erased: try --before a week ago.
+    --topic is one topic: run it for each. Point-in-time backups of the tables keep 35 days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):
@@ -300,10 +302,10 @@ def _run(
     else:
         if result.code == NOTHING_JUDGED:
             console().print(Text("Nothing was proved: there was nothing to judge.", style="bold yellow"))
-        console().print(fields_table(_shown(result.summary)))
+        console().print(*_summary(result.summary), sep="\n")
         if rows := result.summary.get("rows"):
             console().print(rows_table([_period_row(row) for row in rows], *PERIOD_COLUMNS))
-    _present(place, result, show=show and not session_of(ctx).as_json)
+    _present(place, result, job, show=show and not session_of(ctx).as_json)
     if result.code:
         raise typer.Exit(result.code)
 
@@ -324,15 +326,41 @@ def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
     return () if as_is else compacting(place, days)
 
 
-def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in summary.items() if name not in _HIDDEN}
+def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
+    """Return what a job found: its plain values as fields, then a table of each that has values of its own."""
+    fields: dict[str, Any] = {}
+    tables: list[RenderableType] = []
+    for name, value in summary.items():
+        match value:
+            case _ if name in _HIDDEN:
+                continue
+            case [{}, *_]:
+                tables.append(_table(value))
+            case dict() if value and all(isinstance(each, dict) for each in value.values()):
+                tables.append(_table([{name.removesuffix("s"): key, **inner} for key, inner in value.items()]))
+            case dict():
+                told = [f"{key.replace('_', ' ')} {inner}" for key, inner in value.items() if inner]
+                fields[name] = ", ".join(told) or "none"
+            case int() if name.endswith("_at"):
+                fields[name] = rfc3339(value)
+            case _:
+                fields[name] = value
+    return [fields_table(fields), *tables]
 
 
-def _present(place: Archive, result: Result, *, show: bool) -> None:
+def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    headings = (name.replace("_", " ") for name in rows[0])
+    return rows_table([[named_cell(*each) for each in row.items()] for row in rows], *headings)
+
+
+def _present(place: Archive, result: Result, job: str, *, show: bool) -> None:
     uri = result.summary.get("html")
     if uri is None:
         return
     page = place.fetch(str(uri)).resolve()
-    console(to_errors=True).print(Text(f"report  {page}"))
+    console(to_errors=True).print(Text(f"report  {page}"), soft_wrap=True)
+    if job == "audit" and (certificate := result.summary.get("json")):
+        file = place.fetch(str(certificate)).resolve()
+        console(to_errors=True).print(Text(f"certificate  {file}"), soft_wrap=True)
     if show and sys.stdout.isatty():
         webbrowser.open(page.as_uri())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -88,6 +89,31 @@ def test_the_exit_code_of_an_audit_is_the_job_s(
     assert result.exit_code == code
     assert asked[0][-2:] == ["--as-of", "2026-11-02T00:00:00Z"]
     assert result.output.startswith("Nothing was proved") == (code == 3)
+
+
+def test_what_a_job_found_is_shown_as_fields_and_tables_and_an_audit_names_its_certificate(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = {"days": ["2026-11-01"], "read_files": 2, "records": 5, "unknown_columns": []}
+    found: dict[str, dict[str, object]] = {
+        "compact": {"kinds": {"messages": kind, "lanes": {**kind, "records": 7}}},
+        "audit": {
+            "violations": 2,
+            "by_kind": {"never_ended": 2, "orphan": 0},
+            "erasures": [{"erasure": "ab", "messages": 3, "asked_by": "me"}],
+            "html": f"{tmp_path}/index.html",
+            "json": f"{tmp_path}/certificate.json",
+        },
+    }
+    monkeypatch.setattr(jobs, "run_job", lambda name, *_, **__: Result({"job": name, **found[name]}, 0))
+    compacted = run("archive", "--archive", str(tmp_path)).output
+    assert re.search(r"kind +┃ days +┃ read files +┃ records +┃ unknown columns", compacted)
+    assert re.search(r"lanes +│ 2026-11-01 +│ 2 +│ 7 +│ —", compacted)
+    audited = run("audit", "--archive", str(tmp_path))
+    assert re.search(r"by kind +never ended 2 *\n", audited.stdout)
+    assert re.search(r"ab +│ 3 +│ me", audited.stdout)
+    assert f"certificate  {tmp_path}/certificate.json" in audited.stderr
+    assert "{" not in compacted + audited.output
 
 
 def test_a_replay_asks_for_the_filter_of_its_subscription(
