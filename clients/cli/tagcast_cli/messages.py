@@ -225,7 +225,9 @@ def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
         for attempt in delivery.get("history") or []
     ]
     if not rows:
-        return Text("No attempt is remembered: nothing failed so far.")
+        return Text(
+            "No attempt is remembered: nothing failed so far. Pulls of a group are counted only: leave out --attempts."
+        )
     return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
 
 

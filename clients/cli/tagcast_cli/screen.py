@@ -195,10 +195,11 @@ def fault_lines(problem: Json, status: int) -> Text:
 OUTCOMES: Mapping[str, str] = {
     "circuit": "not attempted: the host gives no answer",
     "filter_error": "its filter function gave no verdict",
+    "not acknowledged in time": "given back, or not acknowledged in time",
     "pending confirmation": "not attempted: the endpoint has not agreed yet",
     "rate": "not attempted: its rate is used up",
 }
-"""What is told of a delivery before any attempt at it, as people read it."""
+"""What is told of a delivery that no endpoint answered, as people read it."""
 
 
 def outcome_text(told: str | None) -> str | None:

@@ -398,9 +398,18 @@ def test_the_attempts_of_a_message_are_a_table(api: FakeApi, run: Run) -> None:
         assert word in output
 
 
+def test_a_pull_of_a_group_that_was_pulled_again_is_not_said_to_be_late(api: FakeApi, run: Run) -> None:
+    """The next pull writes its word over that of one that was given back."""
+    entry = {"state": "blocked", "attempts": 1, "last_attempt_at": None, "last_outcome": "not acknowledged in time"}
+    api.teach(f"GET /topics/t/messages/{ID}", {"message_id": ID, "subscribers": {"workers": entry}})
+    assert "given back, or not acknowledged in time" in run("message", "t", ID).output
+
+
 def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run) -> None:
     api.teach(f"GET /topics/t/messages/{ID}/attempts?limit=100", {"deliveries": [], "next_cursor": None})
-    assert "nothing failed" in run("message", "t", ID, "--attempts").output
+    output = run("message", "t", ID, "--attempts").output
+    assert "nothing failed" in output
+    assert "Pulls of a group are counted only" in output
 
 
 def test_retained_messages_count_their_subscribers_by_state(api: FakeApi, run: Run) -> None:
