@@ -15,8 +15,9 @@ from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Run, attempt_run
-from tagcast.pushing.push_slots import PushSlots, host_of
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions
+from tagcast.rows.host import host_of
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import end_writes

@@ -14,7 +14,6 @@ from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Ordering, Outcome, Protocol, Strategy, Subscription
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
-from tagcast.pushing import push_slots
 from tagcast.pushing.circuit import (
     CIRCUIT,
     LANES_MIN,
@@ -26,6 +25,7 @@ from tagcast.pushing.circuit import (
     CircuitCheck,
 )
 from tagcast.registry import subscriptions, topics
+from tagcast.rows import host as hosts
 from tagcast.rows import stored
 from tagcast.rows.host import Host, read_host
 
@@ -83,7 +83,7 @@ def forget(fake: FakeWorld) -> None:
 
 def passage(fake: FakeWorld, name: str) -> CircuitCheck:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    return CircuitCheck(fake.world, subscription, push_slots.host_of(subscription.settings.endpoint))
+    return CircuitCheck(fake.world, subscription, hosts.host_of(subscription.settings.endpoint))
 
 
 def asked(fake: FakeWorld, name: str) -> CircuitCheck:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tagcast.model import Endpoint, Protocol
-from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Priority, PushSlots, Slot, host_of
+from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Priority, PushSlots, Slot
+from tagcast.rows.host import host_of
 
 from tests.fakes.virtual_time import VirtualClock, VirtualTime
 from tests.fakes.world import QuietTelemetry

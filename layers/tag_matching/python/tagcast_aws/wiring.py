@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
@@ -25,6 +24,7 @@ from tagcast_aws.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
+    from asyncio import AbstractEventLoop
 
     from aiohttp.connector import SocketFactoryType
     from tagcast.archive.tail import Tail

@@ -28,12 +28,13 @@ from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import QueueEntry, World, Write
 from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.engine import Failure, InFlight, Run, RunResult, Watch, attempt_run, in_turn, lane_state_after
-from tagcast.pushing.push_slots import PushSlots, host_of
+from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PLACES, OwedDelivery, due_put, position
+from tagcast.rows.host import host_of
 from tagcast.rows.lane import Lane, joined_by
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow

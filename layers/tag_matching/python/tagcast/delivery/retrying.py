@@ -19,10 +19,10 @@ from tagcast.model import EntryState, LaneState, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import Failure, Held, Run, RunResult, attempt_run, lane_state_after, planned_at
-from tagcast.pushing.push_slots import host_of
 from tagcast.pushing.rate_limit import RATE
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import OwedDelivery, due_change, due_delete
+from tagcast.rows.host import host_of
 from tagcast.rows.message import MessageRow
 
 

@@ -13,9 +13,8 @@ from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.pushing.push_slots import host_of
 from tagcast.rows import stored
-from tagcast.rows.host import HOSTS, Host, host_rows
+from tagcast.rows.host import HOSTS, Host, host_of, host_rows
 from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, place_in_index
 from tagcast.rows.subscription import SUBSCRIPTIONS

@@ -14,10 +14,8 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import lru_cache
-from urllib.parse import urlsplit
 
-from tagcast.model import ContentFormat, Endpoint, Message, Protocol, Push, Subscription
+from tagcast.model import ContentFormat, Message, Protocol, Push, Subscription
 from tagcast.ports import Clock, Telemetry
 from tagcast.pushing.batch_form import item_bytes
 from tagcast.pushing.envelope import content
@@ -125,18 +123,6 @@ class Priority(IntEnum):
     UNKNOWN = 2
     FAILING = 3
     """It did not, the last time."""
-
-
-@lru_cache(maxsize=4096)
-def host_of(endpoint: Endpoint) -> str:
-    """Return what shares its fate with other endpoints: the host and port of a URL, a queue or a function.
-
-    >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
-    'https://example.com'
-    """
-    if endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
-        return f"{endpoint.protocol.value}://{urlsplit(endpoint.target).netloc.lower()}"
-    return endpoint.target
 
 
 @dataclass(frozen=True, slots=True)

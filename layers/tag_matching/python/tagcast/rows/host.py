@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 from tagcast.ports import Store
 from tagcast.rows.keys import host_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import dense
+from tagcast.settings import Endpoint, Protocol
 from tagcast.tables import ABSENT, Put, Row, Table, Value
+
+
+@lru_cache(maxsize=4096)
+def host_of(endpoint: Endpoint) -> str:
+    """Return what shares its fate with other endpoints: the host and port of a URL, a queue or a function.
+
+    >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
+    'https://example.com'
+    """
+    if endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
+        return f"{endpoint.protocol.value}://{urlsplit(endpoint.target).netloc.lower()}"
+    return endpoint.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
@@ -22,6 +21,8 @@ class ThreadExecutor:
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what *call* makes, in a thread; a cancelled wait lets it end first."""
+        import asyncio  # Functions that push need it; the others start faster without.
+
         submitted = self._threads.submit(call)
         under_way = asyncio.wrap_future(submitted)
         try:
