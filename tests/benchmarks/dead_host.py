@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tagcast.pushing.circuit import PROBE_GAP_S, WAIT_S_MAX
+from tagcast.pushing.circuit import CIRCUIT_WAIT_S_MAX, PROBE_GAP_S
 
 from tests.fakes.dead_host import HOUR_S, outage
 
@@ -30,7 +30,7 @@ def main() -> None:
         print(
             f"| {lanes:,} | {came.first_round} | {attempts} | {came.recovered_s:.0f} s | {took_s:.0f} s |", flush=True
         )
-        if attempts > HOUR_S / PROBE_GAP_S or came.recovered_s > 2 * WAIT_S_MAX or set(came.times) != {1}:
+        if attempts > HOUR_S / PROBE_GAP_S or came.recovered_s > 2 * CIRCUIT_WAIT_S_MAX or set(came.times) != {1}:
             over.append(f"{lanes} lanes")
     raise SystemExit(f"over budget: {', '.join(over)}" if over else 0)
 

@@ -549,7 +549,7 @@ KEEPING = (
     ),
     _planted(
         "whoever keeps no order waits in the order of the others",
-        "tagcast.delivery.queueing:_alone",
+        "tagcast.delivery.queueing:_own_entries",
         "message_id, message_id, Audience.APART",
         "message_id, group, Audience.APART",
         f"{MIXED}::test_whoever_keeps_no_order",
@@ -859,7 +859,7 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends what has no order into that of its topic",
-        "tagcast.delivery.queueing:_alone",
+        "tagcast.delivery.queueing:_own_entries",
         "return (QueueEntry(topic, message_id, message_id),)",
         "return (QueueEntry(topic, message_id, group),)",
         f"{QUEUEING}::test_relay_and_search_send_again_into_the_same_order",
@@ -1232,8 +1232,8 @@ GROUPS = (
     _planted(
         "the search forgets the pulls of what nobody acknowledged",
         "tagcast.repairing.expiry:_expire_message",
-        "_expired(due or pulls.get(o))",
-        "_expired(due)",
+        "_expired_entry(due or pulls.get(o))",
+        "_expired_entry(due)",
         f"{PULLING}::test_what_nobody_ever_pulls",
     ),
 )

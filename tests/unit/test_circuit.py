@@ -16,11 +16,11 @@ from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.pushing.circuit import (
     CIRCUIT,
+    CIRCUIT_WAIT_S_MAX,
     LANES_MIN,
     PROBE_GAP_S,
     PROBE_GRACE_S,
     UNREACHED_S,
-    WAIT_S_MAX,
     WINDOW_S,
     CircuitCheck,
 )
@@ -115,8 +115,8 @@ def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message
 
     assert len(came.began_s) <= HOUR_S / PROBE_GAP_S
     assert all(later - earlier >= PROBE_GAP_S for earlier, later in pairwise(came.began_s))
-    assert came.began_s[-1] > HOUR_S - WAIT_S_MAX
-    assert came.recovered_s <= 2 * WAIT_S_MAX
+    assert came.began_s[-1] > HOUR_S - CIRCUIT_WAIT_S_MAX
+    assert came.recovered_s <= 2 * CIRCUIT_WAIT_S_MAX
     assert set(came.times) == {1}
     assert came.beside == 1
 
@@ -385,7 +385,7 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
     assert again.opened_at == opened.opened_at
     until = asked(fake, "D1").until
     assert until is not None
-    assert until - fake.clock.instant >= WAIT_S_MAX / 2 * 1000
+    assert until - fake.clock.instant >= CIRCUIT_WAIT_S_MAX / 2 * 1000
 
 
 @pytest.mark.parametrize("closes", ["a probe", "another lane"])

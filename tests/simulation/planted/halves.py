@@ -19,14 +19,14 @@ MUTANTS = (
     ),
     Mutant(
         "the half in order is not queued",
-        "tagcast.delivery.queueing:_alone",
+        "tagcast.delivery.queueing:_own_entries",
         "return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))",
         "return (QueueEntry(topic, message_id, message_id, Audience.APART),)",
         MIXED,
     ),
     Mutant(
         "the half apart is not queued",
-        "tagcast.delivery.queueing:_alone",
+        "tagcast.delivery.queueing:_own_entries",
         "return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))",
         "return (in_order,)",
         MIXED,

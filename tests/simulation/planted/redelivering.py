@@ -361,7 +361,7 @@ MUTANTS = (
     ),
     Mutant(
         "the sweep forgets attempts",
-        "tagcast.repairing.expiry:_expired",
+        "tagcast.repairing.expiry:_expired_entry",
         "else known.entry(EntryState.EXPIRED)",
         "else Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("gone", "dead", "down"), operations=("pause", "sweep")),

@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "the relay sends the first section only",
         "tagcast.delivery.queueing:entries_of",
-        "return _alone(ordering, row) if row.is_alone else row.packs",
-        "return _alone(ordering, row)[: 1 if row.bounds else None] if row.is_alone else row.packs",
+        "return _own_entries(ordering, row) if row.is_alone else row.packs",
+        "return _own_entries(ordering, row)[: 1 if row.bounds else None] if row.is_alone else row.packs",
         AWAY,
     ),
     Mutant(

@@ -20,7 +20,7 @@ APART_MAX = 9
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the entries that a message's row asks for: its own, or what it carries of the request it came in."""
-    return _alone(ordering, row) if row.is_alone else row.packs
+    return _own_entries(ordering, row) if row.is_alone else row.packs
 
 
 def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
@@ -29,11 +29,11 @@ def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, 
     A wide message travels alone, and parts those before it from those behind it.
     """
     if len(rows) == 1:
-        return _alone(ordering, rows[0])
+        return _own_entries(ordering, rows[0])
     entries: list[QueueEntry] = []
     for is_wide, some in groupby(rows, key=lambda row: row.is_wide):
         if is_wide:
-            entries += [entry for row in some for entry in _alone(ordering, row)]
+            entries += [entry for row in some for entry in _own_entries(ordering, row)]
         else:
             entries += _together(ordering, some)
     return tuple(entries)
@@ -42,7 +42,7 @@ def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, 
 def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry]:
     together: dict[tuple[str, Audience], list[QueueEntry]] = {}
     for row in rows:
-        for entry in _alone(ordering, row):
+        for entry in _own_entries(ordering, row):
             kind = (entry.group, Audience.IN_ORDER) if entry.has_order else ("", entry.audience)
             together.setdefault(kind, []).append(entry)
     packs: list[QueueEntry] = []
@@ -52,7 +52,7 @@ def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry
     return packs
 
 
-def _alone(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
+def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the entries of a message by itself: one for all, or one in its order and one apart for all others."""
     if row.is_wide:
         return tuple(_of_sections(ordering, row))

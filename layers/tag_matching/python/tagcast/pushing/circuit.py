@@ -26,8 +26,10 @@ LANES_MIN, WINDOW_S = 5, 60
 """As many lanes get no answer within that time before the circuit of their host opens."""
 PROBE_GAP_S = 10
 """The next probe may begin 10 s after one failed."""
-WAIT_S_MIN, WAIT_S_MAX = 20.0, 512.0
+CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
 """Between these a lane waits before it asks again, half to all of the time since the circuit opened."""
+REOPENED_S = CIRCUIT_WAIT_S_MAX
+"""A circuit that opens again within this time keeps its age."""
 PROBE_GRACE_S = 30
 """Another lane may begin a probe 30 s after one should have ended, because its worker died then."""
 UNREACHED_S = 3_600
@@ -163,7 +165,7 @@ class CircuitCheck:
 def _wait_s(world: World, host: Host) -> float:
     """Return how long a lane waits at most before it asks again: the longer, the longer the circuit has been open."""
     open_s = 0.0 if host.opened_at is None else (world.clock.now() - host.opened_at) / 1000 * world.time_scale
-    return min(max(open_s, WAIT_S_MIN), WAIT_S_MAX)
+    return min(max(open_s, CIRCUIT_WAIT_S_MIN), CIRCUIT_WAIT_S_MAX)
 
 
 def as_waiting(dues: Sequence[OwedDelivery], head: OwedDelivery | None) -> list[OwedDelivery]:
@@ -186,7 +188,7 @@ def failed(world: World, known: Host | None, name: str, lane: str) -> Host:
     failures = {each: at for at, each in others[1 - LANES_MIN :]} | {lane: now}
     if len(failures) < LANES_MIN:
         return _next(world, known, failures=failures)
-    goes_on = known.closed_at is not None and now - known.closed_at < _ms(world, WAIT_S_MAX)
+    goes_on = known.closed_at is not None and now - known.closed_at < _ms(world, REOPENED_S)
     return _next(
         world,
         known,

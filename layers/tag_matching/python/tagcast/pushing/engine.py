@@ -563,7 +563,7 @@ async def _circuit(world: World, run: Run, result: RunResult) -> Run:
 
 
 async def _rate(world: World, run: Run, result: RunResult) -> Run:
-    """Take as many attempts as the rate of the subscription lets begin soon."""
+    """Take as many attempts as the rate of the subscription lets begin soon; *held* says when the next is free."""
     rate = run.subscription.settings.max_per_second
     if rate is None or not run.deliveries:
         return run

@@ -103,7 +103,7 @@ def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     return False
 
 
-def _expired(known: OwedDelivery | Pulled | None) -> Entry:
+def _expired_entry(known: OwedDelivery | Pulled | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
@@ -205,7 +205,7 @@ def _expire_message(
         within = [o for o in sorted(row.map.owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
         found = {o: dues.get((o, message.message_id)) for o in within}
         pulls = stored.pulled(store, *row.names) if enqueued else {}
-        ends = {o: _expired(due or pulls.get(o)) for o, due in found.items()}
+        ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
         try:
             end_many(store, row, ends, {o: due for o, due in found.items() if due})
         except ConditionLostError:

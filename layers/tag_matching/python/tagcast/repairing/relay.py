@@ -37,7 +37,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """That something of a message ended: perhaps it was the last."""
+    """A delivery of a message has its end, or a section of it has its round: perhaps nothing is owed any more."""
 
     topic: str
     message_id: str

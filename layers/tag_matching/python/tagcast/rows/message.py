@@ -1,7 +1,7 @@
 """The one codec between a message and the row that accepts it, and its first rounds, which stand in that row.
 
-See docs/tables.md, A message's rows. What became of a wide message's first rounds, and of deliveries that ended later,
-stands in rows of their own (`tagcast.rows.log`).
+See docs/tables.md, A message's rows. The writes of this row are in `tagcast.rows.log`, with those rows that are put
+beside it: first rounds of a wide message, and deliveries that ended later.
 """
 
 from __future__ import annotations
