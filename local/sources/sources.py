@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.rows import lane_transitions
 from tagcast.rows.lane import LANES, Lane
+from tagcast.tables import Update
 from tagcast_aws.store.attributes import to_row
+from tagcast_aws.store.writes import write_request
 
 from local.engine.callers import Callers, InvocationRights
 from local.engine.deployment import Deployment
@@ -207,20 +210,15 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
                 release = released(LANES.value_of(to_row(item)), round(time.time() * 1000))
                 if release is not None:
                     with suppress(tables.exceptions.ConditionalCheckFailedException):  # Somebody works on it already.
-                        tables.update_item(TableName=table, Key={"pk": item["pk"], "sk": item["sk"]}, **release)
+                        tables.update_item(**write_request(release, {release.key.table: table})["Update"])
                 yield item
 
 
-def released(lane: Lane, now: int) -> Mapping[str, Any] | None:
-    """Return what of `UpdateItem` lets a worker look at a lane at once that is claimed by one that is no more."""
+def released(lane: Lane, now: int) -> Update | None:
+    """Return the write that lets a worker look at a lane at once that is claimed by one that is no more."""
     if lane.state.is_asleep or not lane.is_claimed:
         return None
-    values = {":now": {"N": str(now)}, ":claim": {"N": str(lane.claim)}}
-    return {
-        "UpdateExpression": "SET next_attempt_at = :now, wake_at = :now REMOVE is_claimed",
-        "ConditionExpression": "attribute_exists(is_claimed) AND claim = :claim",
-        "ExpressionAttributeValues": values,
-    }
+    return lane_transitions.plan(lane, now, lane.planned_for, lane.state)
 
 
 def scheduled_event() -> Mapping[str, Any]:

@@ -20,7 +20,9 @@ def test_a_claimed_lane_is_looked_at_at_once() -> None:
     release = released(LANE, now=10_000)
 
     assert release is not None
-    assert release["ExpressionAttributeValues"] == {":now": {"N": "10000"}, ":claim": {"N": "3"}}
+    assert (release.changes["next_attempt_at"], release.changes["wake_at"]) == (10_000, 10_000)
+    assert "is_claimed" in release.remove
+    assert release.expect == {"state": "blocked", "generation": "7", "claim": 3}
 
 
 @pytest.mark.parametrize("lane", [replace(LANE, state=LaneState.PAUSED), replace(LANE, is_claimed=False)])
@@ -41,9 +43,7 @@ def test_a_worker_of_a_released_lane_attempts_what_was_claimed() -> None:
     claimed = LANES.value_of(fake.store.rows[key])
     release = released(claimed, fake.clock.instant)
     assert release is not None
-    now = int(release["ExpressionAttributeValues"][":now"]["N"])
-    kept = {name: value for name, value in fake.store.rows[key].items() if name != "is_claimed"}
-    fake.store.rows[key] = {**kept, "next_attempt_at": now, "wake_at": now}
+    fake.store.write(release)
     fake.pusher.behaviours["A"] = lambda push: OK
     before = len(fake.pusher.pushes)
 
