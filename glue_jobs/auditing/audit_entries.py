@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
+from tagcast.filters.function_filter import FILTER_ERROR
 from tagcast.model import EntryState
-from tagcast.pushing.engine import FILTER_ERROR
 
 from glue_jobs.auditing.history import GRANULARITY_MS
 

@@ -10,6 +10,8 @@ from tagcast.resource_names import function_named
 
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
+FILTER_ERROR = "filter_error"
+"""The outcome of a delivery whose function gave no verdict."""
 _ON_ERROR = ("drop", "block")
 
 

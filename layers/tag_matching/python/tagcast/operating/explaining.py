@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tagcast.errors import NotFoundError
+from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.explanation import Explanation, Value
+from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
@@ -28,8 +30,10 @@ def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str,
     """
     message = Message(topic="", message_id="", draft=draft, accepted_at=0, expires_at=0)
     compiled = compile_filter(filter)
-    explanation = compiled.explain(message)
-    return explanation.verdict, explanation.as_json(), compiled.warnings
+    explanation, warnings = compiled.explain(message), compiled.warnings
+    if isinstance(compiled, FunctionFilter):
+        warnings = (f"the function {compiled.function} was not asked: it decides before the first attempt",)
+    return explanation.verdict, explanation.as_json(), warnings
 
 
 test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the API's; it is no test.
@@ -63,7 +67,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     return answer | {
         "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
-        "reason": _reason(row.message, tree, entry),
+        "reason": _reason(row.message, filter, tree, entry),
         "filter": _filter(version, tree),
         "delivery": None if entry is None else _delivery(world, row.message, subscription, entry),
     }
@@ -98,7 +102,7 @@ def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion
     return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"
 
 
-def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:
+def _reason(message: Message, filter: CompiledFilter, tree: Explanation, entry: Entry | None) -> str:
     if entry is None:
         if message.replay_of is not None and tree.verdict == "matched":
             return f"a replay of {message.replay_of} for another subscription"
@@ -106,6 +110,8 @@ def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:
     if entry.state is EntryState.FILTERED:
         return "its filter function said no"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
+    if entry.last_outcome == FILTER_ERROR and isinstance(filter, FunctionFilter):
+        outcome += f": the filter function {filter.function} gave no verdict. Does it exist, and may it be invoked?"
     if entry.added_at is not None:
         added = f"the group is younger than the message, which was added at {rfc3339(entry.added_at)}"
         return f"{added}: its filter of then matched; the delivery is {entry.state.value}{outcome}"

@@ -16,7 +16,7 @@ from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.errors import UnavailableError
-from tagcast.filters.function_filter import FunctionFilter, function_of, judging_s
+from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter, function_of, judging_s
 from tagcast.ids import subscription_id
 from tagcast.model import (
     Entry,
@@ -511,7 +511,6 @@ class _Sender:
 
 JUDGED_AT_ONCE = 100
 """A filter function is asked about at most 100 messages, as docs/filters.md says."""
-FILTER_ERROR = "filter_error"
 NOT_TAKEN = "the group's queue did not take it"
 NOT_OPENED = "what signs the push cannot be read"
 

@@ -69,13 +69,10 @@ def filter_faults(value: object) -> list[Fault]:
 
 def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
     """Try a filter on a message; nothing is stored or sent, and no function is asked."""
-    tried = request.body.filter
     try:
-        verdict, explanation, warnings = test_filter(tried, request.body.message.draft())
+        verdict, explanation, warnings = test_filter(request.body.filter, request.body.message.draft())
     except InvalidFilterError as error:
         raise InvalidRequestError(tuple(fault.under("/filter") for fault in error.faults)) from None
-    if tried is not None and tried["kind"] == "function":
-        warnings = (*warnings, f"the function {tried['function']} was not asked: it decides before the first attempt")
     answer: dict[str, object] = {"verdict": verdict, "explanation": dict(explanation)}
     return Answer(200, answer | {"warnings": list(warnings)} if warnings else answer)
 

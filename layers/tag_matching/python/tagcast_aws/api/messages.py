@@ -242,12 +242,7 @@ def attempts(world: World, request: Request[None]) -> Answer:
 def why(world: World, request: Request[None]) -> Answer:
     """Answer why a subscription did or did not receive a message."""
     subscription = required_name(request, "subscription")
-    answer = dict(explain(world, request.topic, request.path["message_id"], subscription))
-    match answer:
-        case {"delivery": {"last_outcome": "filter_error"}, "filter": {"filter": {"function": function}}}:
-            hint = f"the filter function {function} gave no verdict. Does it exist, and may it be invoked?"
-            answer["reason"] = f"{answer['reason']}: {hint}"
-    return Answer(200, answer)
+    return Answer(200, dict(explain(world, request.topic, request.path["message_id"], subscription)))
 
 
 _ALL = "/topics/{topic}/messages"
