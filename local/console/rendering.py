@@ -15,6 +15,7 @@ from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_duration
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.visible import visible
+from tagcast_cli.waiting import UNDER_WAY, is_awake
 from tagcast_client.operation import path_of
 
 HERE = Path(__file__).parent
@@ -64,6 +65,7 @@ def environment() -> Environment:
         "message_path": message_path,
         "expires_soon": expires_soon,
         "is_awake": is_awake,
+        "next_attempt": next_attempt,
         "places": PLACES,
         "counted": counted,
         "word": word,
@@ -102,9 +104,13 @@ def expires_soon(instant: datetime | None) -> bool:
     return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
 
 
-def is_awake(state: str) -> bool:
-    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way."""
-    return state in ("blocked", "lost_contact")
+def next_attempt(state: str, instant: datetime | None) -> Markup:
+    """Return when the head of a lane in *state* is attempted next, as its distance from now.
+
+    >>> print(next_attempt("blocked", None), next_attempt("paused", None))
+    under way —
+    """
+    return Markup(UNDER_WAY) if instant is None and is_awake(state) else moment(instant)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

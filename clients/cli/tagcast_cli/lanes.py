@@ -30,7 +30,7 @@ from tagcast_cli.session import (
 )
 from tagcast_cli.subscriptions import pending_note, subscription_fields
 from tagcast_cli.visible import visible_json
-from tagcast_cli.waiting import UNDER_WAY, is_awake, next_attempt, next_step
+from tagcast_cli.waiting import next_attempt, next_step
 
 
 def lane_fields(answer: Json) -> RenderableType:
@@ -40,7 +40,7 @@ def lane_fields(answer: Json) -> RenderableType:
     if head := lane.get("head"):
         shown["head"] = head.get("message_id")
         shown["head_attempts"] = head.get("attempts")
-        shown["next_attempt_at"] = head.get("next_attempt_at") or (UNDER_WAY if is_awake(lane) else None)
+        shown["next attempt at"] = next_attempt(lane, head)
     return fields_table(shown)
 
 

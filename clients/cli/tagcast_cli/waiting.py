@@ -53,19 +53,19 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
     return [*lines, follow]
 
 
-def is_awake(lane: Json) -> bool:
-    """Say whether attempts are made at the head of a lane: without a next one, one of them is under way.
+def is_awake(state: str | None) -> bool:
+    """Say whether attempts are made at the head of a lane in *state*: without a next one, one of them is under way.
 
-    >>> is_awake({"state": "blocked"}), is_awake({"state": "paused"})
+    >>> is_awake("blocked"), is_awake("paused")
     (True, False)
     """
-    return lane.get("state") in ("blocked", "lost_contact")
+    return state in ("blocked", "lost_contact")
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
     """Return when the head of a lane is attempted next, as people read it."""
     at = delivery.get("next_attempt_at")
-    return UNDER_WAY if at is None and is_awake(lane) else readable_instant(at)
+    return UNDER_WAY if at is None and is_awake(lane.get("state")) else readable_instant(at)
 
 
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
@@ -85,7 +85,7 @@ def _held(subscription: Json) -> str | None:
 def _lines(session: Session, message_id: str, subscription: Json) -> list[Text]:
     topic, name = str(subscription.get("topic")), str(subscription.get("name"))
     said: Json = {}
-    if _held(subscription) in ("blocked", "lost_contact"):
+    if is_awake(_held(subscription)):
         path = path_of("topics", topic, "subscriptions", name, "backlog")
         said = next(iter(session.api.request("GET", path, query={"limit": 1}).json.get("deliveries") or ()), {})
     why, commands = reason(subscription, said, message_id)
