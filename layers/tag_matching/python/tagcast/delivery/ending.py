@@ -70,7 +70,7 @@ def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Map
 def complete(store: Store, topic: str, message_id: str) -> None:
     """Let a message go if nothing of it is owed any more.
 
-    Whoever ends a delivery need not know whether it was the last: all of a message's rows are read for that. Raises
+    The writer of an end need not know whether it was the last: this reads all rows of the message. Raises
     ConditionLostError if others write them all the time.
     """
     for tries in range(1, TRIES_MAX + 1):

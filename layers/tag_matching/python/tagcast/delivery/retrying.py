@@ -233,7 +233,7 @@ async def write_late(
 ) -> None:
     """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.
 
-    Whoever took the lane since then decides alone: then nothing more is written.
+    A worker that took the lane since then decides alone: then nothing more is written.
     """
     world = lease.world
     try:

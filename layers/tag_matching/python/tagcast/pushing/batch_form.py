@@ -16,7 +16,7 @@ from tagcast.pushing.envelope import HttpRequest, queue_message
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
-BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batch_type is not None)
+BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batch_type)
 """Formats in which messages tell themselves apart, so that one body can carry several."""
 
 
@@ -44,7 +44,7 @@ def batch_request(
     """
     parts = array_parts(batch, shared)
     headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts, sign)
-    headers["content-type"] = str(format_of(batch.subscription.settings.content_format).batch_type)
+    headers["content-type"] = format_of(batch.subscription.settings.content_format).batch_type
     headers["x-tagcast-batch"] = str(len(batch.pushes))
     headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.
     return HttpRequest(parts, headers)

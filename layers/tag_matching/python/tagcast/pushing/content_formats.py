@@ -50,9 +50,9 @@ class QueueMessage:
 
 
 class Format(ABC):
-    """One content format. *batch_type* is the media type of a batch, None if messages do not tell themselves apart."""
+    """One content format. *batch_type* is the media type of a batch; empty if messages do not tell themselves apart."""
 
-    batch_type: str | None = None
+    batch_type = ""
 
     @abstractmethod
     def headers(self, message: Message) -> dict[str, str]:

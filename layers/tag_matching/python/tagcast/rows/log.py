@@ -164,10 +164,10 @@ def accepted_put(row: MessageRow) -> Put:
 
 
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
-    """Return the writes that end deliveries of what was read as *row*: each once, whoever else ends others.
+    """Return the writes that end deliveries of what was read as *row*: each once, and beside those that others end.
 
     A delivery may end before its round is closed, because a copy of its batch put it into a backlog and died. Then that
-    is counted, so that whoever closes the round reads ends before.
+    is counted, so that the worker that closes the round reads ends before.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]
     return (*end_puts(row, ends), *_counted(row, early))
@@ -213,7 +213,7 @@ def round_writes(
         return (*(_section_round(row, each, done) for each, done in rounds.items()), *beside)
     changes: dict[str, Value] = {}
     expect: dict[str, Value | Absence] = {"partial": max(row.partial.values())}
-    for each, known in row.rounds.items():  # Of two, whoever closes the last one has to know it.
+    for each, known in row.rounds.items():  # Of two, the worker that closes the last one has to know it.
         expect[f"{prefix_of(each)}round"] = OPEN if known is None else DONE
     for each, done in rounds.items():
         changes |= round_attributes(done, row.message.accepted_at, prefix_of(each))
