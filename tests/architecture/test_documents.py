@@ -7,13 +7,18 @@ import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 from tagcast import model
+from tagcast.model import RetryPolicy, Strategy
+from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX, delay_s
+from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
 
 from local.documents import documents
 
@@ -291,3 +296,36 @@ def test_every_path_of_the_code_that_a_document_names_exists(name: str) -> None:
 def test_every_name_of_the_code_that_a_document_gives_in_full_exists(name: str) -> None:
     for found in set(re.findall(r"`((?:tagcast|tagcast_aws|glue_jobs)(?:\.\w+)+)`", text_of(name))):
         assert pkgutil.resolve_name(found) is not None
+
+
+OUTAGE_S = 6 * 3_600
+BACKOFF = RetryPolicy(Strategy.BACKOFF_RETRY, BACKOFF_RETRIES_DEFAULT)
+PATIENT = RetryPolicy(Strategy.BACKOFF_RETRY, 100, interval_s=15 * 60)
+DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, DECAY_RETRIES_MAX)
+
+
+def waits(policy: RetryPolicy, jitter_s: float = 0.0) -> list[float]:
+    """All waits of a delivery whose attempts all fail."""
+    found = (delay_s(policy, failures, jitter_s) for failures in range(1, policy.max_retries + 1))
+    return [wait_s for wait_s in found if wait_s is not None]
+
+
+def attempts_until(end_s: float, policy: RetryPolicy) -> int:
+    """How many attempts of one delivery begin before the end, if each fails at once."""
+    return sum(begun_s < end_s for begun_s in accumulate(waits(policy), initial=0.0))
+
+
+def test_an_outage_of_six_hours_does_what_the_how_to_says() -> None:
+    text = " ".join(text_of("docs/how-to.md").split())
+    quick, slow = ([sum(waits(BACKOFF, jitter_s)) + taken_s for jitter_s in BACKOFF_INTERVAL_S_RANGE]
+                   for taken_s in (0, (1 + BACKOFF_RETRIES_DEFAULT) * TIMEOUT_S_DEFAULT))  # fmt: skip
+
+    assert f"after {quick[0]:.0f}-{quick[1]:.0f} s" in text
+    for lives_s, words in ((quick, "{}-{} messages"), (slow, "discards {}-{} messages")):
+        assert words.format(*sorted(int(OUTAGE_S / life_s) for life_s in lives_s)) in text
+    assert f"{attempts_until(OUTAGE_S, PATIENT)} attempts, the others none" in text
+    assert f"{attempts_until(OUTAGE_S, DECAY) - 1} times" in text
+    assert f"take {sum(waits(PATIENT)) / 3_600:.0f} h" in text
+    for longest_s, words in ((512, "take {} h {} min in all"), (300, "after {} h"), (60, "after {} h {} min")):
+        minutes = int(sum(waits(replace(DECAY, interval_s_max=longest_s))) // 60)
+        assert words.format(*divmod(minutes, 60)) in text

@@ -1,4 +1,4 @@
-"""The console blocks of the README and its next pages run as they stand, and show what is written there."""
+"""The console blocks of the README, its next pages and the how-to run as they stand, and show what is written there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +28,18 @@ CHANGING = (
     (re.compile(r"#\d+"), "#N"),
     (re.compile(r"[│├└─]"), " "),
 )
-PUBLISHED = re.compile(r"\btagcast .*\bpublish fruit\b(?:.*--count (\d+))?")
+PUBLISHED = re.compile(r"\btagcast .*\bpublish ([\w-]+)(?:.*--count (\d+))?")
 COMMAND_S = 300.0
 PAGES = ("README.md", "docs/consumers.md", "docs/filters.md")
 """In the order in which a person tries them, on one stack."""
 ARCHIVE = "docs/archive.md"
 """The next page: each of its commands starts Spark."""
+HOW_TO = "docs/how-to.md"
+JOB = re.compile(r"\btagcast (audit|backtest|erase)\b")
+"""What starts Spark on that page, whose other commands need none."""
+SECTION_LINES_MAX = 40
+PORTS = ("9000", "9001", "9002", "9003", "9004", "9005")
+"""Of the receivers on all pages."""
 
 
 def stable(line: str) -> str:
@@ -119,17 +126,41 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.parametrize("pages", [PAGES, pytest.param((*PAGES, ARCHIVE), marks=pytest.mark.nightly)])
-def test_the_commands_succeed_and_print_what_is_shown(pages: Sequence[str], stack: RunningStack, shell: Shell) -> None:
-    """A person waits for a second or two where this waits for what is to come of it."""
-    ports = {"8080": stack.url.rsplit(":", 1)[1], "9000": str(free_port()), "9001": str(free_port())}
-    published = 0
-    for number, step in enumerate(steps(pages, ports)):
+def play(played: Sequence[Step], stack: RunningStack, shell: Shell) -> None:
+    """Run commands one after the other; a person waits for a second or two where this waits for what is to come."""
+    topic, published = "", Counter[str]()
+    for number, step in enumerate(played):
         if step.command.startswith("sleep "):
-            assert step.shown or wait_until(lambda: stack.has_archived("fruit", published))  # noqa: B023
+            assert step.shown or wait_until(lambda: stack.has_archived(topic, published[topic]))  # noqa: B023
         else:
             shell.run(number, step.command)
         assert wait_until(lambda: shell.shows(step.shown)), f"{step.shown} not in:\n{shell.printed}"  # noqa: B023
         if found := PUBLISHED.search(step.command):
-            published += int(found[1] or 1)
+            topic = found[1]
+            published[topic] += int(found[2] or 1)
+
+
+def ports_of(stack: RunningStack) -> dict[str, str]:
+    """What stands for the ports of the pages."""
+    return {"8080": stack.url.rsplit(":", 1)[1], **{port: str(free_port()) for port in PORTS}}
+
+
+@pytest.mark.parametrize("pages", [PAGES, pytest.param((*PAGES, ARCHIVE), marks=pytest.mark.nightly)])
+def test_the_commands_succeed_and_print_what_is_shown(pages: Sequence[str], stack: RunningStack, shell: Shell) -> None:
+    play(steps(pages, ports_of(stack)), stack, shell)
     assert {path.name for path in stack.folder.rglob("*") if path.stat().st_mode & 0o077} == set()
+
+
+@pytest.mark.parametrize("with_jobs", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_what_is_done_by_task_succeeds_and_prints_what_is_shown(
+    with_jobs: bool, stack: RunningStack, shell: Shell
+) -> None:
+    found = steps((HOW_TO,), ports_of(stack))
+    assert any(JOB.match(step.command) for step in found)
+    play([step for step in found if with_jobs or not JOB.match(step.command)], stack, shell)
+
+
+def test_each_task_takes_forty_lines_at_most() -> None:
+    _, *sections = (ROOT / HOW_TO).read_text().split("\n## ")
+    assert len(sections) == 5
+    assert [section for section in sections if section.rstrip().count("\n") + 1 > SECTION_LINES_MAX] == []
