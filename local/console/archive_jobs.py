@@ -167,10 +167,10 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
     """Say what a job found.
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
-    ('No violation in 12 judged deliveries.', 'Nothing was proved: there was nothing to judge.', 'Done.')
+    ('No violation in 12 judged deliveries.', 'Nothing was proved: there were no deliveries to check.', 'Done.')
     """
     if code == NOTHING_JUDGED:
-        return "Nothing was proved: there was nothing to judge."
+        return "Nothing was proved: there were no deliveries to check."
     if job != "audit":
         return "Done."
     found = summary.get("violations", 0)

@@ -98,7 +98,7 @@ def test_the_command_line_runs_without_the_stack(command: Path) -> None:
     assert run(command, "--version").stdout.startswith("tagcast ")
     nobody = run(command, "--url", "http://127.0.0.1:1", "topic", "list")
     assert (nobody.returncode, nobody.stdout) == (1, "")
-    assert "nobody answers at http://127.0.0.1:1" in nobody.stderr
+    assert "no response from http://127.0.0.1:1" in nobody.stderr
 
 
 def test_the_command_line_alone_speaks_to_a_service(command: Path) -> None:
@@ -128,5 +128,5 @@ def test_a_command_that_needs_more_says_in_a_sentence_what(command: Path, words:
     refused = run(command, *words)
 
     assert refused.returncode == 1
-    assert refused.stderr.startswith(f"error: this command needs {package}, which is not installed here: ")
+    assert refused.stderr.startswith(f"error: this command needs {package}, which is not installed. ")
     assert len(refused.stderr.splitlines()) == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-_CHECKOUT = "it is part of a checkout of tagcast; run the command there, after `make install` (for jobs: `make spark`)"
+_CHECKOUT = "Run the command in a checkout of tagcast, after `make install` (for jobs: `make spark`)."
 REMEDIES = {
-    "boto3": "install it with: pip install boto3",
-    "botocore": "install it with: pip install boto3",
+    "boto3": "Install it with: pip install boto3",
+    "botocore": "Install it with: pip install boto3",
     "glue_jobs": _CHECKOUT,
     "local": _CHECKOUT,
     "tagcast": _CHECKOUT,
@@ -25,10 +25,10 @@ def sentence_of(missing: ModuleNotFoundError) -> str | None:
     """Return what to do about a missing package; None if no command of this one is known to need it.
 
     >>> sentence_of(ModuleNotFoundError(name="boto3"))
-    'this command needs boto3, which is not installed here: install it with: pip install boto3'
+    'this command needs boto3, which is not installed. Install it with: pip install boto3'
     >>> sentence_of(ModuleNotFoundError(name="antigravity")) is None
     True
     """
     package = (missing.name or "").partition(".")[0]
     remedy = REMEDIES.get(package)
-    return None if remedy is None else f"this command needs {package}, which is not installed here: {remedy}"
+    return None if remedy is None else f"this command needs {package}, which is not installed. {remedy}"

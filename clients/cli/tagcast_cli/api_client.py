@@ -23,8 +23,10 @@ def url_fault(url: str) -> str | None:
 
     >>> url_fault("http://127.0.0.1:8080"), url_fault("localhost:8080")
     (None, "'localhost:8080' is not an http:// or https:// address")
-    >>> url_fault("http://[::1"), url_fault("http://a:99999")
-    ("'http://[::1' is no URL: Invalid IPv6 URL", "'http://a:99999' is no URL: Port out of range 0-65535")
+    >>> url_fault("http://[::1")
+    "'http://[::1' is not a valid URL: Invalid IPv6 URL"
+    >>> url_fault("http://a:99999")
+    "'http://a:99999' is not a valid URL: Port out of range 0-65535"
     """
     if not url.startswith(("http://", "https://")):
         return f"{url!r} is not an http:// or https:// address"
@@ -32,12 +34,12 @@ def url_fault(url: str) -> str | None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as fault:
-        return f"{url!r} is no URL: {fault}"
+        return f"{url!r} is not a valid URL: {fault}"
     if not host:
-        return f"{url!r} names no host"
+        return f"{url!r} has no host name"
     if any(not "!" <= character <= "~" for character in url):
-        return f"{url!r} is no URL: it has other characters than printable ASCII"
-    return f"{url!r} has a query or a fragment: an API's address has none" if parts.query or parts.fragment else None
+        return f"{url!r} is not a valid URL: only printable ASCII characters are allowed"
+    return f"{url!r} must not have a query or a fragment" if parts.query or parts.fragment else None
 
 
 def unreached(fault: UnreachableError) -> str:
@@ -45,17 +47,17 @@ def unreached(fault: UnreachableError) -> str:
 
     >>> from tagcast_client import UnreachableError
     >>> unreached(UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True))
-    'It does not speak TLS. Is it http:// instead of https://?'
+    'The server does not use TLS. Try http:// instead of https://.'
     """
     reason = str(fault.reason)
     if "SSL" in reason and "CERTIFICATE" in reason:
-        return f"Its certificate is not trusted here: {reason}"
+        return f"The TLS certificate is not trusted: {reason}"
     if "SSL" in reason:
-        return "It does not speak TLS. Is it http:// instead of https://?"
+        return "The server does not use TLS. Try http:// instead of https://."
     if "Name or service" in reason or "nodename" in reason or "name resolution" in reason:
-        return "There is no host of that name. Is --url (or TAGCAST_URL) spelled right?"
+        return "The host name does not resolve. Check --url or TAGCAST_URL."
     if fault.refused and ("refused" in reason or "attempts failed" in reason):
-        return "Is `make run` running? Another address can be given with --url or TAGCAST_URL."
+        return "Start the local stack with `make run`, or give another address with --url or TAGCAST_URL."
     return reason
 
 
@@ -63,11 +65,11 @@ def refused_by_another(refused: ProblemError) -> str | None:
     """Return a hint where the answer is no problem of this API, or of a path that it does not have."""
     problem = refused.problem
     if refused.status in _UNAUTHORIZED:
-        return "Was it signed with the right profile, or is the token for this? See --profile, --token."
-    if problem.get("detail") == "no such path":
-        return "The API of this address has no such path. Is there a path too many in --url?"
+        return "Check the AWS profile (--profile) or the token (--token)."
+    if problem.get("detail") == "the path does not exist":
+        return "The API at this address does not have this path. Check --url for an extra path."
     if refused.status < 500 and "code" not in problem:
-        return "That is no answer of tagcast's API. Is --url (or TAGCAST_URL) the address of one?"
+        return "The response is not from the tagcast API. Check --url or TAGCAST_URL."
     return None
 
 
@@ -75,8 +77,8 @@ def unexpected(url: str, fault: UnexpectedAnswerError) -> str:
     """Return what it means that an answer is not what the API says; consoles answer with pages.
 
     >>> unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
-    'What answers at http://127.0.0.1:8081 is no API but web pages. Is it the console? Its API is at another port.'
+    "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."
     """
     if "<html" in str(fault).lower() or "<!doctype html" in str(fault).lower():
-        return f"What answers at {url} is no API but web pages. Is it the console? Its API is at another port."
-    return f"What answers at {url} is not tagcast's API, or another version of it: {fault}"
+        return f"{url} serves web pages, not the API. The console's API has another port."
+    return f"The server at {url} is not the tagcast API, or has another version: {fault}"

@@ -51,41 +51,45 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def tagcast(
     ctx: typer.Context,
-    url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="Where the API is.")] = DEFAULT_URL,
+    url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="URL of the API.")] = DEFAULT_URL,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the API's answers as they come: one document, or one a line of several."),
+        typer.Option("--json", help="Print the API's responses as JSON; several documents are printed one per line."),
     ] = False,
     profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to AWS.")] = None,
-    region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region to sign for; default: from the URL.")] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="TAGCAST_TOKEN", help="Token to show instead, better in TAGCAST_TOKEN.")
+        str | None,
+        typer.Option(
+            envvar="TAGCAST_TOKEN",
+            help="Bearer token instead of a signature; TAGCAST_TOKEN keeps it out of the history.",
+        ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Tell the version and leave.")
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
 
-    Talks to the local stack of `make run` by default; requests to AWS are signed with your profile. With --json there
-    are several documents, one a line, where there are several answers: pages of a list (--all), parts of a batch, and
-    what `tail`, `listen` and `consume` see. Faults go to standard error.
+    By default tagcast talks to the local stack of `make run`. It signs requests to AWS with your profile. With --json
+    it prints several responses one per line: the pages of a list (--all), the parts of a batch, and the events of
+    `tail`, `listen` and `consume`. Errors go to standard error.
     """
     if (fault := url_fault(url)) is not None:
         raise typer.BadParameter(fault, param_hint="--url")
     if token is not None and any(not "!" <= character <= "~" for character in token):
-        raise typer.BadParameter("a token has no blanks, and no line ends", param_hint="--token")
+        raise typer.BadParameter("a token must not contain spaces or line breaks", param_hint="--token")
     ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 
 def health(ctx: typer.Context) -> None:
-    """Ask whether the service is up, and its version."""
+    """Show the health and the version of the service."""
     session = session_of(ctx)
     session.show(session.api.request("GET", "/health"), fields_table)
 
 
 def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Show the public keys by which pushes of a subscription with the signature v1a verify; any of them may sign."""
+    """Show the public keys of a subscription with the signature v1a. Each of them may sign a push."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     session.show(answer, lambda shown: "\n".join(shown.get("public_keys", ())))

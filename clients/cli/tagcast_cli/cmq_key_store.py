@@ -47,7 +47,7 @@ class KeyStore:
             where = json.loads((folder / "stack.json").read_text())
         except FileNotFoundError:
             raise KeyStoreError(
-                f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
+                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
                 "or a stack on AWS with --stack"
             ) from None
         owner = where["owner_environment"]
@@ -105,7 +105,7 @@ def _faults_in_words() -> Iterator[None]:
     except ClientError as error:
         told = error.response["Error"]
         if told["Code"] in OVERTAKEN:
-            raise KeyStoreError("somebody else changed the keys at the same time; try again") from None
+            raise KeyStoreError("another administrator changed the keys at the same time; try again") from None
         raise KeyStoreError(f"{told['Code']}: {told['Message']}") from None
     except BotoCoreError as error:
         raise KeyStoreError(str(error)) from None

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 cmq_keys = typer.Typer(
     no_args_is_help=True,
-    help="Make, list and revoke keys of the CMQ endpoint, with your own AWS credentials (not by the API).",
+    help="Create, list and revoke keys of the CMQ endpoint. Uses your own AWS credentials, not the API.",
 )
 
 StackName = Annotated[
-    str | None, typer.Option("--stack", help="A stack on AWS; without it the local one of --data.", metavar="NAME")
+    str | None, typer.Option("--stack", help="Stack on AWS; default: the local stack of --data.", metavar="NAME")
 ]
 ID_LENGTH, KEY_LENGTH = 32, 32
 EVERY_TOPIC = "*"
@@ -64,29 +64,29 @@ def _patterns(given: list[str]) -> list[str]:
     from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX
 
     if len(given) > KEY_TOPICS_MAX:
-        raise typer.BadParameter(f"a key has at most {KEY_TOPICS_MAX}")
+        raise typer.BadParameter(f"a key can have at most {KEY_TOPICS_MAX} topics")
     for each in given:
         if len(each) > KEY_TOPIC_LENGTH_MAX or not is_pattern(each):
-            raise typer.BadParameter(f"{visible(each)} is no pattern of names")
+            raise typer.BadParameter(f"{visible(each)} is not a topic name or pattern, e.g. orders-*")
     return given
 
 
 @cmq_keys.command("create")
 def create(
     ctx: typer.Context,
-    note: Annotated[str, typer.Option(help="Who uses the key; shown in lists.")] = "",
+    note: Annotated[str, typer.Option(help="User of the key, as a note; shown in lists.")] = "",
     unsigned_at: Annotated[
         bool,
         typer.Option(
             "--unsigned-at",
-            help="Accept values that begin with @ unsigned, as clients in Python and PHP send them.",
+            help="Accept unsigned values that begin with @; CMQ clients in Python and PHP send them.",
         ),
     ] = False,
     topics: Annotated[
         list[str],
         typer.Option(
             "--topic",
-            help="For which topics, up to three names or patterns with * and ?; without it for all.",
+            help="Topics of the key: up to three names or patterns with * and ?; default: all.",
             metavar="PATTERN",
             callback=_patterns,
         ),
@@ -94,12 +94,12 @@ def create(
     data: DataFolder = DEFAULT_DATA,
     stack: StackName = None,
 ) -> None:
-    """Make a key. Its secret part is shown here, once."""
+    """Create a key. Its secret part is shown once."""
     from tagcast_aws.cmq.keys import KEYS_MAX
 
     def adding(ring: KeyRing) -> tuple[KeyRing, Key]:
         if ring.is_full:
-            raise KeyStoreError(f"there are {KEYS_MAX} keys: revoke one first")
+            raise KeyStoreError(f"at most {KEYS_MAX} keys are allowed: revoke one first")
         key = made(note, unsigned_at, topics)
         return ring.adding(key), key
 
@@ -115,7 +115,7 @@ def several(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackNam
         typer.echo(json.dumps({"keys": [{"secret_id": key.secret_id, **_told(key)} for key in keys]}))
         return
     if not keys:
-        console().print("No keys yet. Make one: tagcast cmq-key create")
+        console().print("No keys yet. Create one: tagcast cmq-key create")
         return
     rows = [
         [
@@ -133,16 +133,16 @@ def several(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackNam
 @cmq_keys.command("revoke")
 def revoke(
     ctx: typer.Context,
-    secret_id: Annotated[str, typer.Argument(help="Which key: it begins with AKID.")],
+    secret_id: Annotated[str, typer.Argument(help="Id of the key; it begins with AKID.")],
     data: DataFolder = DEFAULT_DATA,
     stack: StackName = None,
 ) -> None:
-    """Revoke a key: within a minute it is refused everywhere. Its secret part is forgotten at once."""
+    """Revoke a key. The service refuses it within a minute. Its secret part is deleted immediately."""
 
     def revoking(ring: KeyRing) -> tuple[KeyRing, Key]:
         key = ring.find(secret_id)
         if key is None:
-            raise KeyStoreError(f"there is no key {secret_id}")
+            raise KeyStoreError(f"key {secret_id} does not exist")
         if key.revoked_at is not None:
             return ring, key
         changed = ring.revoking(secret_id, _now())

@@ -20,9 +20,9 @@ def console(
     ctx: typer.Context,
     port: Annotated[int, typer.Option(help="Port of the console on 127.0.0.1.")] = PORT,
     data: DataFolder = DEFAULT_DATA,
-    stack: Annotated[str, typer.Option(help="Name of the deployment, whose jobs may be started.")] = "tagcast",
+    stack: Annotated[str, typer.Option(help="Name of the deployment whose jobs the console may start.")] = "tagcast",
 ) -> None:
-    """Serve the console on this machine until Ctrl-C; requests to AWS are signed here, with your profile."""
+    """Serve the console on this machine until Ctrl-C. The console signs requests to AWS with your profile."""
     need("local.console")
     root = ctx.find_root().params
     words = ["--url", session_of(ctx).api.url, "--port", str(port), "--data", str(Path(data)), "--stack", stack]

@@ -37,7 +37,7 @@ OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1
 
 ConsumeFrom = Annotated[
     str,
-    typer.Option("--from", metavar="WHEN", help="Since when a new group gets messages: latest, earliest, an instant."),
+    typer.Option("--from", metavar="WHEN", help="Start of a new group: latest, earliest, or an instant."),
 ]
 
 
@@ -92,21 +92,26 @@ def consume(
     dialect: FilterDialect = None,
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
-    client_id: Annotated[str | None, typer.Option(help="Who this is; by default host, process and chance.")] = None,
-    broadcast: Annotated[bool, typer.Option("--broadcast", help="Get every message, not a share.")] = False,
-    orderly: Annotated[bool, typer.Option("--orderly", help="One order goes to one member at a time.")] = False,
+    client_id: Annotated[
+        str | None, typer.Option(help="Id of this consumer; default: host, process and a random part.")
+    ] = None,
+    broadcast: Annotated[bool, typer.Option("--broadcast", help="Receive every message instead of a share.")] = False,
+    orderly: Annotated[
+        bool, typer.Option("--orderly", help="Ordered: one member at a time gets the messages of one order.")
+    ] = False,
     consume_from: ConsumeFrom = "latest",
     later: Annotated[
-        int | None, duration(longest_s=43_200, help="Return every message; it comes again then, at most 12h later.")
+        int | None,
+        duration(longest_s=43_200, help="Nack every message; it becomes visible again after this time, at most 12h."),
     ] = None,
     stop_after: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Leave after N messages or more; otherwise on Ctrl-C.")
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N or more messages; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Join a pull group, print its messages and acknowledge them; a group that is absent is made.
+    """Join a consumer group, print its messages and acknowledge them. A missing group is created.
 
-    Without a filter option the group wants everything. A group with another filter refuses this consumer, and says
-    what differs.
+    Without a filter option the group receives everything. A group with another filter refuses this consumer, and lists
+    the differences.
     """
     session = session_of(ctx)
     wanted = filter_of(
@@ -132,7 +137,7 @@ def consume(
     consumer.subscribe(topic, Filter.from_json(wanted))
     consumer.register_message_listener(_listener(session, later, stop_after, enough))
     if not session.as_json:
-        session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — Ctrl-C ends it."))
+        session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — press Ctrl-C to stop."))
     _run(session, consumer, enough)
 
 
@@ -142,4 +147,4 @@ def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
             while not enough.wait(0.5):
                 pass
         except KeyboardInterrupt:
-            session.warn("leaving …")
+            session.warn("Leaving the group …")

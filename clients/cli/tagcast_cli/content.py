@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 from tagcast_client.operation import Json
 
-BodyArgument = Annotated[str, typer.Argument(help="The body.")]
+BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
 ]
-RoutingKey = Annotated[str | None, typer.Option("--routing-key", "-r", help="Routing key, words with dots between.")]
+RoutingKey = Annotated[
+    str | None, typer.Option("--routing-key", "-r", help="Routing key: words separated by dots, e.g. order.new.eu.")
+]
 PropertyPairs = Annotated[
     list[str] | None,
     typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated."),

@@ -119,7 +119,7 @@ def check_identity(of: Deployment) -> Iterator[Finding]:
 def check_name(of: Deployment) -> Iterator[Finding]:
     """Names of queues and streams begin with the stack's."""
     if STACK_NAME.fullmatch(of.stack) is None:
-        text = f"A stack cannot be called {of.stack}: 40 letters, digits and - at most, since names begin with it."
+        text = f"The stack name {of.stack} is not valid: use at most 40 letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
 
 
@@ -135,7 +135,7 @@ def check_concurrency(of: Deployment) -> Iterator[Finding]:
         )
         yield Finding("concurrency", State.FAULT, text, remedy)
     elif waiting and not reserved and 2 * waiting > limit:
-        text = f"{waiting} pulls of one topic may wait at once, half of the {limit} executions of the account or more."
+        text = f"{waiting} pulls of one topic may wait at once: half of the account's {limit} executions, or more."
         yield Finding("concurrency", State.WARNING, text, "Deploy with PullConcurrency, or a smaller WaitingPerTopic.")
     else:
         yield Finding("concurrency", State.OK, f"The account runs {limit} functions at once.")
@@ -144,7 +144,7 @@ def check_concurrency(of: Deployment) -> Iterator[Finding]:
 def check_stack(of: Deployment) -> Iterator[Finding]:
     """The last operation on the stack succeeded."""
     if of.described is None:
-        text = f"There is no stack {of.stack} in this region. What needs one was not checked."
+        text = f"The stack {of.stack} does not exist in this region. Checks of a stack were skipped."
         yield Finding("stack", State.WARNING, text, "sam build && sam deploy --guided")
         return
     status = str(of.described["StackStatus"])
@@ -165,7 +165,7 @@ def check_tables(of: Deployment) -> Iterator[Finding]:
         if status != "ACTIVE":
             yield Finding(logical_id, State.FAULT, f"The table is {status}.", "Wait, or look at its events.")
         elif expiry not in ("ENABLED", "ENABLING"):
-            text = "The time to live is off: rows stay for ever, at 0.25 USD a GB and month."
+            text = "Time to live is off. Rows stay forever, at 0.25 USD per GB and month."
             remedy = f"aws dynamodb update-time-to-live --table-name {name} --time-to-live-specification"
             yield Finding(logical_id, State.WARNING, text, f"{remedy} Enabled=true,AttributeName=ttl")
         else:
@@ -199,7 +199,7 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
     bucket = of.output("ArchiveBucketName")
     jobs = of.client("s3").list_objects_v2(Bucket=bucket, Prefix="jobs/", MaxKeys=1)
     if jobs.get("KeyCount"):
-        yield Finding("archive", State.OK, f"The streams of the archive are looked at, and {bucket} holds the jobs.")
+        yield Finding("archive", State.OK, f"The archive's streams are checked, and {bucket} holds the jobs.")
     else:
         text = f"{bucket} holds no jobs: report and audit fail every night."
         yield Finding("archive", State.WARNING, text, f"make jobs && aws s3 sync dist/jobs s3://{bucket}/jobs")
@@ -210,9 +210,9 @@ def check_alarms(of: Deployment) -> Iterator[Finding]:
     asked = {"AlarmNamePrefix": f"{of.stack}-", "StateValue": "ALARM"}
     ringing = of.client("cloudwatch").describe_alarms(**asked)["MetricAlarms"]
     for alarm in ringing:
-        yield Finding(alarm["AlarmName"], State.WARNING, str(alarm.get("AlarmDescription") or "The alarm rings."))
+        yield Finding(alarm["AlarmName"], State.WARNING, str(alarm.get("AlarmDescription") or "The alarm is active."))
     if not ringing:
-        yield Finding("alarms", State.OK, "No alarm rings.")
+        yield Finding("alarms", State.OK, "No alarm is active.")
 
 
 def check_api(of: Deployment) -> Iterator[Finding]:
@@ -279,17 +279,17 @@ def get_url(url: str) -> tuple[int, dict[str, str]]:
     try:
         answer = httpx.get(url, timeout=10.0)
     except (httpx.TransportError, httpx.UnsupportedProtocol) as fault:
-        raise OSError(f"{url} does not answer: {fault}") from fault
+        raise OSError(f"{url} does not respond: {fault}") from fault
     return answer.status_code, dict(answer.headers)
 
 
 NO_STACK = (
-    "name the stack on AWS that it examines, or that you will deploy: tagcast doctor --stack NAME. "
-    "A local stack is tried by: tagcast smoke"
+    "give the name of the stack on AWS, also before its first deployment: tagcast doctor --stack NAME. "
+    "To test a local stack: tagcast smoke"
 )
 NO_REGION = (
-    "no AWS region is known: give one (tagcast --region eu-west-1 …), set AWS_REGION or AWS_DEFAULT_REGION, "
-    "or name a profile that has one (tagcast --profile NAME …)"
+    "no AWS region is set: give one (tagcast --region eu-west-1 …), set AWS_REGION or AWS_DEFAULT_REGION, "
+    "or use a profile with a region (tagcast --profile NAME …)"
 )
 
 
@@ -315,9 +315,9 @@ StackName = Annotated[str | None, typer.Option("--stack", metavar="NAME", help="
 
 
 def doctor(ctx: typer.Context, stack: StackName = None) -> None:
-    """Examine a deployment on AWS, or an account before the first one: what will not work, and what mends it.
+    """Check a deployment on AWS, or an account before the first deployment. Every fault has a remedy.
 
-    Reads with your own AWS credentials (--profile, --region) and changes nothing. Exits 1 if it finds a fault.
+    doctor reads with your own AWS credentials (--profile, --region) and changes nothing. It exits 1 on a fault.
     """
     if stack is None:
         raise typer.BadParameter(NO_STACK)

@@ -40,7 +40,7 @@ def set_filter(
         str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
     ] = None,
 ) -> None:
-    """Replace the filter of a subscription; without one it receives everything. Secret, headers and all else stay."""
+    """Replace the filter of a subscription; without a filter it receives everything. All other settings stay."""
     described = filter_of(
         tags=tag,
         all_tags=all_tags,

@@ -19,7 +19,7 @@ from tagcast_cli.session import Session, session_of
 from tagcast_cli.tree import explanation_tree
 from tagcast_cli.visible import visible_line
 
-filters = typer.Typer(no_args_is_help=True, help="Try a filter out, or give it to a subscription.")
+filters = typer.Typer(no_args_is_help=True, help="Test a filter, or set it on a subscription.")
 
 
 class Dialect(StrEnum):
@@ -64,15 +64,15 @@ EventPattern = Annotated[
         help="Pattern of EventBridge or SNS as JSON, or @file.json.",
     ),
 ]
-AllTags = Annotated[bool, typer.Option("--all-tags", help="Only messages that have every --tag, not any of them.")]
+AllTags = Annotated[
+    bool, typer.Option("--all-tags", help="Match only messages that have every --tag; default: any --tag.")
+]
 FilterDialect = Annotated[
     Dialect | None,
-    typer.Option(
-        "--dialect", help="How --sql (strict) or --event-pattern (eventbridge) is read; in brackets without it."
-    ),
+    typer.Option("--dialect", help="Dialect of --sql (default: strict) or --event-pattern (default: eventbridge)."),
 ]
 PatternScope = Annotated[
-    Scope | None, typer.Option("--scope", help="What --event-pattern reads of a message (default: body).")
+    Scope | None, typer.Option("--scope", help="Part of the message that --event-pattern reads; default: body.")
 ]
 JsonFilter = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
@@ -121,10 +121,10 @@ def filter_of(
     for option, is_given, belongs, is_there in (
         ("--dialect", dialect, "--sql or --event-pattern", sql is not None or event_pattern is not None),
         ("--scope", scope, "--event-pattern", event_pattern is not None),
-        ("--all-tags", all_tags, "tags", bool(tags)),
+        ("--all-tags", all_tags, "--tag", bool(tags)),
     ):
         if is_given and not is_there:
-            raise typer.BadParameter(f"{option} belongs to {belongs}")
+            raise typer.BadParameter(f"{option} requires {belongs}")
     described: list[Json] = []
     chosen: Json = {"dialect": dialect.value} if dialect else {}
     if tags:
@@ -141,7 +141,7 @@ def filter_of(
     if filter_json is not None:
         described.append(_parsed("--filter", filter_json, '{"kind": "tags", "tags": ["apple"]}'))
     if len(described) > 1:
-        raise typer.BadParameter(f"there is one filter: give one of {FILTER_OPTIONS}")
+        raise typer.BadParameter(f"only one filter is allowed: give one of {FILTER_OPTIONS}")
     return described[0] if described else None
 
 
@@ -192,7 +192,7 @@ def absent_function_lines(session: Session, answer: Json) -> list[Text]:
     if name in known:
         return []
     started = "Start it with: python -m local --functions FILE.py"
-    said = f"this local stack has no function {name}: it gives no verdict on any message. {started}"
+    said = f"the local stack has no function {name}, so the filter gives no verdict. {started}"
     return [Text(f"warning: {visible_line(said)}", style="yellow")]
 
 
@@ -226,10 +226,10 @@ def try_filter(
     property_pairs: PropertyPairs = None,
     content_type: ContentType = None,
 ) -> None:
-    """Test a filter on a message: the verdict, and why. Nothing is stored or sent.
+    """Test a filter on a message. Shows the verdict and its reasons, and stores and sends nothing.
 
-    Give the filter as for `subscribe`, and the message by its body, --message-tag, --message-routing-key and
-    --property. Exits 0, whatever the verdict.
+    Give the filter as for `subscribe`. Give the message by its body, --message-tag, --message-routing-key and
+    --property. The exit code is 0 for every verdict.
     """
     described = filter_of(
         tags=tag,
@@ -243,7 +243,7 @@ def try_filter(
         filter_json=filter_json,
     )
     if described is None:
-        raise typer.BadParameter(f"there is no filter to test: give one of {FILTER_OPTIONS}")
+        raise typer.BadParameter(f"a filter is required: give one of {FILTER_OPTIONS}")
     message = message_of(
         body.encode(),
         tags=message_tag,

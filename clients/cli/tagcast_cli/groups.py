@@ -16,7 +16,7 @@ from tagcast_cli.screen import rows_table, state_text
 from tagcast_cli.session import Session, TopicName, pages, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
-group = typer.Typer(no_args_is_help=True, help="Groups of consumers that pull.")
+group = typer.Typer(no_args_is_help=True, help="List and show consumer groups, whose members pull.")
 
 GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocompletion=completion.subscriptions)]
 
@@ -40,15 +40,15 @@ def members_text(members: list[Json]) -> Text:
     return text
 
 
-def owed_text(lane: Json) -> Text:
-    """What a group is owed, and where that is.
+def pending_text(lane: Json) -> Text:
+    """What a group has pending, and where that is.
 
-    >>> owed_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
-    'owed              about 7 queued, 2 with members, 0 in the backlog'
+    >>> pending_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
+    'pending           about 7 queued, 2 with members, 0 in the backlog'
     """
     queued, in_flight, backlog = (lane.get(name, 0) for name in ("queued", "in_flight", "backlog"))
-    owed = f"about {queued} queued, {in_flight} with members, {backlog} in the backlog"
-    return Text.assemble(("owed".ljust(18), "bold"), owed)
+    pending = f"about {queued} queued, {in_flight} with members, {backlog} in the backlog"
+    return Text.assemble(("pending".ljust(18), "bold"), pending)
 
 
 def _member_row(member: Json) -> list[Any]:
@@ -64,7 +64,7 @@ def _member_row(member: Json) -> list[Any]:
 
 @group.command("list")
 def list_groups(ctx: typer.Context, topic: TopicName) -> None:
-    """List the groups of a topic: what they want, who is there, what they are owed beside their queue."""
+    """List the consumer groups of a topic: filter, version, members and lane."""
     session = session_of(ctx)
     rows: list[list[Any]] = []
     for page in pages(session.api, path_of("topics", topic, "subscriptions")):
@@ -83,14 +83,14 @@ def list_groups(ctx: typer.Context, topic: TopicName) -> None:
     if session.as_json:
         return
     if not rows:
-        session.out.print(f"No groups yet. A consumer makes one: tagcast consume {topic} GROUP")
+        session.out.print(f"No groups yet. Create one: tagcast consume {topic} GROUP")
         return
     session.out.print(rows_table(rows, "group", "filter", "version", "members", "lane"))
 
 
 @group.command("show")
 def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
-    """Show a group and its members; who disagrees with its filter is given nothing."""
+    """Show a consumer group and its members. Members with another filter receive nothing."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     members = members_of(session, topic, name)
@@ -98,9 +98,9 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
         session.print_json({**answer.json, "members": members})
         return
     session.out.print(subscription_fields(answer.json))
-    session.out.print(owed_text(answer.json.get("lane") or {}))
+    session.out.print(pending_text(answer.json.get("lane") or {}))
     if not members:
-        session.out.print(Text("Nobody is there; what it is owed waits.", style="yellow"))
+        session.out.print(Text("No members. Pending messages wait.", style="yellow"))
         return
     headings = ("client", "version", "agrees", "joined at", "seen at")
     session.out.print(Group(Text(), rows_table(map(_member_row, members), *headings)))

@@ -18,10 +18,10 @@ def next_probe(probe_at: str | None, now: datetime) -> str:
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
-    ('when the next lane asks', '12:00:05 UTC (in 5 s)')
+    ('at the next attempt', '12:00:05 UTC (in 5 s)')
     """
     if probe_at is not None and datetime.fromisoformat(probe_at) <= now:
-        return "when the next lane asks"
+        return "at the next attempt"
     return readable_instant(probe_at, now)
 
 
@@ -39,10 +39,10 @@ LISTING = Listing(
     key="hosts",
     headings=("circuit", "host", "last failed", "opened", "next probe"),
     row=_row,
-    empty="Every host gave answers in the last hour.",
+    empty="All hosts responded in the last hour.",
 )
 
 
 def hosts(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
-    """List the hosts that gave no answer in the last hour; at an open circuit one probe at a time is made."""
+    """List the hosts that did not respond in the last hour. An open circuit allows one probe at a time."""
     session_of(ctx).show_list("/hosts", LISTING, Page(limit, cursor, every))

@@ -29,9 +29,9 @@ class Days:
             begin = today if first is None else date.fromisoformat(first)
             days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
         except ValueError as fault:
-            raise ValueError(f"a day is written as 2026-11-20: {fault}") from None
+            raise ValueError(f"not a day, expected e.g. 2026-11-20: {fault}") from None
         if days.first >= days.end:
-            raise ValueError("the end is the day after the last: it must be later than the first day")
+            raise ValueError("--to is the day after the last day: it must be later than --from")
         return days
 
     def arguments(self) -> list[str]:

@@ -58,7 +58,7 @@ class Archive:
             where = json.loads((folder / "stack.json").read_text())
         except FileNotFoundError:
             raise JobError(
-                f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
+                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
                 "or another archive with --archive s3://BUCKET"
             ) from None
         return cls(
@@ -80,11 +80,9 @@ class Archive:
         try:
             bucket = bucket_of(session.client("cloudformation"), url)
         except (BotoCoreError, ClientError) as fault:
-            raise JobError(f"CloudFormation does not tell which archive is that of {url}: {fault}") from None
+            raise JobError(f"cannot find the archive of {url} with CloudFormation: {fault}") from None
         if bucket is None:
-            raise JobError(
-                f"no stack of this account has its API at {url}; name its archive with --archive s3://BUCKET"
-            )
+            raise JobError(f"no stack of this account has the API {url}; give the archive with --archive s3://BUCKET")
         return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
 
     def fetch(self, uri: str) -> Path:
@@ -208,14 +206,14 @@ class StackJobs:
                     else:
                         return self._result(job, answer)
         except OSError as fault:
-            raise JobError(f"the stack does not take {job}: {fault}") from fault
-        raise JobError(f"{job} was ended: the stack said no more")
+            raise JobError(f"the stack does not accept {job}: {fault}") from fault
+        raise JobError(f"{job} stopped: the stack closed the connection")
 
     def _result(self, job: str, answer: Mapping[str, Any]) -> Result:
         if "fault" in answer:
             raise JobError(f"{job} failed: {answer['fault']}")
         if answer["summary"] is None:
-            raise JobError(f"{job} ended with {answer['code']}, and did not say why")
+            raise JobError(f"{job} ended with {answer['code']}, without a reason")
         return Result(answer["summary"], answer["code"])
 
     def stop(self) -> None:
@@ -237,7 +235,7 @@ def check_spark() -> None:
     """Raise JobError, or ModuleNotFoundError, where no job can run on this machine."""
     need("glue_jobs.chain")
     if importlib.util.find_spec("pyspark") is None:
-        raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
+        raise JobError("Spark is not installed: `make spark` installs it (about 600 MB)")
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:

@@ -48,17 +48,17 @@ from tagcast_cli.screen import console, fields_table, named_cell, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 
 ArchiveUri = Annotated[
-    str | None, typer.Option("--archive", metavar="URI", help="Another archive: s3://BUCKET, or a folder.")
+    str | None, typer.Option("--archive", metavar="URI", help="URI of the archive: s3://BUCKET, or a folder.")
 ]
 DataFolder = Annotated[
     Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack: the DATA of make run.")
 ]
 FirstDay = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day (UTC); default: today.")]
-EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last; default: tomorrow.")]
-AsItIs = Annotated[bool, typer.Option("--as-is", help="Use the archive as it was compacted last; do not do it now.")]
+EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last day; default: tomorrow.")]
+AsItIs = Annotated[bool, typer.Option("--as-is", help="Skip compaction and use the archive as it is.")]
 Opens = Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")]
 Address = Annotated[
-    str | None, typer.Option("--url", help="Address of the API whose archive it is: a local stack, or a deployment.")
+    str | None, typer.Option("--url", help="URL of the API that owns the archive: a local stack or a deployment.")
 ]
 OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
 
@@ -70,7 +70,17 @@ class Period(StrEnum):
     DAY = "day"
 
 
-PERIOD_COLUMNS = ("topic", "subscription", "begins at", "matched", "delivered", "given up", "owed", "retries", "p95 ms")
+PERIOD_COLUMNS = (
+    "topic",
+    "subscription",
+    "begins at",
+    "matched",
+    "delivered",
+    "given up",
+    "pending",
+    "retries",
+    "p95 ms",
+)
 DEFAULT_DATA = Path(".tagcast")
 _HIDDEN = ("job", "ok", "html", "json", "rows")
 
@@ -83,7 +93,7 @@ def archive(
     first: FirstDay = None,
     end: EndDay = None,
 ) -> None:
-    """Compact what arrived on these days: raw JSON lines to deduplicated Parquet by day."""
+    """Compact the archive of these days from raw JSON lines to deduplicated Parquet."""
     days = _days(first, end)
     _run(ctx, "compact", _archive(ctx, data, uri, url), days.arguments())
 
@@ -99,11 +109,13 @@ def report(
     subscription: Annotated[
         str | None, typer.Option("--subscription", help="With --topic and --by: only this subscription.")
     ] = None,
-    by: Annotated[Period | None, typer.Option("--by", help="List figures of each subscription by hour or day.")] = None,
+    by: Annotated[
+        Period | None, typer.Option("--by", help="List the figures of each subscription by hour or day.")
+    ] = None,
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
-    """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
+    """Report on deliveries: counts, latencies, blocked time and failures, as a page and as Parquet."""
     if subscription is not None and (topic is None or by is None):
         raise typer.BadParameter("--subscription needs --topic and --by")
     place, days = _archive(ctx, data, uri, url), _days(first, end)
@@ -129,14 +141,16 @@ def audit(
     topic: OneTopic = None,
     as_of: Annotated[
         str | None,
-        typer.Option(metavar="INSTANT", help="Until when the archive is complete; default: an hour ago, locally now."),
+        typer.Option(
+            metavar="INSTANT", help="Instant up to which the archive is complete; default: an hour ago, locally now."
+        ),
     ] = None,
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
-    """Prove that every matched pair ended in exactly one state, in order and in time.
+    """Prove that every delivery ended in exactly one state, in order and in time.
 
-    The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
+    The exit code is 1 if a promise was broken, and 3 if there were no deliveries to check.
     """
     now = rfc3339(round(time.time() * 1000))
     place, days = _archive(ctx, data, uri, url), _days(first, end)
@@ -153,9 +167,9 @@ def backtest(
     first: FirstDay = None,
     end: EndDay = None,
     subscription: Annotated[
-        str | None, typer.Option("--subscription", help="Compare with the present filter of this subscription.")
+        str | None, typer.Option("--subscription", help="Compare with the current filter of this subscription.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="Messages shown of each way in which both differ.")] = SAMPLES,
+    samples: Annotated[int, typer.Option(min=0, help="Sample messages for each kind of difference.")] = SAMPLES,
     tag: TagFilter = None,
     all_tags: AllTags = False,
     tag_expression: TagExpression = None,
@@ -168,7 +182,7 @@ def backtest(
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
-    """Say what a filter would have done to the archived messages of a topic."""
+    """Run a filter over the archived messages of a topic, and count the matches."""
     candidate = filter_of(
         tags=tag,
         all_tags=all_tags,
@@ -201,14 +215,12 @@ def replay(
     first: FirstDay = None,
     end: EndDay = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
-    send: Annotated[
-        bool, typer.Option("--send", help="Send them; without it only what would be sent is told.")
-    ] = False,
+    send: Annotated[bool, typer.Option("--send", help="Send the messages; without it you see a preview only.")] = False,
     as_is: AsItIs = False,
 ) -> None:
-    """Send archived messages (those with their bodies) again to one subscription, as new messages.
+    """Replay archived messages to one subscription, as new messages. Messages without a body are left out.
 
-    Its present filter says which: others are counted as filtered out, and not sent.
+    The current filter of the subscription applies. Other messages are counted as filtered out, and not sent.
     """
     place, days, api = _archive(ctx, data, uri, url), _days(first, end), session_of(ctx).api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
@@ -225,22 +237,28 @@ def erase(
     url: Address = None,
     message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="Messages of this topic that have the property.")] = None,
-    property: Annotated[str | None, typer.Option("--property", metavar="NAME=VALUE", help="What they say.")] = None,
-    before: Annotated[str | None, typer.Option("--before", metavar="DAY", help="Accepted before that day.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who asks; the audit tells it.")] = None,
-    send: Annotated[bool, typer.Option("--send", help="Erase them; without it only what would go is told.")] = False,
+    property: Annotated[
+        str | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of the messages.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DAY", help="Only messages accepted before this day.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Requester of the erasure; the audit shows it.")] = None,
+    send: Annotated[
+        bool, typer.Option("--send", help="Erase the contents; without it you see a preview only.")
+    ] = False,
     as_is: AsItIs = False,
 ) -> None:
-    """Take what producers wrote out of archived messages, everywhere, and leave salted hashes.
+    """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
-    Messages are refused until five days after their life, so today's cannot be erased: try --before a week ago.
-    --topic is one topic: run it for each. Point-in-time backups of the tables keep 35 days.
+    You can erase a message five days after its life: to try it, use --before with a day a week ago. Run the command
+    once per topic. Point-in-time backups of the tables keep the contents for 35 days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):
-        raise typer.BadParameter("give --message, or --topic, --property and --before")
+        raise typer.BadParameter("give --message, or all of --topic, --property and --before")
     if send and by is None:
-        raise typer.BadParameter("--by says who asks")
+        raise typer.BadParameter("--send requires --by, the name of the requester")
     place = _archive(ctx, data, uri, url)
     arguments = erase_arguments(message or [], topic, property, before, by)
     arguments += ["--preview", "false" if send else "true"]
@@ -252,14 +270,18 @@ def retain(
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
     url: Address = None,
-    bodies_days: Annotated[int, typer.Option(min=0, help="Days that bodies are kept; 0 is with their records.")] = 0,
-    properties_days: Annotated[int, typer.Option(min=0, help="Days that properties are kept; 0 is the same.")] = 0,
-    send: Annotated[bool, typer.Option("--send", help="Take them out; without it only what is due is told.")] = False,
+    bodies_days: Annotated[
+        int, typer.Option(min=0, help="Delete bodies after N days; 0 keeps them as long as their records.")
+    ] = 0,
+    properties_days: Annotated[
+        int, typer.Option(min=0, help="Delete properties after N days; 0 keeps them as long as their records.")
+    ] = 0,
+    send: Annotated[bool, typer.Option("--send", help="Delete them; without it you see a preview only.")] = False,
     as_is: AsItIs = False,
 ) -> None:
-    """Take bodies and properties out of archived messages that are older, and leave salted hashes.
+    """Delete the bodies and properties of older archived messages. Salted hashes remain.
 
-    A deployment does it every night as its parameters ArchiveBodiesDays and ArchivePropertiesDays say.
+    A deployment does this every night, by its parameters ArchiveBodiesDays and ArchivePropertiesDays.
     """
     place = _archive(ctx, data, uri, url)
     arguments = [*retain_arguments(bodies_days, properties_days), "--preview", "false" if send else "true"]
@@ -301,7 +323,7 @@ def _run(
         typer.echo(json.dumps(result.summary))
     else:
         if result.code == NOTHING_JUDGED:
-            console().print(Text("Nothing was proved: there was nothing to judge.", style="bold yellow"))
+            console().print(Text("Nothing was proved: there were no deliveries to check.", style="bold yellow"))
         console().print(*_summary(result.summary), sep="\n")
         if rows := result.summary.get("rows"):
             console().print(rows_table([_period_row(row) for row in rows], *PERIOD_COLUMNS))

@@ -69,7 +69,7 @@ def lane(
 ) -> None:
     """Show the lane of a subscription: its state, its head and its backlog in order.
 
-    With --json: {"subscription": …, "backlog": …}, both as the API answers them.
+    With --json: {"subscription": …, "backlog": …}, both as in the API.
     """
     session = session_of(ctx)
     path = path_of("topics", topic, "subscriptions", subscription)
@@ -87,7 +87,7 @@ def lane(
     if deliveries:
         session.out.print(rows_table(map(partial(_row, described.get("lane", {})), deliveries), *HEADINGS))
     else:
-        session.out.print("Nothing waits in its backlog.")
+        session.out.print("The backlog is empty.")
     session.tell_of_more(backlog)
     if note is None and (step := next_step(described, topic, subscription)) is not None:
         session.out.print(step, soft_wrap=True)
@@ -114,7 +114,7 @@ LISTING = Listing(
     key="lanes",
     headings=("state", "topic", "subscription", *(name for name in HEADINGS if name != "state")),
     row=_urgent_row,
-    empty="Every lane is active.",
+    empty="All lanes are active. Nothing is waiting.",
 )
 
 
@@ -166,10 +166,10 @@ def lanes(
     limit: Limit = 20,
     cursor: Cursor = None,
     every: EveryPage = False,
-    by: Annotated[Common | None, typer.Option(help="Count them all by what they have in common.")] = None,
-    host: Annotated[str | None, typer.Option(help="Of all of them those whose endpoints are at this host.")] = None,
+    by: Annotated[Common | None, typer.Option(help="Count all lanes by this attribute.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only lanes whose endpoint is at this host.")] = None,
 ) -> None:
-    """List the lanes that are not active, by their next attempt or, where they sleep, by what expires first.
+    """List the lanes that are not active, by their next attempt. Sleeping lanes come by their first expiry.
 
     With --by and --json: {"groups": [...]}.
     """
@@ -184,7 +184,7 @@ def lanes(
         shown = {"lanes": found} if groups is None else {"groups": groups}
         typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))
     elif not found:
-        session.out.print(LISTING.empty)
+        session.out.print(LISTING.empty if host is None else "No lanes match.")
     elif groups is None:
         session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
         _say_what_helps(session, found)
@@ -224,22 +224,22 @@ def _command(
 
 
 def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Make no more attempts until `resume`; what is owed waits, and still expires."""
+    """Pause a subscription. Its deliveries wait until `resume`, and still expire."""
     _command(ctx, topic, subscription, "pause", lambda lane: f"{subscription} on {topic} is paused.")
 
 
 def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """End a pause, or a suspension by 410 Gone."""
-    _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} goes on.")
+    """Resume a paused subscription, or one suspended by 410 Gone."""
+    _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} is resumed.")
 
 
 def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Attempt the head now, whatever the schedule says."""
+    """Retry the head of the lane now, ahead of its schedule."""
 
     def done(lane: Json) -> str:
         if lane.get("state") == "active":
-            return f"Nothing is owed to {subscription} on {topic}: nothing was retried."
-        return f"{subscription} on {topic}: its head is attempted now."
+            return f"{subscription} on {topic} has no pending deliveries: nothing was retried."
+        return f"{subscription} on {topic}: retrying the head now."
 
     _command(ctx, topic, subscription, "retry", done)
 
@@ -248,14 +248,14 @@ def skip(
     ctx: typer.Context,
     topic: TopicName,
     subscription: SubscriptionName,
-    reason: Annotated[str, typer.Option(help="Why; recorded with the delivery.")],
+    reason: Annotated[str, typer.Option(help="Reason; recorded with the delivery.")],
 ) -> None:
-    """Cancel the head, so that the next delivery takes its place."""
+    """Cancel the head of the lane. The next delivery takes its place."""
     _command(
         ctx,
         topic,
         subscription,
         "skip",
-        lambda lane: f"{subscription} on {topic}: its head was skipped.",
+        lambda lane: f"{subscription} on {topic}: the head was skipped.",
         {"reason": reason},
     )

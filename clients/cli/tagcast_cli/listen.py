@@ -67,7 +67,7 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
 def check_line(origin: str, name: str | None) -> Text:
     """One question whether this endpoint agrees, in one line: when, who asked, what was answered."""
     line = _begun(name)
-    return line.append(f" endpoint check by {visible_line(origin)}: ").append("agreed", style="green")
+    return line.append(f" verification request from {visible_line(origin)}: ").append("confirmed", style="green")
 
 
 def _begun(name: str | None) -> Text:
@@ -111,9 +111,9 @@ def _say_totals(out: Console, receiver: Receiver) -> None:
 
 def listen(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 9000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 selects a free port.")] = 9000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    name: Annotated[str | None, typer.Option(help="Printed on every line, to tell receivers apart.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this receiver, printed on every line.")] = None,
     fail_from: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Fail from the Nth push of a subscription on.")
     ] = None,
@@ -123,13 +123,13 @@ def listen(
     status: Annotated[int, typer.Option(min=200, max=599, help="Status of a failure.")] = 500,
     delay: Annotated[int | None, duration(help="Wait before every answer, such as 2s.")] = None,
     stop_after: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Leave after N pushes; otherwise on Ctrl-C.")
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N pushes; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Receive pushes and print one line for each, and for each message of a batch; can fail on purpose.
+    """Receive pushes and print one line per push, and one per message of a batch. Can fail on purpose.
 
-    Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored. Asked whether it
-    agrees to be pushed to, it agrees.
+    listen counts the pushes of each subscription, retries included. It ignores signatures, and confirms every
+    verification request.
     """
     session = session_of(ctx)
     out = session.out
@@ -158,7 +158,7 @@ def listen(
     except OSError as error:
         raise typer.BadParameter(f"cannot listen on {host}:{port}: {error.strerror}") from None
     if not session.as_json:
-        out.print(Text(f"Listening on {receiver.url} — Ctrl-C ends it."))
+        out.print(Text(f"Listening on {receiver.url} — press Ctrl-C to stop."))
     try:
         while not enough.wait(0.5):
             pass

@@ -56,15 +56,15 @@ def publish(
     topic: TopicName,
     body: Annotated[
         str | None,
-        typer.Argument(help="The body; - or nothing reads standard input, @FILE a file.", show_default=False),
+        typer.Argument(help="Body; - or no argument reads standard input, @FILE reads a file.", show_default=False),
     ] = None,
     tag: Tags = None,
     routing_key: RoutingKey = None,
     property_pairs: PropertyPairs = None,
-    ordering_key: Annotated[str | None, typer.Option(help="Key of its order in a topic ordered by key.")] = None,
+    ordering_key: Annotated[str | None, typer.Option(help="Ordering key, for a topic ordered by key.")] = None,
     content_type: ContentType = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="A repetition with the same key publishes nothing while the message lives.")
+        str | None, typer.Option(help="Idempotency key: while the message lives, the same key publishes once.")
     ] = None,
     count: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Publish N copies, in batches of up to 100.")
@@ -141,10 +141,10 @@ def _row(message: Json) -> list[Any]:
     ]
 
 
-NOTHING_RETAINED = """Nothing is retained: no delivery of {topic} is pending.
-Messages are listed while a delivery of theirs is in a backlog. What lies in the queue of a group
-is not listed: tagcast lane counts it. For another message, give its id: tagcast message {topic} ID
-The archive keeps what became of all: tagcast report and tagcast audit, or tagcast console."""
+NOTHING_RETAINED = """No messages: no delivery of {topic} is pending.
+The list shows messages with a delivery in a backlog. It does not show messages in the queue of a group:
+tagcast lane counts them. To see another message, give its id: tagcast message {topic} ID
+The archive keeps the outcomes of all messages: tagcast report and tagcast audit, or tagcast console."""
 LISTING = Listing(
     key="messages",
     headings=("message", "state", "accepted", "expires", "tags", "subscribers"),
@@ -156,7 +156,7 @@ LISTING = Listing(
 def list_messages(
     ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
 ) -> None:
-    """List the messages of a topic that have pending deliveries, oldest first. `message` shows any, by its id."""
+    """List the messages of a topic with pending deliveries, oldest first. `message` shows any message by its id."""
     listing = replace(LISTING, empty=NOTHING_RETAINED.format(topic=topic))
     session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
 
@@ -225,19 +225,17 @@ def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
         for attempt in delivery.get("history") or []
     ]
     if not rows:
-        return Text(
-            "No attempt is remembered: nothing failed so far. Pulls of a group are counted only: leave out --attempts."
-        )
+        return Text("No failed attempts yet. Pulls of a group are only counted: leave out --attempts to see them.")
     return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
 
 
 Only = Annotated[
-    str | None, typer.Option(help="Only deliveries in this state, such as blocked, or failing (any that is not well).")
+    str | None, typer.Option(help="Only deliveries in this state, e.g. blocked, or failing (all failed states).")
 ]
 Place = Annotated[
     str | None,
     typer.Argument(
-        metavar="TOPIC", help="Name of the topic; without it every topic is asked.", autocompletion=completion.topics
+        metavar="TOPIC", help="Name of the topic; default: search all topics.", autocompletion=completion.topics
     ),
 ]
 OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
@@ -248,7 +246,7 @@ def _located(session: Session, place: str | None, message_id: str | None) -> tup
     if place is not None and message_id is not None:
         return place, message_id
     if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
-        raise typer.BadParameter("give the id of a message, 20 digits, with its topic before it or without")
+        raise typer.BadParameter("give the id of a message (20 digits), with or without its topic before it")
     found = session.api.request("GET", path_of("messages", place), query={"only": "cancelled"})
     return str(found.json["topic"]), place
 
@@ -257,14 +255,14 @@ def message(
     ctx: typer.Context,
     topic: Place = None,
     message_id: OptionalId = None,
-    attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
+    attempts: Annotated[bool, typer.Option("--attempts", help="Show the last failed attempts.")] = False,
     only: Only = None,
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:
-    """Show a message, or its receipt: how many deliveries are in which state, then those that fail, then others.
+    """Show a message, or its receipt: the number of deliveries by state, failed deliveries, then others.
 
-    Its id alone is enough. A page has 1,000 deliveries. With --json one document a page.
+    The id alone is enough. A page has 1,000 deliveries. With --json, one document per page.
     """
     session = session_of(ctx)
     topic, message_id = _located(session, topic, message_id)
@@ -310,14 +308,17 @@ def explain(
     subscription: Annotated[
         str | None,
         typer.Option(
-            "--subscription", "-s", help="Only this one, with all parts.", autocompletion=completion.subscriptions
+            "--subscription",
+            "-s",
+            help="Only this subscription, with all details.",
+            autocompletion=completion.subscriptions,
         ),
     ] = None,
 ) -> None:
-    """Say why a subscription did or did not receive a message, whose id alone is enough.
+    """Explain why a subscription did or did not receive a message. The message id alone is enough.
 
-    Without --subscription it says so of the first 20 subscriptions of the topic, a line each; with --json a document
-    each.
+    Without --subscription, explain shows one line for each of the first 20 subscriptions of the topic. With --json, one
+    document each.
     """
     session = session_of(ctx)
     topic, message_id = _located(session, topic, message_id)
@@ -348,7 +349,9 @@ def _explain_each(session: Session, topic: str, message_id: str, path: str) -> N
         return
     session.out.print(rows_table(rows, "subscription", "received", "reason"))
     if left := len(names) - len(rows):
-        count = f"{left} or more" if listed.get("next_cursor") else left
-        session.out.print(Text(f"{count} others were not asked: tagcast subscriptions {topic}", style="dim"))
-    parts = Text(f"All parts of one: tagcast explain {topic} {message_id} --subscription NAME", style="dim")
+        count = f"at least {left}" if listed.get("next_cursor") else left
+        session.out.print(Text(f"{count} more subscriptions: tagcast subscriptions {topic}", style="dim"))
+    parts = Text(
+        f"All details of one subscription: tagcast explain {topic} {message_id} --subscription NAME", style="dim"
+    )
     session.out.print(parts, soft_wrap=True)

@@ -32,43 +32,54 @@ class Format(StrEnum):
 Url = Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")]
 Queue = Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")]
 Function = Annotated[str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")]
-Pulled = Annotated[bool, typer.Option("--pull", help="Create a group: its consumers pull.")]
+Pulled = Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")]
 DeadLetterTopic = Annotated[
     str | None,
-    typer.Option("--dead-letter-topic", metavar="TOPIC", help="Publish what a pull group discards to this topic."),
+    typer.Option(
+        "--dead-letter-topic", metavar="TOPIC", help="Publish messages that a consumer group discards to this topic."
+    ),
 ]
 AfterFailure = Annotated[
-    Strategy | None, typer.Option("--strategy", help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY.")
+    Strategy | None,
+    typer.Option("--strategy", help="Retry strategy after a failed attempt; default: EXPONENTIAL_DECAY_RETRY."),
 ]
 MaxRetries = Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")]
-Interval = Annotated[int | None, duration(help="Between retries under BACKOFF_RETRY, such as 30s or 5m.")]
-MaxInterval = Annotated[int | None, duration(help="Longest wait under EXPONENTIAL_DECAY_RETRY, such as 5m.")]
-Timeout = Annotated[int | None, duration(help="Of one attempt: 1 s to 30 s, by default 15 s.")]
-ContentFormat = Annotated[Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")]
+Interval = Annotated[int | None, duration(help="Time between retries under BACKOFF_RETRY, e.g. 30s or 5m.")]
+MaxInterval = Annotated[
+    int | None, duration(help="Longest time between retries under EXPONENTIAL_DECAY_RETRY, e.g. 5m.")
+]
+Timeout = Annotated[int | None, duration(help="Timeout of one attempt: 1 s to 30 s; default: 15 s.")]
+ContentFormat = Annotated[Format | None, typer.Option("--format", help="Format of the pushed message; default: json.")]
 Secret = Annotated[
     str | None,
-    typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."),
+    typer.Option(
+        envvar="TAGCAST_SECRET",
+        show_envvar=True,
+        help="Secret that signs the pushes: whsec_…, or generate (shown once).",
+    ),
 ]
 Headers = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME: VALUE", help="On every push over HTTP, never shown; repeatable."),
+    typer.Option(
+        "--header", metavar="NAME: VALUE", help="Header of every push over HTTP (write-only); may be repeated."
+    ),
 ]
 ClientCertificate = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="PEM certificates that pushes over https present, their own first.")
+    Path | None, typer.Option(metavar="FILE", help="Client certificate for pushes over https, as PEM with its chain.")
 ]
-ClientKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key as PEM, never shown.")]
+ClientKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Private key of the client certificate, as PEM (write-only).")
+]
 Signature = Annotated[
-    str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with a key of the service, too: tagcast keys.")
+    str | None, typer.Option(metavar="v1|v1a", help="With v1a a key of the service signs as well: see tagcast keys.")
 ]
 MaxPerSecond = Annotated[
-    float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
+    float | None, typer.Option(metavar="RATE", help="Maximum attempts per second, 0.01-1,000; default: no limit.")
 ]
-BatchMessages = Annotated[int | None, typer.Option(metavar="COUNT", help="The most messages in one request, 2-100.")]
-BatchBytes = Annotated[
-    int | None, typer.Option(metavar="BYTES", help="The most bytes in one request, 262,144 by default.")
-]
+BatchMessages = Annotated[int | None, typer.Option(metavar="COUNT", help="Maximum messages per batch, 2-100.")]
+BatchBytes = Annotated[int | None, typer.Option(metavar="BYTES", help="Maximum bytes per batch; default: 262,144.")]
 Verification = Annotated[
-    str | None, typer.Option(metavar="required|none", help="Whether the endpoint has to agree first.")
+    str | None, typer.Option(metavar="required|none", help="Verify the endpoint before the first push, or not.")
 ]
 
 
@@ -97,12 +108,12 @@ def certificate_of(certificate: Path | None, key: Path | None) -> Json | None:
         return None
     if certificate is None or key is None:
         raise typer.BadParameter(
-            "a certificate and its key go together", param_hint="--client-certificate, --client-key"
+            "a certificate and its key are required together", param_hint="--client-certificate, --client-key"
         )
     try:
         return {"certificate": certificate.read_text("ascii"), "private_key": key.read_text("ascii")}
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no PEM"
+        reason = error.strerror if isinstance(error, OSError) else "not PEM"
         raise typer.BadParameter(f"cannot be read: {reason}", param_hint="--client-certificate, --client-key") from None
 
 
@@ -112,7 +123,7 @@ def headers_of(lines: list[str] | None) -> dict[str, str] | None:
     for line in lines or ():
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon or not name or name in headers:
-            raise typer.BadParameter("must be NAME: VALUE, every name once", param_hint="--header")
+            raise typer.BadParameter("must be NAME: VALUE, with each name once", param_hint="--header")
         headers[name] = value
     return headers or None
 

@@ -185,7 +185,7 @@ def fault_lines(problem: Json, status: int) -> Text:
             lines.append("  ")
         lines.append(visible_line(str(said)))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and (request_id := problem.get("request_id")):
-        lines.append(f"\n  request {visible_line(str(request_id))}: the log of the service has more of it", style="dim")
+        lines.append(f"\n  request {visible_line(str(request_id))}: see the log of the service", style="dim")
     differs = problem.get("difference")
     for sentence in differs if isinstance(differs, list) else []:
         lines.append(f"\n  • {visible_line(str(sentence))}")
@@ -193,11 +193,11 @@ def fault_lines(problem: Json, status: int) -> Text:
 
 
 OUTCOMES: Mapping[str, str] = {
-    "circuit": "not attempted: the host gives no answer",
-    "filter_error": "its filter function gave no verdict",
-    "not acknowledged in time": "given back, or not acknowledged in time",
-    "pending confirmation": "not attempted: the endpoint has not agreed yet",
-    "rate": "not attempted: its rate is used up",
+    "circuit": "not attempted: host down (circuit open)",
+    "filter_error": "the filter function gave no verdict",
+    "not acknowledged in time": "nacked, or not acknowledged in time",
+    "pending confirmation": "not attempted: the endpoint is unverified",
+    "rate": "not attempted: rate limit reached",
 }
 """What is told of a delivery that no endpoint answered, as people read it."""
 
@@ -206,6 +206,6 @@ def outcome_text(told: str | None) -> str | None:
     """Return what came of an attempt, or why none was made.
 
     >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
-    ('http 500', 'not attempted: the host gives no answer', None)
+    ('http 500', 'not attempted: host down (circuit open)', None)
     """
     return None if told is None else OUTCOMES.get(told, told)

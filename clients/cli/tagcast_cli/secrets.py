@@ -20,13 +20,15 @@ def rotate_secret(
     name: SubscriptionName,
     secret: Annotated[
         str | None,
-        typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="The new one (whsec_…); else one is made."),
+        typer.Option(
+            envvar="TAGCAST_SECRET", show_envvar=True, help="New secret (whsec_…); default: a generated secret."
+        ),
     ] = None,
-    grace: Annotated[int | None, duration(help="How long the former secret signs as well: a day by default.")] = None,
+    grace: Annotated[int | None, duration(help="Time in which the old secret also signs; default: 1d.")] = None,
 ) -> None:
-    """Exchange the secret that signs the pushes of a subscription; one that is made is told here and never again."""
+    """Rotate the signing secret. A generated secret is shown once."""
     session = session_of(ctx)
     given = {"secret": secret, "grace_seconds": grace}
     body: Json = {field: value for field, value in given.items() if value is not None}
     answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "secret", "rotate"), body)
-    session.show(answer, lambda shown: Group(Text(f"{name} has another secret."), subscription_fields(shown)))
+    session.show(answer, lambda shown: Group(Text(f"Secret of {name} rotated."), subscription_fields(shown)))

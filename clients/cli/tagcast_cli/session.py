@@ -28,9 +28,9 @@ SubscriptionName = Annotated[
     str, typer.Argument(help="Name of the subscription.", autocompletion=completion.subscriptions)
 ]
 MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
-Limit = Annotated[int, typer.Option(min=1, help="Rows of one page.")]
-Cursor = Annotated[str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")]
-EveryPage = Annotated[bool, typer.Option("--all", help="Follow the cursors to the end of the list.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum rows of one page.")]
+Cursor = Annotated[str | None, typer.Option(help="Start at this cursor, printed under the previous page.")]
+EveryPage = Annotated[bool, typer.Option("--all", help="Show all pages of the list.")]
 
 Renderer = Callable[[Json], RenderableType | None]
 
@@ -91,7 +91,7 @@ class Session:
         except ProblemError as refused:
             if replace or refused.status != PRECONDITION_FAILED:
                 raise
-            detail = f"{exists}. Change what you name: {change} …, or replace it as a whole: --replace"
+            detail = f"{exists}. Update single settings with {change} …, or replace it as a whole with --replace"
             raise RefusedError(detail, refused) from None
 
     def show_done(self, answer: Answer, sentence: str) -> None:
@@ -227,7 +227,7 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
     """What is wrong, and what helps; None of what only a traceback explains."""
     match fault:
         case UnreachableError():
-            return [f"nobody answers at {fault.url}", unreached(fault)]
+            return [f"no response from {fault.url}", unreached(fault)]
         case UnexpectedAnswerError():
             url = str(ctx.params.get("url")) if isinstance(ctx.params, dict) else "this address"
             return [unexpected(url, fault)]

@@ -28,7 +28,7 @@ from tagcast_cli.screen import fields_table, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
-shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without sending.")
+shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without deliveries.")
 
 _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
 
@@ -88,9 +88,9 @@ def set_shadow(
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
 ) -> None:
-    """Begin to run a candidate filter, in place of a present one; without a filter option, one that takes everything.
+    """Run a candidate filter as the shadow of a subscription. It replaces an earlier shadow.
 
-    The same filter again leaves the shadow and its counts as they are.
+    Without a filter option the shadow matches everything. Setting the same filter again keeps the counts.
     """
     described = filter_of(
         tags=tag,
@@ -109,7 +109,7 @@ def set_shadow(
 
 @shadow.command("show")
 def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Show what the shadow said so far beside the active filter."""
+    """Show the shadow's counts and samples beside the active filter."""
     session = session_of(ctx)
     session.show(session.api.request("GET", _path(topic, subscription)), shadow_report)
 
@@ -120,10 +120,11 @@ def promote_shadow(
     topic: TopicName,
     subscription: SubscriptionName,
     version: Annotated[
-        int | None, typer.Option("--shadow-version", help="Only if this is the present shadow (see `shadow show`).")
+        int | None,
+        typer.Option("--shadow-version", help="Promote only if this is the current shadow (see `shadow show`)."),
     ] = None,
 ) -> None:
-    """Make the shadow the active filter, and end it."""
+    """Make the shadow the active filter, and end the shadow."""
     session = session_of(ctx)
     body: Json = {} if version is None else {"shadow_version": version}
     answer = session.api.request("POST", _path(topic, subscription, "promote"), body)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from tagcast_cli.smoke_story import Step, Story
 
 WaitArchive = Annotated[
-    bool, typer.Option("--wait-archive", help="Wait until Firehose has written, which takes 5 minutes or more.")
+    bool, typer.Option("--wait-archive", help="Wait until Firehose has written; this takes 5 minutes or more.")
 ]
 StartJob = Annotated[
-    bool, typer.Option("--job", help="Run the job that compacts: minutes, and some 3 cents on AWS, not in the cent.")
+    bool, typer.Option("--job", help="Also run the compaction job; on AWS it takes minutes and costs 3 cents more.")
 ]
 
 
@@ -42,11 +42,12 @@ def smoke(
     wait_archive: WaitArchive = False,
     start_job: StartJob = False,
 ) -> None:
-    """Try a deployment on AWS: retry, order, expiry, archive and a job, in two minutes and for less than a cent.
+    """Test a deployment on AWS: retry, order, expiry, archive and a job. Takes two minutes and less than a cent.
 
-    Makes a topic, two queues, a function with a URL and a role, all called tagcast_smoke_…, with your own AWS
-    credentials (--profile, --region), and removes them at the end, also after Ctrl-C. A run first removes what earlier
-    ones left, so run one at a time. Exits 1 if a promise was broken. docs/deploy.md lists the rights that it needs.
+    smoke creates a topic, two queues, a function with a URL and a role, all named tagcast_smoke_…. It uses your own AWS
+    credentials (--profile, --region) and deletes everything at the end, also after Ctrl-C. Each run first deletes
+    leftovers of earlier runs, so start one run at a time. It exits 1 if a promise was broken. docs/deploy.md lists the
+    required rights.
     """
     session = session_of(ctx)
     steps: list[Step] = []
@@ -63,7 +64,7 @@ def smoke(
     try:
         story.play()
     except KeyboardInterrupt:
-        session.warn("Interrupted: the other steps were not played.")
+        session.warn("Interrupted: the remaining steps did not run.")
         raise
     finally:
         _tell_end(session, story, steps, story.now_s() - began_s)
@@ -85,7 +86,7 @@ def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> 
     except (BotoCoreError, ClientError) as fault:
         raise typer.BadParameter(str(fault)) from None
     if not url:
-        raise typer.BadParameter(f"there is no stack {stack} in {own.region_name}", param_hint="--stack")
+        raise typer.BadParameter(f"stack {stack} does not exist in {own.region_name}", param_hint="--stack")
     api = Client(url, auth=session.api.auth or SigV4(session.profile, own.region_name), user_agent="tagcast-cli")
     place = OnAws(of)
     return Story(api, place, place.new_run(), _new_secret(), tell, time_scale=scale or 1.0)
@@ -134,7 +135,7 @@ def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) 
         return
     rows = ", ".join(seen) if story.is_aws else "none, since this is not AWS"
     lines = (
-        f"rows of docs/aws-beliefs.md that are seen now: {rows}",
+        f"rows of docs/aws-beliefs.md seen in this run: {rows}",
         f"failed: {', '.join(failed) or 'nothing'}",
         f"It took {took_s:.0f} s, and costs {usd:.4f} USD at most." if story.is_aws else f"It took {took_s:.0f} s.",
     )

@@ -136,7 +136,7 @@ class OnAws:
         deadline_s = self.now_s() + URL_S
         while (status := self.of.get(url)[0]) != 200:
             if self.now_s() >= deadline_s:
-                text = f"The function's URL answers {status}. Does your organization forbid functions that are public?"
+                text = f"The function's URL answers {status}. Check whether your organization forbids public functions."
                 raise NotPlayedError(text)
             self.sleep(POLL_S)
         return {"protocol": "https", "url": str(url)}
@@ -156,7 +156,9 @@ class OnAws:
             if key not in self._seen_keys:
                 size += length
                 if size > ARCHIVED_BYTES_MAX:
-                    raise PlaceError(f"More than {ARCHIVED_BYTES_MAX >> 20} MB were archived since: ask Athena.")
+                    raise PlaceError(
+                        f"More than {ARCHIVED_BYTES_MAX >> 20} MB were archived since the start: use Athena."
+                    )
                 content = self._call("s3", "get_object", Bucket=bucket, Key=key)["Body"].read()
                 records = map(json.loads, gzip.decompress(content).splitlines())
                 ids = (str(record["message_id"]) for record in records if record.get("topic") == topic)
@@ -215,7 +217,7 @@ class OnAws:
         deadline_s = self.now_s() + ROLE_S
         while self._call("lambda", "create_function", none_for=NOT_YET, **asked) is None:
             if self.now_s() >= deadline_s:
-                raise PlaceError(f"Lambda made no function within {ROLE_S:.0f} s: {self._not_yet}")
+                raise PlaceError(f"Lambda created no function within {ROLE_S:.0f} s: {self._not_yet}")
             self.sleep(POLL_S)
         while self._call("lambda", "get_function_configuration", FunctionName=run)["State"] == "Pending":
             if self.now_s() >= deadline_s:
@@ -318,7 +320,7 @@ class OnAws:
             if code in DENIED:
                 raise MissingRightError(_action(service, fault.operation_name, str(fault))) from fault
             if code == PUBLIC_FORBIDDEN:
-                raise NotPlayedError(f"The account forbids functions that are public. {fault}") from fault
+                raise NotPlayedError(f"The account forbids public functions. {fault}") from fault
             raise PlaceError(str(fault)) from fault
         except BotoCoreError as fault:
             raise PlaceError(str(fault)) from fault

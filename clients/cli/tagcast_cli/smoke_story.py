@@ -202,7 +202,7 @@ class Story:
         runs = self.place.earlier_runs()
         for run in runs:
             self._remove(run)
-        return f"Removed what was left of {', '.join(runs)}." if runs else "No earlier run left anything."
+        return f"Deleted leftovers of {', '.join(runs)}." if runs else "No leftovers of earlier runs."
 
     def make_topic(self) -> str:
         """Make the log of receivers, then a topic whose messages live as short as they can."""
@@ -213,13 +213,13 @@ class Story:
             self._has_no_topic = True
             raise
         self._made.append("topic")
-        return f"The API made the topic {self.run}, whose messages live {RETENTION_S} s."
+        return f"The topic {self.run} is created, with a retention of {RETENTION_S} s."
 
     def make_queue(self) -> str:
         """Make a queue and subscribe it."""
         self._need("topic")
         self._subscribe(QUEUE, self.place.make_queue(self.run))
-        return "A queue is made and subscribed."
+        return "A queue is created and subscribed."
 
     def make_function(self) -> str:
         """Make a function and subscribe it."""
@@ -227,7 +227,7 @@ class Story:
         endpoint = self.place.make_function(self.run, self.secret)
         self._made.append("receiver")
         self._subscribe(FUNCTION, endpoint)
-        return "A function and its role are made, and it is subscribed."
+        return "A function and its role are created, and the function is subscribed."
 
     def make_endpoint(self) -> str:
         """Give the function a URL, and subscribe it three times: what works, what breaks once, what never works."""
@@ -237,13 +237,13 @@ class Story:
         self._subscribe(ENDPOINT, endpoint, secret=self.secret)
         self._subscribe(BROKEN, endpoint, secret=self.secret, retry=retry)
         self._subscribe(DOOMED, endpoint, secret=self.secret, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"})
-        return "An HTTP endpoint is made. It agreed to pushes, and is subscribed three times."
+        return "An HTTP endpoint is created, verified and subscribed three times."
 
     def publish(self) -> str:
         """Publish messages in an order, the first of which breaks one subscription, and one message that is doomed."""
         wanted = [name for name in SUBSCRIPTIONS if name in self._made]
         if not wanted:
-            raise NotPlayedError("There is no subscription: see above.")
+            raise NotPlayedError("No subscription exists: see above.")
         if DOOMED in wanted:
             wanted.remove(DOOMED)
             self._doomed = self._publish([DOOMED], 1)
@@ -251,7 +251,7 @@ class Story:
             tags = [TAG, FAILS_ONCE] if number == 0 else [TAG]
             self._accepted.append(self._publish(tags, len(wanted))["message_id"])
         self._published_s = self.now_s()
-        doomed = ", and one that no receiver takes" if self._doomed else ""
+        doomed = ", and one message that every receiver refuses" if self._doomed else ""
         return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{doomed}."
 
     def see_queue(self) -> str:
@@ -274,14 +274,14 @@ class Story:
         pushes = [push for push in self._pushes_to(BROKEN) if push.message_id == first]
         failed = [push for push in pushes if push.status != 200]
         if not failed:
-            raise BrokenPromiseError("No push came to the endpoint that fails.")
+            raise BrokenPromiseError("The failing endpoint received no push.")
         if failed == pushes:
-            raise BrokenPromiseError(f"Attempt 1 was answered 503, and within {RETRIED_S:.0f} s no other was taken.")
+            raise BrokenPromiseError(f"Attempt 1 got 503, and no retry succeeded within {RETRIED_S:.0f} s.")
         waited_s, wanted_s = pushes[len(failed)].at_s - failed[-1].at_s, INTERVAL_S / self.time_scale
         if not EARLY_SHARE * wanted_s <= waited_s <= wanted_s + LATE_S:
             raise BrokenPromiseError(f"The retry came after {waited_s:.1f} s; its interval is {wanted_s:g} s.")
-        told = f"The retry came {waited_s:.1f} s later (interval {wanted_s:g} s) and was taken."
-        return f"Attempt 1 was answered 503. {told}"
+        told = f"The retry came {waited_s:.1f} s later (interval {wanted_s:g} s) and succeeded."
+        return f"Attempt 1 got 503. {told}"
 
     def see_order(self) -> str:
         """See that what stood behind the failure waited, in order, and that others did not."""
@@ -291,27 +291,29 @@ class Story:
         self._check_order(BROKEN, [push.message_id for push in pushes if push.status == 200])
         retried_s = min(push.at_s for push in pushes if push.status == 200)
         if any(push.message_id != self._accepted[0] and push.at_s < retried_s for push in pushes):
-            raise BrokenPromiseError("A message was pushed while the one before it was still to be retried.")
+            raise BrokenPromiseError("A message was pushed before the retry of the message ahead of it.")
         others_s = [push.at_s for push in self._pushes_to(ENDPOINT)]
         if len(set(self._taken(ENDPOINT))) < MESSAGES or max(others_s) >= retried_s:
-            raise BrokenPromiseError("The endpoint that works got its messages only after the retry of the other one.")
-        return f"{MESSAGES - 1} messages waited behind it and came in order. The endpoint that works got all meanwhile."
+            raise BrokenPromiseError("The working endpoint got its messages only after the retry of the failing one.")
+        return f"{MESSAGES - 1} messages waited behind it and arrived in order. The working endpoint did not wait."
 
     def see_expiry(self) -> str:
         """See that what no receiver takes ends as expired, and is not tried after its life."""
         self._need_published(DOOMED)
         message_id, expires_at = str(self._doomed["message_id"]), str(self._doomed["expires_at"])
         if not self._wait(lambda: self._entry(message_id, DOOMED)["state"] == EXPIRED, RETENTION_S + LATE_S):
-            raise BrokenPromiseError(f"It is {self._entry(message_id, DOOMED)['state']} {LATE_S:.0f} s after its life.")
+            raise BrokenPromiseError(
+                f"The message is {self._entry(message_id, DOOMED)['state']} {LATE_S:.0f} s after its expiry."
+            )
         life_s = RETENTION_S / self.time_scale + AFTER_LIFE_S
         self._wait(lambda: self.now_s() >= self._published_s + life_s, life_s)
         pushes = self._pushes_to(DOOMED)
         late = [push for push in pushes if push.at_s >= datetime.fromisoformat(expires_at).timestamp()]
         if late:
-            raise BrokenPromiseError(f"{len(late)} pushes came after its life ended at {expires_at}.")
+            raise BrokenPromiseError(f"{len(late)} pushes came after the message expired at {expires_at}.")
         if len(pushes) < 2:
-            raise BrokenPromiseError(f"It expired after {len(pushes)} attempts; there was time for more.")
-        return f"After {len(pushes)} attempts, all answered 503, it is expired. Until now, after its life, none came."
+            raise BrokenPromiseError(f"The message expired after {len(pushes)} attempts; there was time for more.")
+        return f"The message expired after {len(pushes)} attempts, all with 503. No push came after its expiry."
 
     def see_receipts(self) -> str:
         """See that every delivery ended once, and that bodies went with the last of them."""
@@ -322,7 +324,7 @@ class Story:
             message = self._message(message_id)
             states = {name: message["subscribers"][name]["state"] for name in ended}
             if set(states.values()) != {"delivered"}:
-                raise BrokenPromiseError(f"Message {message_id} should be delivered to all, and is {states}.")
+                raise BrokenPromiseError(f"Message {message_id} is {states}, not delivered to all.")
             if message["state"] != "deleted":
                 raise BrokenPromiseError(f"Message {message_id} is {message['state']} after its last delivery.")
         return f"{MESSAGES} receipts say delivered for each subscription. The bodies are deleted."
@@ -336,26 +338,26 @@ class Story:
 
         if not self._wait(is_there, ARCHIVED_S if self.wait_archive else 0.0):
             if self.wait_archive:
-                raise BrokenPromiseError(f"The archive has not all messages after {ARCHIVED_S:.0f} s.")
-            raise NotPlayedError("Firehose writes every 5 minutes, which was not waited for: --wait-archive does.")
+                raise BrokenPromiseError(f"The archive does not have all messages after {ARCHIVED_S:.0f} s.")
+            raise NotPlayedError("Firehose writes every 5 minutes. To wait for it, use --wait-archive.")
         return f"{MESSAGES} messages are in the archive."
 
     def see_job(self) -> str:
         """See a run of the job that compacts: the last one, or one that is started for this."""
         run = self.place.run_job() if self.start_job else self.place.last_job()
         if run is None:
-            raise NotPlayedError("The job compact has not run yet. --job runs it, for some 3 cents on AWS.")
+            raise NotPlayedError("The job compact has not run yet. --job runs it, for 3 cents on AWS.")
         self.counted.dpu_hours += run.dpu_hours if self.start_job else 0.0
-        text = f"compact, begun at {run.began_at}, is {run.state}"
+        text = f"compact, started at {run.began_at}, is {run.state}"
         if run.state in ("SUCCEEDED", "RUNNING", "STARTING", "WAITING", "STOPPING"):
             if run.state != "SUCCEEDED":
-                raise NotPlayedError(f"{text}. Its end was not waited for.")
+                raise NotPlayedError(f"{text}. The test did not wait for its end.")
             return f"{text}." if self.start_job else f"The last run: {text}. --job runs it now."
         raise BrokenPromiseError(f"{text}: {run.fault}")
 
     def _clean_up(self) -> str:
         self._remove(self.run)
-        return "Everything that this run made is removed. The archive keeps the records of its messages."
+        return "All resources of this run are deleted. The archive keeps the records of its messages."
 
     def _remove(self, run: str) -> None:
         """Remove a run's subscriptions, topic and receivers, each by its name. Raises PlaceError for what is left."""
@@ -370,7 +372,7 @@ class Story:
                 faults.append(f"{segments[-1]} ({fault})")
         faults += self.place.remove(run, keep_log=bool(faults))
         if faults:
-            raise PlaceError(f"Of {run} is left, and the next run removes it: {', '.join(faults)}")
+            raise PlaceError(f"Leftovers of {run}, which the next run deletes: {', '.join(faults)}")
 
     def _need(self, *made: str) -> None:
         missing = [name for name in made if name not in self._made]
@@ -412,7 +414,7 @@ class Story:
         self.counted.messages += 1
         accepted = self._ask("POST", ("topics", self.run, "messages"), {"body": "smoke", "tags": tags})
         if accepted["matched"] != matches:
-            raise BrokenPromiseError(f"A message matched {accepted['matched']} subscriptions; {matches} were made.")
+            raise BrokenPromiseError(f"A message matched {accepted['matched']} subscriptions; {matches} were created.")
         return accepted
 
     def _see(self, name: str, arrived: Callable[[], list[str]]) -> str:
@@ -421,10 +423,12 @@ class Story:
         took_s = self.now_s() - self._published_s
         if not is_there:
             came = len(set(arrived()))
-            raise BrokenPromiseError(f"{came} of {MESSAGES} messages came within {DELIVERED_S:.0f} s.")
+            raise BrokenPromiseError(f"{came} of {MESSAGES} messages arrived within {DELIVERED_S:.0f} s.")
         self._check_order(name, arrived())
         again = len(arrived()) - MESSAGES
-        return f"{MESSAGES} messages came in order, within {took_s:.1f} s{f', {again} of them again' if again else ''}."
+        return (
+            f"{MESSAGES} messages arrived in order, within {took_s:.1f} s{f', {again} of them twice' if again else ''}."
+        )
 
     def _check_order(self, name: str, arrived: list[str]) -> None:
         """Compare the first arrivals with the order of acceptance: a message may come twice."""

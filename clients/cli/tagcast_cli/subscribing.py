@@ -26,12 +26,13 @@ def subscribe_all(
         str, typer.Argument(metavar="@FILE|-", help="A JSON array of subscriptions, each with its name.")
     ],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace those that exist as a whole: what is not named is lost.")
+        bool, typer.Option("--replace", help="Replace existing subscriptions as a whole; unnamed settings are lost.")
     ] = False,
 ) -> None:
-    """Subscribe many endpoints to a topic; each stands on its own, and one that exists is refused (or see --replace).
+    """Create many subscriptions of a topic from one file. Each succeeds or fails on its own.
 
-    Each is written as the API takes it, with its name; an endpoint may be its URL alone:
+    An existing subscription is refused: see --replace. Write each subscription as in the API, with its name. An
+    endpoint may be just its URL:
     {"name": "billing", "endpoint": "https://…", "filter": …}.
     """
     session = session_of(ctx)
@@ -53,7 +54,7 @@ def _read(source: str) -> list[Json]:
     try:
         items = json.loads(body_bytes(source))
     except ValueError as fault:
-        hint = "" if source[:1] in ("@", "-") else "; a file is named with @"
+        hint = "" if source[:1] in ("@", "-") else "; to read a file, write @FILE"
         raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise typer.BadParameter("must be a JSON array of objects", param_hint="@FILE")
@@ -69,8 +70,8 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
     lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
     pending = [visible_line(str(result["name"])) for result in results if "state" in result]
     if pending:
-        said = f"{len(pending)} of them pending confirmation, pushed nothing before they agree: {', '.join(pending)}."
-        lines.append(Text(f"{said}\nAsk again with: tagcast verify {topic} NAME", style="yellow"))
+        said = f"{len(pending)} of them unverified, without pushes until they confirm: {', '.join(pending)}."
+        lines.append(Text(f"{said}\nVerify one with: tagcast verify {topic} NAME", style="yellow"))
     told = [[result["name"], result["secret"]] for result in results if "secret" in result]
     if told:
         lines.append(rows_table(told, "subscription", "secret"))

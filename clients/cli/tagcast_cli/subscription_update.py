@@ -51,7 +51,7 @@ from tagcast_cli.push_options import (
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import with_note
 
-subscription = typer.Typer(no_args_is_help=True, help="Show one subscription, or change it in part.")
+subscription = typer.Typer(no_args_is_help=True, help="Show or update one subscription.")
 
 
 class Part(StrEnum):
@@ -113,14 +113,19 @@ def update(
     verification: Verification = None,
     dead_letter_topic: DeadLetterTopic = None,
     without: Annotated[
-        list[Part] | None, typer.Option("--without", help="Remove this; may be repeated. Without a filter: everything.")
+        list[Part] | None,
+        typer.Option(
+            "--without", help="Remove this setting; may be repeated. Without a filter it receives everything."
+        ),
     ] = None,
     without_header: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Remove this header from the pushes; may be repeated.")
     ] = None,
-    if_match: Annotated[str | None, typer.Option(help="Only this version of the subscription (its ETag).")] = None,
+    if_match: Annotated[
+        str | None, typer.Option(help="Update only this version of the subscription (its ETag).")
+    ] = None,
 ) -> None:
-    """Change what is named of a subscription, and nothing else: what is not named stays, secrets included."""
+    """Update the named settings of a subscription. All other settings stay, secrets included."""
     session = session_of(ctx)
     removed: Json = {part.field: None for part in without or ()}
     headers: Json | None = {
@@ -156,11 +161,11 @@ def update(
         retry=retry_of(strategy, max_retries, interval, max_interval) if strategy else None,
     )
     if not changes and not whole:
-        raise typer.BadParameter("name what changes, such as --timeout 5, --url …, or --without secret")
+        raise typer.BadParameter("give a setting to update, e.g. --timeout 5, --url …, or --without secret")
     path = path_of("topics", topic, "subscriptions", name)
     if whole:
         present = session.api.request("GET", path)
         if_match = if_match or f'"{present.json.get("version")}"'
         changes |= {field: in_place_of(present.json.get(field), wanted) for field, wanted in whole.items()}
     answer = session.api.request("PATCH", path, changes, headers={"if-match": if_match} if if_match else None)
-    session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was changed.", shown))
+    session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was updated.", shown))

@@ -91,14 +91,14 @@ def _certificate_text(certificate: Json) -> str:
     return f"{certificate.get('subject')}, until {certificate.get('expires_at')}, {certificate.get('fingerprint')}"
 
 
-_SIGNED = {"v1": "v1 (by its secret)", "v1a": "v1a (by its key of the service: tagcast keys)"}
+_SIGNED = {"v1": "v1 (with the secret)", "v1a": "v1a (with a key of the service: tagcast keys)"}
 
 
 def _signatures_text(schemes: list[str]) -> str:
     """Say whether pushes are signed, and how.
 
     >>> _signatures_text([]), _signatures_text(["v1", "v1a"])
-    ('no', 'v1 (by its secret), v1a (by its key of the service: tagcast keys)')
+    ('no', 'v1 (with the secret), v1a (with a key of the service: tagcast keys)')
     """
     return ", ".join(_SIGNED.get(each, each) for each in schemes) or "no"
 
@@ -130,8 +130,8 @@ def pending_note(answer: Json) -> Text | None:
 
     >>> pending = {"state": "pending_confirmation", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))
-    Nothing is pushed before its endpoint agrees; it answered: http 404.
-    Ask it again with: tagcast verify fruit shop
+    Unverified: the endpoint has not confirmed yet. Its response: http 404.
+    Verify it with: tagcast verify fruit shop
     >>> pending_note({"name": "shop"}) is None
     True
     """
@@ -139,7 +139,7 @@ def pending_note(answer: Json) -> Text | None:
         return None
     reason = visible_line(str(answer.get("state_reason")))
     again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
-    said = f"Nothing is pushed before its endpoint agrees; it answered: {reason}.\nAsk it again with: {again}"
+    said = f"Unverified: the endpoint has not confirmed yet. Its response: {reason}.\nVerify it with: {again}"
     return Text(said, style="yellow")
 
 
@@ -173,7 +173,7 @@ LISTING = Listing(
     key="subscriptions",
     headings=("subscription", "filter", "endpoint", "retry", "lane", "backlog"),
     row=_row,
-    empty="No subscriptions yet. Make one: tagcast subscribe TOPIC NAME --url http://…",
+    empty="No subscriptions yet. Create one: tagcast subscribe TOPIC NAME --url http://…",
 )
 
 
@@ -211,13 +211,13 @@ def subscribe(
     verification: Verification = None,
     dead_letter_topic: DeadLetterTopic = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace one that exists as a whole: what is not named is lost.")
+        bool, typer.Option("--replace", help="Replace an existing subscription as a whole; unnamed settings are lost.")
     ] = False,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
     ] = None,
 ) -> None:
-    """Subscribe an endpoint to a topic. One that exists is refused: see `subscription update`, or --replace.
+    """Subscribe an endpoint to a topic. An existing subscription is refused: see `subscription update`, or --replace.
 
     Without a filter option the subscription receives everything.
     """
@@ -253,14 +253,14 @@ def subscribe(
     done = "subscribed to" if answer.status == 201 else "replaced on"
 
     def drawn(shown: Json) -> Group:
-        pending = ", pending confirmation" if "state" in shown else ""
+        pending = ", unverified" if "state" in shown else ""
         return with_note(session, f"{name} {done} {topic}{pending}.", shown)
 
     session.show(answer, drawn)
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Remove a subscription; what it is still owed is cancelled."""
+    """Delete a subscription. Its pending deliveries are cancelled."""
     session = session_of(ctx)
     answer = session.api.request("DELETE", path_of("topics", topic, "subscriptions", name))
     session.show_done(answer, f"{name} unsubscribed from {topic}.")

@@ -64,12 +64,12 @@ def tail(
     topic: TopicName,
     subscription: Annotated[str | None, typer.Option("--subscription", "-s", help="Only this subscription.")] = None,
     state: Annotated[str | None, typer.Option(help="Only this state, such as blocked or delivered.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only what happens to messages, deliveries or lanes.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only events of messages, deliveries or lanes.")] = None,
     stop_after: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Leave after N events; otherwise on Ctrl-C.")
+        int | None, typer.Option(min=1, metavar="N", help="Stop after N events; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Watch what happens in a topic, as it happens: messages, deliveries, lanes; never a body."""
+    """Watch the events of a topic live: messages, deliveries and lanes, without bodies."""
     session = session_of(ctx)
     wish = TailWish(kind.value if kind else None, subscription, state)
     left = stop_after

@@ -42,7 +42,7 @@ OrderingOption = Annotated[
 MaxMessageBytes = Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")]
 KeepOption = Annotated[
     Keep | None,
-    typer.Option("--keep", help="Keep bodies as long as they are owed, or for life, for groups still to be made."),
+    typer.Option("--keep", help="Keep bodies while a delivery is pending, or for life, for groups created later."),
 ]
 
 
@@ -72,7 +72,7 @@ LISTING = Listing(
     key="topics",
     headings=("topic", "ordering", "retention", "largest body", "created"),
     row=_row,
-    empty="No topics yet. Make one: tagcast topic create NAME",
+    empty="No topics yet. Create one: tagcast topic create NAME",
 )
 
 
@@ -86,10 +86,10 @@ def create(
     keep: KeepOption = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Replace one that exists as a whole: what is not named gets its default."),
+        typer.Option("--replace", help="Replace an existing topic as a whole; unnamed settings get their defaults."),
     ] = False,
 ) -> None:
-    """Create a topic. One that exists is refused: see `topic update`, or --replace."""
+    """Create a topic. An existing topic is refused: see `topic update`, or --replace."""
     body = _settings(retention, ordering, max_message_bytes, keep)
     session = session_of(ctx)
     change = f"tagcast topic update {topic}"
@@ -106,16 +106,16 @@ def update(
     ordering: OrderingOption = None,
     max_message_bytes: MaxMessageBytes = None,
     keep: KeepOption = None,
-    if_match: Annotated[str | None, typer.Option(help="Only this version of the topic (its ETag).")] = None,
+    if_match: Annotated[str | None, typer.Option(help="Update only this version of the topic (its ETag).")] = None,
 ) -> None:
-    """Change the settings of a topic that are named; all others stay."""
+    """Update the named settings of a topic. All other settings stay."""
     body = _settings(retention, ordering, max_message_bytes, keep)
     if not body:
-        raise typer.BadParameter("name what changes: --retention, --ordering, --max-message-bytes or --keep")
+        raise typer.BadParameter("give a setting to update: --retention, --ordering, --max-message-bytes or --keep")
     session = session_of(ctx)
     headers = {"if-match": if_match} if if_match else None
     answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)
-    session.show(answer, lambda shown: Group(Text(f"Topic {topic} was changed."), topic_fields(shown)))
+    session.show(answer, lambda shown: Group(Text(f"Topic {topic} was updated."), topic_fields(shown)))
 
 
 def _settings(
@@ -137,14 +137,14 @@ def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, ev
 
 @topics.command("show")
 def show(ctx: typer.Context, topic: TopicName) -> None:
-    """Show a topic: its settings, how many subscriptions it has and how many messages it retains."""
+    """Show a topic: its settings, and its numbers of subscriptions and retained messages."""
     session = session_of(ctx)
     session.show(session.api.request("GET", path_of("topics", topic)), topic_fields)
 
 
 @topics.command("delete")
 def delete(ctx: typer.Context, topic: TopicName) -> None:
-    """Delete a topic that has no subscriptions left."""
+    """Delete a topic. It must have no subscriptions."""
     session = session_of(ctx)
     answer = session.api.request("DELETE", path_of("topics", topic))
     session.show_done(answer, f"Topic {topic} deleted.")
@@ -153,11 +153,11 @@ def delete(ctx: typer.Context, topic: TopicName) -> None:
 def _pushed_lanes(answer: Json) -> RenderableType:
     lanes = answer.get("lanes", [])
     if not lanes:
-        return Text("Nothing to push: no subscription is blocked under BACKOFF_RETRY.")
-    return rows_table(([name] for name in lanes), "subscription", title="Attempted now:")
+        return Text("Nothing to retry: no subscription is blocked under BACKOFF_RETRY.")
+    return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
 
 
 def push(ctx: typer.Context, topic: TopicName) -> None:
-    """Re-push: attempt now what is owed to every subscription that is blocked under BACKOFF_RETRY."""
+    """Retry now the pending deliveries of all subscriptions that are blocked under BACKOFF_RETRY."""
     session = session_of(ctx)
     session.show(session.api.request("POST", path_of("topics", topic, "push")), _pushed_lanes)

@@ -12,14 +12,14 @@ from tagcast_cli.subscriptions import subscription_fields, with_note
 
 
 def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Ask the endpoint of a subscription again, which is pushed nothing before it agrees; 1 if it did not agree."""
+    """Verify the endpoint of a subscription again. Pushes start after it confirms. Exits 1 if it does not."""
     session = session_of(ctx)
     answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
 
     def drawn(shown: Json) -> Group:
         if "state" not in shown:
-            return Group(Text(f"The endpoint of {name} agrees."), subscription_fields(shown))
-        return with_note(session, f"The endpoint of {name} did not agree.", shown)
+            return Group(Text(f"The endpoint of {name} is verified."), subscription_fields(shown))
+        return with_note(session, f"The endpoint of {name} did not confirm.", shown)
 
     session.show(answer, drawn)
     if "state" in answer.json:

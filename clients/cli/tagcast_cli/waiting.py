@@ -128,11 +128,11 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     match _held(subscription):
         case "pending_confirmation":
             answered = subscription.get("state_reason")
-            return f"waits until its endpoint is verified; it answered: {answered}", {"Verify it": "tagcast verify {}"}
+            return f"waits until its endpoint is verified; its response: {answered}", {"Verify it": "tagcast verify {}"}
         case "paused":
             return "waits while the subscription is paused", {"End the pause": "tagcast resume {}"}
         case "suspended":
-            return "waits: its endpoint answered 410 Gone, so nothing is attempted", {"Resume": "tagcast resume {}"}
+            return "waits: its endpoint answered 410 Gone, so attempts are suspended", {"Resume": "tagcast resume {}"}
         case None if protocol_of(subscription.get("endpoint")) == "pull":
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:

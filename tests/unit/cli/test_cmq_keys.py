@@ -38,7 +38,7 @@ def create(run: Run, *options: str) -> dict[str, Any]:
 def test_no_secret_is_paid_for_before_there_is_a_key(run: Run, secrets: Any) -> None:
     listed = run("cmq-key", "list", *STACK)
 
-    assert (listed.exit_code, listed.stdout) == (0, "No keys yet. Make one: tagcast cmq-key create\n")
+    assert (listed.exit_code, listed.stdout) == (0, "No keys yet. Create one: tagcast cmq-key create\n")
     assert secrets.list_secrets()["SecretList"] == []
 
 
@@ -85,7 +85,7 @@ def test_a_key_that_is_not_there_cannot_be_revoked(run: Run, secrets: Any) -> No
     refused = run("cmq-key", "revoke", "AKIDother", *STACK)
 
     assert refused.exit_code == 1
-    assert "there is no key AKIDother" in refused.stderr
+    assert "key AKIDother does not exist" in refused.stderr
 
 
 def test_without_a_running_stack_the_ways_out_are_named(run: Run, tmp_path: Path) -> None:

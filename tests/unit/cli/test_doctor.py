@@ -193,7 +193,7 @@ def test_without_a_stack_or_a_region_the_command_says_what_to_give(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("COLUMNS", "400")
-    for words, said in (([], "tagcast doctor --stack NAME"), (["--stack", STACK], "no AWS region is known: give one")):
+    for words, said in (([], "tagcast doctor --stack NAME"), (["--stack", STACK], "no AWS region is set: give one")):
         refused = CliRunner().invoke(app, ["doctor", *words])
         assert (refused.exit_code, said in refused.output) == (2, True), refused.output
 

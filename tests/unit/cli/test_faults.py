@@ -60,7 +60,7 @@ def test_a_redirect_is_not_followed(api: FakeApi, run: Run) -> None:
 def test_a_shut_port_asks_whether_the_stack_is_running() -> None:
     result = CliRunner().invoke(app, ["--url", f"http://127.0.0.1:{free_port()}", "health"])
     assert result.exit_code == 1
-    assert "Is `make run` running?" in result.stderr
+    assert "Start the local stack with `make run`" in result.stderr
 
 
 def test_without_credentials_nothing_is_sent_to_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,14 +93,15 @@ def test_the_version_is_told() -> None:
 
 def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
     api.teach("GET /health", "<!doctype html><html>")
-    assert "Is it the console?" in run("health").stderr
+    assert "serves web pages" in run("health").stderr
     api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
-    assert "no answer of tagcast's API" in run("topic", "show", "t").stderr
-    told = {"type": "about:blank", "code": "not_found", "title": "Not Found", "status": 404, "detail": "no such path"}
+    assert "not from the tagcast API" in run("topic", "show", "t").stderr
+    detail = "the path does not exist"
+    told = {"type": "about:blank", "code": "not_found", "title": "Not Found", "status": 404, "detail": detail}
     api.teach("GET /topics/t", told, 404)
-    assert "a path too many in --url?" in run("topic", "show", "t").stderr
+    assert "Check --url for an extra path." in run("topic", "show", "t").stderr
     over_tls = CliRunner().invoke(app, ["--url", api.url.replace("http:", "https:"), "health"])
-    assert "Is it http:// instead of https://?" in over_tls.stderr
+    assert "Try http:// instead of https://." in over_tls.stderr
     for wrong in ("http://", "http://[::1", "http://a:99999", "http://a b", "http://a/?b"):
         assert CliRunner().invoke(app, ["--url", wrong, "health"]).exit_code == 2
 

@@ -148,7 +148,7 @@ def test_an_address_is_enough_to_find_the_archive_of_its_stack(
     assert run("archive").exit_code == 0
     assert CliRunner().invoke(app, ["archive", "--url", api.url]).exit_code == 0
     assert [(place.uri, place.reports) for place in asked] == [("s3://kept", tmp_path / "reports")] * 2
-    assert "is no URL" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
+    assert "is not a valid URL" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
 
 
 def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +157,4 @@ def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pyt
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     told = run("archive", "--url", "https://abc.execute-api.eu-west-1.amazonaws.com")
-    assert (told.exit_code, "CloudFormation does not tell" in told.stderr) == (1, True)
+    assert (told.exit_code, "cannot find the archive of" in told.stderr) == (1, True)

@@ -232,7 +232,7 @@ def test_a_role_that_lambda_does_not_know_yet_is_waited_for(answers: Answers) ->
 
 def test_a_function_that_lambda_never_makes_is_told_with_its_reason(answers: Answers) -> None:
     answers.faults += [("CreateFunction", NOT_YET)] * 100
-    with pytest.raises(PlaceError, match=r"made no function within 60 s: .*InvalidParameterValueException"):
+    with pytest.raises(PlaceError, match=r"created no function within 60 s: .*InvalidParameterValueException"):
         make_all(place_of(answers))
 
 
@@ -242,7 +242,7 @@ def test_an_account_that_forbids_public_functions_has_no_endpoint(answers: Answe
     place.make_log(run)
     place.make_function(run, SECRET)
     answers.faults.append(("AddPermission", "PublicPolicyException"))
-    with pytest.raises(NotPlayedError, match="forbids functions that are public"):
+    with pytest.raises(NotPlayedError, match="forbids public functions"):
         place.make_url(run)
 
 
@@ -373,7 +373,7 @@ def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatc
     place, now = place_of(answers), datetime.now(UTC)
     s3 = own("s3")
     s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=b"x" * 11)
-    with pytest.raises(PlaceError, match="ask Athena"):
+    with pytest.raises(PlaceError, match="use Athena"):
         place.archived("t")
 
 

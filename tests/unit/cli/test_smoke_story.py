@@ -248,7 +248,7 @@ def test_a_deployment_that_keeps_its_promises_is_told_so_within_two_minutes_and_
     assert world.at_s < 120
     assert 0 < usd_of_smoke_test(story.counted) < 0.01
     assert story.counted.dpu_hours == 0
-    assert steps["retry"].saw.startswith(f"Attempt 1 was answered 503. The retry came {INTERVAL_S:.1f} s later")
+    assert steps["retry"].saw.startswith(f"Attempt 1 got 503. The retry came {INTERVAL_S:.1f} s later")
     assert {"glue-session", "ddb-partiql-removes"} <= {row for step in steps.values() for row in step.shows}
 
 
@@ -260,19 +260,19 @@ def test_what_is_seen_elsewhere_than_on_aws_shows_no_row() -> None:
 @pytest.mark.parametrize(
     ("broken", "step", "told"),
     [
-        ("queue", "queue", "0 of 3 messages came within 40 s."),
-        ("function", "function", "2 of 3 messages came within 40 s."),
+        ("queue", "queue", "0 of 3 messages arrived within 40 s."),
+        ("function", "function", "2 of 3 messages arrived within 40 s."),
         ("order", "endpoint", "endpoint got the messages in the order [2, 3, 1]."),
-        ("a filter", "publish", "A message matched 0 subscriptions; 1 were made."),
+        ("a filter", "publish", "A message matched 0 subscriptions; 1 were created."),
         ("agreement", "make endpoint", "endpoint is not subscribed: pending_confirmation"),
-        ("retry", "retry", "Attempt 1 was answered 503, and within 45 s no other was taken."),
+        ("retry", "retry", "Attempt 1 got 503, and no retry succeeded within 45 s."),
         ("interval", "retry", f"The retry came after 1.0 s; its interval is {INTERVAL_S} s."),
         ("blocking", "order", "broken got the messages in the order [2, 3, 1]."),
-        ("isolation", "order", "The endpoint that works got its messages only after the retry of the other one."),
-        ("expiry", "expiry", "It is delivered 15 s after its life."),
-        ("life", "expiry", "1 pushes came after its life ended at "),
-        ("retries of decay", "expiry", "It expired after 1 attempts; there was time for more."),
-        ("end", "receipts", "should be delivered to all, and is "),
+        ("isolation", "order", "The working endpoint got its messages only after the retry of the failing one."),
+        ("expiry", "expiry", "The message is delivered 15 s after its expiry."),
+        ("life", "expiry", "1 pushes came after the message expired at "),
+        ("retries of decay", "expiry", "The message expired after 1 attempts; there was time for more."),
+        ("end", "receipts", ", not delivered to all."),
         ("deleted", "receipts", "is retained after its last delivery."),
     ],
 )
@@ -290,7 +290,7 @@ def test_a_promise_that_breaks_is_told_by_its_step(broken: str, step: str, told:
 def test_a_message_that_comes_twice_breaks_no_promise_and_is_told() -> None:
     steps, _ = played(World(broken={"once"}))
     assert steps["endpoint"].state is State.OK
-    assert steps["endpoint"].saw.endswith("3 of them again.")
+    assert steps["endpoint"].saw.endswith("3 of them twice.")
 
 
 def test_an_endpoint_that_is_not_known_at_once_is_asked_again() -> None:
@@ -357,7 +357,7 @@ def test_the_next_run_removes_what_a_killed_one_left_and_finds_what_could_not_be
 
     world.denied.clear()
     steps, _ = played(world)
-    assert steps["leftovers"].saw == f"Removed what was left of {RUN}."
+    assert steps["leftovers"].saw == f"Deleted leftovers of {RUN}."
     assert world.things == set()
 
 
@@ -379,7 +379,7 @@ def test_the_archive_is_waited_for_only_if_asked() -> None:
 
 def test_a_job_is_started_only_if_asked_and_its_price_is_counted() -> None:
     steps, story = played(World(job=DONE), start_job=True)
-    assert steps["job"].saw == "compact, begun at 2026-11-24 03:10 UTC, is SUCCEEDED."
+    assert steps["job"].saw == "compact, started at 2026-11-24 03:10 UTC, is SUCCEEDED."
     assert 0.0146 < usd_of_smoke_test(story.counted) < 0.025
 
 
@@ -387,7 +387,7 @@ def test_a_job_is_started_only_if_asked_and_its_price_is_counted() -> None:
     ("job", "state", "told"),
     [
         (None, State.UNCHECKED, "has not run yet. --job runs it"),
-        (JobRun("RUNNING", "now"), State.UNCHECKED, "is RUNNING. Its end was not waited for."),
+        (JobRun("RUNNING", "now"), State.UNCHECKED, "is RUNNING. The test did not wait for its end."),
         (JobRun("FAILED", "now", "no such key"), State.FAULT, "is FAILED: no such key"),
     ],
 )

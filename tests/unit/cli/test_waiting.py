@@ -55,7 +55,7 @@ def test_each_reason_names_its_command(api: FakeApi, run: Run) -> None:
         ({"lane": {"state": "suspended"}}, "410 Gone", "tagcast resume fruit shop"),
         (
             {"state": "pending_confirmation", "state_reason": "http 404", "lane": {"state": "active"}},
-            "until its endpoint is verified; it answered: http 404",
+            "until its endpoint is verified; its response: http 404",
             "tagcast verify fruit shop",
         ),
         (
@@ -128,6 +128,6 @@ def test_a_topic_that_retains_nothing_says_what_is_listed_and_where_the_others_a
 
     shown = run("messages", "fruit").output
 
-    assert "Nothing is retained: no delivery of fruit is pending." in shown
+    assert "No messages: no delivery of fruit is pending." in shown
     assert "tagcast message fruit ID" in shown
     assert "tagcast report" in shown
