@@ -207,9 +207,9 @@ def test_the_asynchronous_client_ensures_the_same(api: InMemoryApi) -> None:
 
 def test_a_name_that_is_no_setting_is_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:
     for call in (client.create_topic, client.update_topic, client.ensure_topic):
-        with pytest.raises(TypeError, match="'retention' is no setting: there are keep"):
+        with pytest.raises(TypeError, match="'retention' is not a setting: allowed are keep"):
             call("orders", retention=60)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="'timeout' is no setting"):
+    with pytest.raises(TypeError, match="'timeout' is not a setting"):
         client.ensure_subscription("orders", "billing", HOOK, timeout=5)  # type: ignore[call-arg]
     assert api.requests == []
 
@@ -247,7 +247,7 @@ def test_an_instant_without_an_offset_is_refused_before_anything_is_sent(
 
 
 def test_what_is_no_json_is_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:
-    with pytest.raises(TypeError, match="is no JSON"):
+    with pytest.raises(TypeError, match="is not JSON"):
         client.publish("orders", {"at": {1, 2}})
     assert api.requests == []
 
@@ -289,5 +289,5 @@ def test_a_message_whose_body_is_left_out_says_so(client: Client, api: InMemoryA
     api.fakes.deliver()
     [listed] = client.list_messages("orders")
     assert listed.body is None
-    with pytest.raises(ValueError, match="no body here"):
+    with pytest.raises(ValueError, match="no body: it is deleted"):
         listed.text()

@@ -402,7 +402,7 @@ def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_
     client: Client, api: InMemoryApi
 ) -> None:
     wanted: list[NamedSubscription] = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
-    with pytest.raises(ValueError, match="the name 's0' stands there twice"):
+    with pytest.raises(ValueError, match="the name 's0' is given twice"):
         client.create_subscriptions("orders", [*wanted, {"name": "s0", "endpoint": HOOK}])
     assert list(client.list_subscriptions("orders")) == []
 

@@ -1,7 +1,7 @@
 """Publish to tagcast, manage it, and receive its webhooks.
 
 `Client` and `AsyncClient` speak to the API; `Receiver` verifies and reads pushes, `Deduplicator` processes each once.
-What is not named here is not public, except `tagcast_client.testing`.
+Only the names of this module and of `tagcast_client.testing` are public.
 """
 
 from tagcast_client.async_client import AsyncClient

@@ -22,13 +22,13 @@ from tagcast_client.tracing import current_trace
 
 
 class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
-    """The API at *url*, or at that of the environment variable ``TAGCAST_URL``.
+    """A client of the API at *url*; default: the environment variable ``TAGCAST_URL``.
 
-    Requests are signed with the default AWS credentials towards AWS, and plain elsewhere, unless *auth* says how.
+    The client signs requests to AWS with the default AWS credentials, unless you give *auth*. Other requests are plain.
 
-    Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
-    nothing; every publish has an idempotency key for that. What the API refuses raises a `ProblemError`, when nobody
-    answers an `UnreachableError`. Use it as a context manager, or call `aclose`.
+    The client retries lost answers, 429 and 5xx by *retries*, if a repeated request changes nothing. Each publish has
+    an idempotency key for that. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
+    client as a context manager, or call `aclose`.
     """
 
     # Publishing
@@ -45,9 +45,9 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         content_type: str | None = None,
         idempotency_key: str | None = None,
     ) -> models.Accepted:
-        """Publish one message; it is accepted once, however often the request has to be repeated.
+        """Publish one message. The API accepts it once, even if the client repeats the request.
 
-        A *body* that is an object or a list is written as JSON.
+        An object or a list as *body* becomes JSON.
         """
         message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
         return await self._send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
@@ -55,10 +55,10 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     async def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
     ) -> tuple[Result, ...]:
-        """Publish any number of messages, in their order, in as many requests as the API's limits ask for.
+        """Publish any number of messages in order, split into requests by the API's limits.
 
-        Each has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a part
-        fails after another was accepted.
+        Each message has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a
+        part fails after an earlier part was accepted.
         """
         parts = publishing.parts([message.as_json() for message in messages])
         key, trace = idempotency_key or _new_key(), current_trace()
@@ -72,32 +72,32 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         *,
         idempotency_key: str | None = None,
     ) -> tuple[Result, ...]:
-        """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
+        """Replay archived messages to one subscription; otherwise like `publish_batch`."""
         parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
         return await self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
     async def push(self, topic: str) -> tuple[str, ...]:
-        """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
+        """Retry now the blocked subscriptions of the topic, and return their names."""
         return await self._send(operations.push(topic))
 
     # Topics
 
     async def create_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
-        """Create a topic; a setting that is not named has its default. Raises AlreadyExistsError."""
+        """Create a topic; unnamed settings get their defaults. Raises AlreadyExistsError."""
         return await self._send(operations.create_topic(topic, as_json(settings, TopicSettings)))
 
     async def update_topic(
         self, topic: str, *, if_version: int | None = None, **changes: Unpack[TopicChanges]
     ) -> models.Topic:
-        """Change the settings that are named, None for the default; all others stay.
+        """Update the named settings; None resets one to its default. All other settings stay.
 
-        With *if_version* only if the topic still has that version, else PreconditionFailedError.
+        *if_version* updates only this version of the topic, else raises PreconditionFailedError.
         """
         return await self._send(operations.update_topic(topic, as_json(changes, TopicChanges), if_version))
 
     async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
-        """Create the topic, or bring it to the settings that are named; all others stay. For programs that start."""
+        """Create the topic, or update the named settings; all others stay. Call it at the start of a program."""
         wanted = as_json(settings, TopicSettings)
 
         def change(present: models.Topic) -> Operation[models.Topic] | None:
@@ -111,7 +111,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         return await self._send(operations.get_topic(topic))
 
     async def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
-        """Remove a topic that has no subscriptions."""
+        """Delete a topic. It must have no subscriptions."""
         await self._send(operations.delete_topic(topic, if_version))
 
     def list_topics(self, *, limit: int | None = None) -> AsyncPages[models.Topic]:
@@ -123,57 +123,57 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     async def get_message(
         self, topic: str, message_id: str, *, cursor: str | None = None, only: str | None = None
     ) -> models.Message:
-        """Return a message, or its receipt, with what became of it for each subscription, those that fail first.
+        """Return a message, or its receipt, with its delivery to each subscription, failed deliveries first.
 
-        Of one that matched more than a thousand these are some; *cursor* is its ``next_cursor``, for those behind them.
-        *only* is a state, or `failing`: then no others are among them.
+        One answer has at most a thousand deliveries. *cursor* is its ``next_cursor``, to get the next ones. *only*
+        selects deliveries in one state, or `failing` ones.
         """
         return await self._send(operations.get_message(topic, message_id, cursor, only))
 
     async def find_message(
         self, message_id: str, *, cursor: str | None = None, only: str | None = None
     ) -> models.Message:
-        """Return the same, whichever topic has the message: each is asked."""
+        """Return a message by its id alone, like `get_message`. The API searches all topics."""
         return await self._send(operations.find_message(message_id, cursor, only))
 
     def list_messages(
         self, topic: str, *, bodies: bool = False, limit: int | None = None
     ) -> AsyncPages[models.Message]:
-        """Yield the messages that are still owed to somebody, oldest first."""
+        """Yield the messages with pending deliveries, oldest first."""
         return self._list(lambda cursor: operations.list_messages(topic, bodies, limit, cursor))
 
     def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> AsyncPages[models.Attempted]:
-        """Yield the deliveries of a message that are owed after an attempt, or failed, with their last attempts."""
+        """Yield the failed deliveries of a message, and those to retry, with their last attempts."""
         return self._list(lambda cursor: operations.list_attempts(topic, message_id, limit, cursor))
 
     async def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
-        """Return why a subscription did or did not get a message."""
+        """Explain why a subscription did or did not receive a message."""
         return await self._send(operations.explain(topic, message_id, subscription))
 
     # Filters
 
     async def set_shadow(self, topic: str, subscription: str, filter: AnyFilter | None) -> models.Shadow:
-        """Watch a candidate filter beside the active one; it delivers nothing."""
+        """Run a candidate filter beside the active one, without deliveries."""
         return await self._send(operations.set_shadow(topic, subscription, filter))
 
     async def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
-        """Return what was seen of the candidate so far."""
+        """Return the candidate filter, its counts and samples."""
         return await self._send(operations.get_shadow(topic, subscription))
 
     async def delete_shadow(self, topic: str, subscription: str) -> None:
-        """Stop watching the candidate."""
+        """Delete the candidate filter."""
         await self._send(operations.delete_shadow(topic, subscription))
 
     async def promote_shadow(
         self, topic: str, subscription: str, *, shadow_version: int | None = None
     ) -> models.Subscription:
-        """Make the candidate the active filter; with *shadow_version* only if it is still that one."""
+        """Make the candidate the active filter; *shadow_version* promotes only this version."""
         return await self._send(operations.promote_shadow(topic, subscription, shadow_version))
 
     async def test_filter(
         self, filter: AnyFilter | None, message: models.NewMessage | None = None
     ) -> models.FilterTest:
-        """Ask what a filter says of a message; nothing is stored or sent."""
+        """Test a filter on a message. The API stores and sends nothing."""
         return await self._send(operations.test_filter(filter, message or models.NewMessage("")))
 
     # Anything
@@ -190,7 +190,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send any request and return the answer as it came. Raises as all methods do."""
+        """Send any request and return the unchanged answer. Raises like all methods."""
         return await self._send(raw(method, path, body, query, headers))
 
 

@@ -12,7 +12,7 @@ from tagcast_client.instants import instant
 
 
 class AsyncGroups(AsyncConnection):
-    """Consumers that pull: say that one lives, leave, see who is there. `AsyncConsumer` does all that by itself."""
+    """Consumer groups: heartbeats, members, pulls. `AsyncConsumer` does all of this for you."""
 
     async def heartbeat(
         self,
@@ -27,10 +27,10 @@ class AsyncGroups(AsyncConnection):
         consume_from: str | datetime | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
-        """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
+        """Send a heartbeat of a consumer, every 30 seconds. A missing group is created. `Consumer` does this for you.
 
-        A group that is made gets what is kept since *consume_from*: ``earliest``, or an instant; ``latest`` is nothing.
-        Raises DisagreementError, which says what differs, when the group has another filter.
+        A new group gets the retained messages from *consume_from* on: ``earliest``, an instant, or ``latest`` (none).
+        Raises DisagreementError with the differences when the group has another filter.
         """
         said = {
             "filter": filter,
@@ -43,11 +43,11 @@ class AsyncGroups(AsyncConnection):
         return await self._send(groups.heartbeat(topic, group, client_id, said))
 
     async def leave(self, topic: str, group: str, client_id: str) -> None:
-        """Let a consumer go at once, instead of two minutes after its last heartbeat."""
+        """Leave the group now. Without this call a consumer leaves two minutes after its last heartbeat."""
         await self._send(groups.leave(topic, group, client_id))
 
     async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
-        """Return who of a group is alive, by id."""
+        """Return the live members of a group, by id."""
         return await self._send(groups.list_members(topic, group))
 
     async def pull(
@@ -60,23 +60,23 @@ class AsyncGroups(AsyncConnection):
         invisible_seconds: int | None = None,
         client_id: str | None = None,
     ) -> tuple[group_models.Pulled, ...]:
-        """Pull messages; nobody else of the group gets them for *invisible_seconds*."""
+        """Pull messages. Their visibility timeout is *invisible_seconds*: other members do not get them meanwhile."""
         return await self._send(
             group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id)
         )
 
     async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
-        """Say that these (at most 100) are done."""
+        """Acknowledge at most 100 messages."""
         return await self._send(group_operations.ack(topic, group, receipt_handles))
 
     async def nack(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
     ) -> tuple[group_models.Handle, ...]:
-        """Give these back, to be pulled again at once or *delay_seconds* from now."""
+        """Nack messages: they become visible now, or *delay_seconds* from now."""
         return await self._send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
 
     async def extend(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
     ) -> tuple[group_models.Handle, ...]:
-        """Keep these from others until *invisible_seconds* from now; new handles stand for them then."""
+        """Extend the visibility timeout to *invisible_seconds* from now. The answer has new handles."""
         return await self._send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))

@@ -11,20 +11,20 @@ WAIT_S = 20
 
 
 class AsyncWatching(AsyncConnection):
-    """What happens in a topic, as it happens."""
+    """The methods of a client for the events of a topic."""
 
     async def tail(
         self, topic: str, wish: TailWish | None = None, *, cursor: str | None = None, wait_seconds: int | None = None
     ) -> Tail:
-        """Return what happened since the answer that gave the cursor, or in the last minutes.
+        """Return the events since the cursor of an earlier answer, or of the last minutes.
 
-        With *wait_seconds* it waits for the first event that is wished for. Watching begins with the first question
-        and ends a minute after the last one.
+        *wait_seconds* waits for the first matching event. The service records events from the first request until a
+        minute after the last one.
         """
         return await self._send(tail(topic, wish or TailWish(), cursor, wait_seconds))
 
     async def watch(self, topic: str, wish: TailWish | None = None) -> AsyncIterator[Tail]:
-        """Yield what happens from now on, whenever something does, without end."""
+        """Yield the events from now on, without end."""
         cursor = (await self.tail(topic, TailWish(max_events=0))).next_cursor
         while True:
             told = await self.tail(topic, wish, cursor=cursor, wait_seconds=WAIT_S)

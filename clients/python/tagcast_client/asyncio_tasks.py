@@ -9,7 +9,7 @@ from typing import Any
 
 
 class AsyncTasks:
-    """Pieces of work that are started one by one, told together to stop, and waited for together."""
+    """Tasks that start one by one, stop together, and end together."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -17,7 +17,7 @@ class AsyncTasks:
 
     @property
     def stopping(self) -> bool:
-        """Whether all were told to stop."""
+        """Whether the tasks were stopped."""
         return self._stop.is_set()
 
     def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
@@ -26,7 +26,7 @@ class AsyncTasks:
         self._running = running | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait until all are told to stop, at most *seconds*; say whether they were."""
+        """Wait for the stop, at most *seconds*. Return whether it came."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
@@ -38,11 +38,11 @@ class AsyncTasks:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody waits any more for those that are still at work: they were cancelled."""
+        """Whether the remaining tasks were cancelled."""
         return False
 
     async def abandon(self, seconds: float) -> None:
-        """Wait until all have ended, at most *seconds*; then cancel them. Raise what one of them raised."""
+        """Wait until all have ended, at most *seconds*; then cancel them. Raise the error of a failed task."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
@@ -52,7 +52,7 @@ class AsyncTasks:
                 raise ended
 
     async def join(self) -> None:
-        """Wait until all have ended, also those that are started meanwhile; raise what one of them raised."""
+        """Wait until all tasks have ended, including new ones; raise the error of a failed task."""
         while self._running:
             done, self._running = self._running, set()
             await asyncio.gather(*done)

@@ -22,7 +22,7 @@ class WithBody:
     __slots__ = ()
 
     def text(self: HasBody) -> str:
-        """Return the body as text. Raises UnicodeDecodeError, or ValueError if there is no body any more."""
+        """Return the body as text. Raises UnicodeDecodeError, or ValueError if the body is deleted."""
         return _octets(self).decode()
 
     def json(self: HasBody) -> Any:
@@ -32,7 +32,7 @@ class WithBody:
 
 def _octets(message: HasBody) -> bytes:
     if message.body is None:
-        raise ValueError("the message has no body here: it is gone, or the list was asked for without bodies")
+        raise ValueError("the message has no body: it is deleted, or the list was requested without bodies")
     return message.body
 
 

@@ -53,8 +53,8 @@ def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return what has to change for *present* to have the settings *wanted*.
 
-    From when on a group consumes is settled when it is made. A secret is given to a subscription without one; another
-    is for a rotation. Nobody can read headers: they are always set.
+    The start of a group cannot change. A secret is set only where there is none; a new one needs a rotation. Headers
+    are write-only, so they are always set.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("consume_from", None)

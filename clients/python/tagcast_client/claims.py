@@ -1,4 +1,4 @@
-"""What deduplicators of both kinds share: what a claim finds, and the fault when somebody else holds it."""
+"""Parts of both deduplicators: the outcome of a claim, and the error when another holder has it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import Enum
 from tagcast_client.errors import TagcastError
 
 LEASE_S = 30.0
-"""The longest timeout of an attempt: who works for longer answers nobody."""
+"""The longest timeout of an attempt; a later response is too late."""
 LIFE_S = 86_400.0
-"""A message lives a day at most; after that nothing repeats it."""
+"""A message lives a day at most and is not repeated after that."""
 
 
 class Claim(Enum):
-    """What a claim found: nobody had the name, somebody works on it, or somebody was done with it."""
+    """Outcome of a claim: the name is new, in progress, or done."""
 
     NEW = "new"
     IN_PROGRESS = "in_progress"
@@ -23,10 +23,11 @@ class Claim(Enum):
 class InProgressError(TagcastError):
     """Another delivery of the message is being processed, or its process died within the last *retry_after_s* seconds.
 
-    Answer 503 with that as Retry-After, or name the message in `item_failures`. Never 2xx: nobody is done with it yet.
+    Answer 503 with that as Retry-After, or name the message in `item_failures`. Never answer 2xx: the message is not
+    done yet.
     """
 
     def __init__(self, name: str, retry_after_s: float) -> None:
-        super().__init__(f"{name} is being processed: again in {retry_after_s:g} s")
+        super().__init__(f"{name} is being processed: retry in {retry_after_s:g} s")
         self.name = name
         self.retry_after_s = retry_after_s

@@ -30,16 +30,16 @@ T = TypeVar("T")
 
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
-"""The environment variable that names the API where a program does not; the command line reads it as well."""
+"""Environment variable with the URL of the API; the command line reads it as well."""
 BROUGHT_WITHIN = 5
-"""Others may change a topic or a subscription at the same time; after five times something is wrong."""
+"""Other clients may change a resource at the same time; after five conflicts the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
-"""What runs on this machine is asked directly, whatever the environment says of proxies."""
+"""Requests to this machine bypass the proxies of the environment."""
 
 
 class Connection:
-    """Carries operations out, repeating them as far as they may be; what `Client` says holds here."""
+    """Runs operations and repeats them where that is safe, as described for `Client`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Connection:
         self._http.close()
 
     def _send(self, operation: Operation[T]) -> T:
-        """Carry out an operation, repeating it as far as it may be."""
+        """Run an operation, and repeat it where that is safe."""
         tries = Tries(self._retries, self._clock())
         while True:
             outcome = self._try(operation)
@@ -114,9 +114,9 @@ class Connection:
         parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
         key: str = "",
     ) -> tuple[T, ...]:
-        """Carry out the operation of each part of a batch, under its own part of the idempotency *key*.
+        """Run the operation of each part of a batch, with an idempotency key derived from *key*.
 
-        Raises BatchInterruptedError when one fails after another did not.
+        Raises BatchInterruptedError when a part fails after an earlier part succeeded.
         """
         results: tuple[T, ...] = ()
         for place, part in parts:
@@ -146,9 +146,9 @@ class Connection:
     def _bring(
         self, look: Operation[T], change: Callable[[T], Operation[T] | None], create: Operation[T] | None = None
     ) -> T:
-        """Change what *look* finds, or *create* what is absent, whatever others do to it meanwhile.
+        """Update the resource of *look*, or *create* a missing one, also while other clients change it.
 
-        Both are conditional, so that a lost answer is no fault: the next look finds what became of it.
+        Both requests are conditional, so a lost answer does no harm: the next look shows the outcome.
         """
         lost: PreconditionFailedError | None = None
         for _ in range(BROUGHT_WITHIN):
@@ -201,14 +201,14 @@ def checked_url(url: str) -> str:
     """
     example = f"for example http://127.0.0.1:8080, or set {URL_VARIABLE}"
     if not url:
-        raise ValueError(f"a client needs the URL of the API, {example}")
+        raise ValueError(f"the URL of the API is required, {example}")
     try:
         parsed = urlsplit(url)
         host, _ = parsed.hostname, parsed.port
     except ValueError as fault:
         raise ValueError(f"{url!r} is not the URL of an API ({fault}), {example}") from fault
     if parsed.scheme not in ("http", "https") or not host:
-        raise ValueError(f"{url!r} is not the URL of an API: it begins with http:// or https://, {example}")
+        raise ValueError(f"{url!r} is not the URL of an API: it must begin with http:// or https://, {example}")
     if any(not "!" <= character <= "~" for character in url) or parsed.query or parsed.fragment:
-        raise ValueError(f"{url!r} is not the URL of an API: it has no blanks, no query and no fragment, {example}")
+        raise ValueError(f"{url!r} is not the URL of an API: it must not have spaces, a query or a fragment, {example}")
     return url.rstrip("/")

@@ -16,7 +16,7 @@ from tagcast_client.threads import Slots, Tasks
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
-"""A pull that has not answered this time after a shutdown is given up."""
+"""The consumer abandons a pull without an answer this long after a shutdown."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -25,11 +25,10 @@ def _log(fault: Exception) -> None:
 
 
 class Consumer:
-    """A member of a group: it pulls what the group gets, lets a listener work on it, and acknowledges.
+    """A member of a consumer group: it pulls messages, calls a listener, and acknowledges.
 
-    Faults that it goes on after (a listener that raised, a filter that the group does not have any more, nobody who
-    answers) are told to *on_error*; by default they are logged. Use it as a context manager, or call `start` and
-    `shutdown`.
+    The consumer continues after a failed listener, a changed filter of the group, or an unreachable API. It reports
+    each error to *on_error*; by default it logs them. Use it as a context manager, or call `start` and `shutdown`.
     """
 
     def __init__(
@@ -51,11 +50,11 @@ class Consumer:
         self._slots = Slots(self.options.consume_thread_max)
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
-        """Want the topic's messages that match a tag expression (``TagA || TagB``) or any other filter."""
+        """Subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
         self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: Callable[[Sequence[Pulled]], object]) -> None:
-        """Let *listener* work on batches; it answers None or a `ConsumeStatus`, or `Later`."""
+        """Call *listener* with each batch. It returns None, a `ConsumeStatus` or `Later`."""
         self._listener = listener
 
     def __enter__(self) -> Self:
@@ -68,7 +67,7 @@ class Consumer:
         self.shutdown()
 
     def start(self) -> None:
-        """Join the group and begin to pull. Raises what the first heartbeat does, such as DisagreementError."""
+        """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError."""
         if self._listener is None or not self._filters:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
         for topic in self._filters:
@@ -79,13 +78,13 @@ class Consumer:
         self._upkeep.start(self._prolong)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the consumer is told to shut down, at most *seconds*; say whether it was."""
+        """Wait for `shutdown`, at most *seconds*. Return whether it was called."""
         return self._work.pause(seconds)
 
     def shutdown(self) -> None:
-        """Pull no more, let listeners end and acknowledge, then leave the group.
+        """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
-        A pull that waits is abandoned: what it brings all the same comes again after its invisible time.
+        Messages of an abandoned pull become visible again when their visibility timeout ends.
         """
         self._work.stop()
         self._pulls.stop()
@@ -169,7 +168,7 @@ class Consumer:
         self._slots.give_back(1)
 
     def _heard(self, batch: Batch) -> int | None:
-        """Return what the listener says of a batch: None, or after how long it is to come again."""
+        """Return the listener's verdict on a batch: None, or the seconds until it becomes visible again."""
         assert self._listener is not None
         try:
             return self.options.delay_s(self._listener(batch.messages))
@@ -178,7 +177,7 @@ class Consumer:
             return self.options.suspend_seconds
 
     def _prolong(self) -> None:
-        """Keep what listeners work on from becoming anybody else's."""
+        """Extend the visibility timeout of the messages that listeners work on."""
         pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
         while not self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):

@@ -26,7 +26,7 @@ class MessageModel(StrEnum):
 
 
 class ConsumeStatus(Enum):
-    """What a listener answers of a batch. No answer means success, an exception later."""
+    """The verdict of a listener on a batch. None means success; an exception means later."""
 
     CONSUME_SUCCESS = "success"
     RECONSUME_LATER = "later"
@@ -34,13 +34,13 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The answer of a listener that wants its batch again after *delay_seconds*, at most 43,200."""
+    """A verdict that makes the batch visible again after *delay_seconds*, at most 43,200."""
 
     delay_seconds: int
 
 
 class MessageSelector:
-    """Filters as users of RocketMQ write them."""
+    """Filters with the names of RocketMQ."""
 
     @staticmethod
     def by_tag(expression: str) -> TagExpressionFilter:
@@ -49,7 +49,7 @@ class MessageSelector:
 
     @staticmethod
     def by_sql(expression: str, dialect: SqlDialect = "strict") -> SqlFilter:
-        """Return the filter of an SQL92 expression; the dialect ``rocketmq`` reads it with all that one's traps."""
+        """Return the filter of an SQL92 expression; the dialect ``rocketmq`` reads it as RocketMQ does."""
         return Filter.sql(expression, dialect=dialect)
 
 
@@ -63,15 +63,14 @@ def client_id() -> str:
 class ConsumerOptions:
     """How a consumer works. Durations are in seconds.
 
-    At most *consume_thread_max* batches of at most *consume_message_batch_max_size* messages are worked on beside each
-    other, and no more are pulled. A message is nobody else's for *invisible_seconds*; while a listener works on it that
-    begins anew every *prolong_seconds*, by default a third of it. *suspend_seconds* after a failure it comes again. A
-    pull waits for *wait_seconds*; after one that brought nothing the consumer rests for *pull_interval_seconds*. A
-    consumer that has nothing to do shuts down within a second.
+    The consumer handles at most *consume_thread_max* batches at the same time, each of at most
+    *consume_message_batch_max_size* messages, and pulls no more. The visibility timeout is *invisible_seconds*. While a
+    listener works, the consumer extends it every *prolong_seconds*, by default a third of it. A failed batch becomes
+    visible again after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
+    *pull_interval_seconds*. An idle consumer shuts down within a second.
 
-    *orderly*: messages of one order go to one member at a time, batch after batch; a group is made for that or not.
-    *consume_from_where* is asked of a group that this consumer makes: ``latest``, ``earliest``, or an instant (RFC
-    3339) since when it gets what is kept.
+    *orderly*: one member at a time gets the messages of one order, batch after batch. This is set when the group is
+    created. *consume_from_where* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
     """
 
     client_id: str = field(default_factory=client_id)
@@ -93,7 +92,7 @@ class ConsumerOptions:
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:
-        """Return after how long a listener wants its batch again; None when it is done with it.
+        """Return the seconds until a batch becomes visible again; None when it is done.
 
         >>> options = ConsumerOptions()
         >>> options.delay_s(None), options.delay_s(ConsumeStatus.RECONSUME_LATER), options.delay_s(Later(300))
@@ -106,12 +105,12 @@ class ConsumerOptions:
                 return self.suspend_seconds
             case None | ConsumeStatus.CONSUME_SUCCESS:
                 return None
-        raise TypeError(f"a listener answers None, a ConsumeStatus or Later, not {verdict!r}")
+        raise TypeError(f"a listener must return None, a ConsumeStatus or Later, not {verdict!r}")
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What a listener works on, and the handles by which it is known now."""
+    """The batch of a listener, with its current receipt handles."""
 
     topic: str
     messages: Sequence[Pulled]

@@ -47,7 +47,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin is Mapping:
         return {name: _decode(inner[1], each) for name, each in value.items()}
     if kind is not Any and not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
     return value
 
 

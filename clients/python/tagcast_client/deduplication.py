@@ -15,23 +15,23 @@ from tagcast_client.received import Received
 
 
 class SeenStore(Protocol):
-    """Where names of messages are kept; a table with conditional writes serves, for more than one process."""
+    """A store of message names. For several processes, use a table with conditional writes."""
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Give *name* to the holder of *token* for *lease_s* seconds; of two at the same time one gets it.
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Of two simultaneous claims one succeeds.
 
-        Somebody else's claim counts until its lease is over, a confirmed name until its life is.
+        The claim of another holder counts until its lease ends, a confirmed name until its life ends.
         """
 
     def confirm(self, name: str, life_s: float) -> None:
-        """Keep for *life_s* seconds that *name* is done, for every holder."""
+        """Record for *life_s* seconds that *name* is done, for every holder."""
 
     def release(self, name: str, token: str) -> None:
-        """End the claim of *token*'s holder, so that *name* is new; that of another stays."""
+        """Release the claim of *token*'s holder, so that *name* is new. Claims of other holders stay."""
 
 
 class MemoryStore:
-    """Names in this process's memory: at most *size_max*, the oldest go first."""
+    """A store in this process's memory, with at most *size_max* names; the oldest are deleted first."""
 
     def __init__(self, size_max: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._size_max = size_max
@@ -40,7 +40,7 @@ class MemoryStore:
         self._lock = Lock()
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Give *name* to the holder of *token*, if nobody has it."""
+        """Claim *name* for the holder of *token*, if it is free."""
         now = self._clock()
         with self._lock:
             until, holder = self._kept.get(name, (now, None))
@@ -50,12 +50,12 @@ class MemoryStore:
             return Claim.NEW
 
     def confirm(self, name: str, life_s: float) -> None:
-        """Keep that *name* is done."""
+        """Record that *name* is done."""
         with self._lock:
             self._keep(name, self._clock() + life_s, None)
 
     def release(self, name: str, token: str) -> None:
-        """End the claim of *token*'s holder."""
+        """Release the claim of *token*'s holder."""
         with self._lock:
             if self._kept.get(name, (0.0, None))[1] == token:
                 del self._kept[name]
@@ -68,7 +68,7 @@ class MemoryStore:
 
 
 class Deduplicator:
-    """Tells a message that was processed from one that was not, by subscription and id.
+    """Recognizes processed messages by subscription and id.
 
     A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s*. If a process dies in
     between, the message is new again when the lease is over. Processing that takes longer than the lease may happen
@@ -82,9 +82,9 @@ class Deduplicator:
 
     @contextmanager
     def once(self, message: Received) -> Iterator[bool]:
-        """Say whether *message* is new: process it in the block then.
+        """Return whether *message* is new. If it is, process it in the block.
 
-        If the block fails, the message is new again, and the next delivery gets its turn. Raises InProgressError.
+        If the block fails, the message is new again for its next delivery. Raises InProgressError.
         """
         name = f"{message.topic}/{message.subscription}/{message.message_id}"
         token = secrets.token_hex(8)

@@ -9,13 +9,13 @@ from typing import Any
 
 
 class TagcastError(Exception):
-    """Whatever the client raises."""
+    """The root of all errors of the client."""
 
 
 class UnreachableError(TagcastError):
-    """Nobody answered at *url*; whether the request arrived is not known.
+    """No answer from *url*. The request may or may not have arrived.
 
-    *refused* says that no connection was made at all, as when a local stack is not running.
+    *refused* is true if no connection was made, e.g. because no local stack runs.
     """
 
     def __init__(self, url: str, reason: str, *, refused: bool) -> None:
@@ -30,12 +30,12 @@ class SigningError(TagcastError):
 
 
 class UnexpectedAnswerError(TagcastError):
-    """The API answered something that this client cannot read."""
+    """The client cannot read the API's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a request; *pointer* is a JSON pointer to it, *code* its kind, for programs."""
+    """One invalid value of a request; *pointer* is a JSON pointer to it, *code* its kind, for programs."""
 
     detail: str
     pointer: str
@@ -43,10 +43,10 @@ class Fault:
 
 
 class ProblemError(TagcastError):
-    """The API refused the request: the problem (RFC 9457), with one fault for each thing that is wrong.
+    """The API refused the request. Holds the problem (RFC 9457), with one fault per invalid value.
 
-    *code* is its kind, for programs. *request_id* finds the request in the log of the service; both are empty where
-    another than the service answered.
+    *code* is its kind, for programs. *request_id* finds the request in the log of the service. Both are empty
+    if another server answered.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
@@ -68,25 +68,25 @@ class ProblemError(TagcastError):
 
 
 class InvalidError(ProblemError):
-    """400, 415, 422: the request says something that is not allowed; see *faults*."""
+    """400, 415, 422: the request is invalid; see *faults*."""
 
 
 class ForbiddenError(ProblemError):
-    """401, 403: not signed, or not by somebody who may do this."""
+    """401, 403: the request is not signed, or its identity lacks the right."""
 
 
 class NotFoundError(ProblemError):
-    """404: no such topic, subscription, message or route."""
+    """404: the topic, subscription, message or route does not exist."""
 
 
 class ConflictError(ProblemError):
-    """409: it contradicts what is there, such as a topic that still has subscriptions."""
+    """409: the request conflicts with the present state, e.g. the topic still has subscriptions."""
 
 
 class DisagreementError(ConflictError):
-    """409: the group has another filter than this client wants; *difference* says in sentences what differs.
+    """409: the group has another filter than this client; *difference* lists the differences in sentences.
 
-    *yours* is None as well where the API knows only that it is another one.
+    *yours* is None where the API does not know the client's filter.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
@@ -97,11 +97,11 @@ class DisagreementError(ConflictError):
 
 
 class PreconditionFailedError(ProblemError):
-    """412: somebody changed it since the version that was named."""
+    """412: the resource changed since the given version."""
 
 
 class AlreadyExistsError(PreconditionFailedError):
-    """412: there is one of that name, which is left as it is; see `update_…` and `ensure_…`."""
+    """412: the resource already exists and is unchanged; see `update_…` and `ensure_…`."""
 
 
 class TooLargeError(ProblemError):
@@ -109,11 +109,11 @@ class TooLargeError(ProblemError):
 
 
 class ThrottledError(ProblemError):
-    """429: too many requests, also after all repetitions."""
+    """429: too many requests, after all retries."""
 
 
 class ServerError(ProblemError):
-    """5xx: the service failed, also after all repetitions; whether the request was carried out is not known."""
+    """5xx: the service failed, after all retries. The request may or may not have been carried out."""
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {
@@ -167,13 +167,13 @@ def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
 
 
 class BatchInterruptedError(TagcastError):
-    """A batch that was split by the API's limits failed after its first part.
+    """A batch, split by the API's limits, failed after its first part.
 
-    *results* are those of the parts before; *rest* is the place of the first item that has none. The cause
-    (``__cause__``) says why; items of the part that failed may have been accepted all the same.
+    *results* are the results of the earlier parts; *rest* is the place of the first item without one. The cause is in
+    ``__cause__``. Items of the failed part may have been accepted.
     """
 
     def __init__(self, results: tuple[Any, ...], rest: int) -> None:
-        super().__init__(f"the batch was interrupted: there are results of its first {rest} items only")
+        super().__init__(f"the batch was interrupted: only the first {rest} items have results")
         self.results = results
         self.rest = rest

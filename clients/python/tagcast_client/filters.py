@@ -51,7 +51,7 @@ class EventPatternFilter(TypedDict):
 
 
 class FunctionFilter(TypedDict):
-    """Messages to which a Lambda function of the subscriber says yes."""
+    """Messages that match by a Lambda function of the subscriber."""
 
     kind: Literal["function"]
     function: str
@@ -109,7 +109,7 @@ class Filter:
 
     @staticmethod
     def from_json(described: Mapping[str, Any] | None) -> AnyFilter | None:
-        """Return a filter that was read from JSON, such as a file of settings; the API judges it."""
+        """Return a filter read from JSON, e.g. from a settings file. The API checks it."""
         return cast("AnyFilter | None", described)
 
 

@@ -1,4 +1,4 @@
-"""What the API answers to members of pull groups, as values, in the way of `models`."""
+"""Answers of the API to members of consumer groups, as values, in the way of `models`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tagcast_client.received import Received
 
 @dataclass(frozen=True, slots=True)
 class Pulled(Received):
-    """A message that a member of a group pulled: what a push brings, and a *receipt_handle* that stands for this pull.
+    """A pulled message: the fields of a push, and the *receipt_handle* of this pull.
 
     Code that handles a `Received` handles it, too.
     """
@@ -28,7 +28,7 @@ class Pulled(Received):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What became of one receipt handle.
+    """Outcome of a request for one receipt handle.
 
     *status*: acknowledged, returned or extended; already_acknowledged, over (it ended otherwise), expired (its time was
     over) or unknown (no handle of this group) if nothing was changed. Once extended, *new_receipt_handle* stands for

@@ -17,7 +17,7 @@ def pull(
     invisible_seconds: int | None,
     client_id: str | None,
 ) -> Operation[tuple[group_models.Pulled, ...]]:
-    """POST …/pull: what a lost answer held comes again after its invisible time."""
+    """POST …/pull: messages of a lost answer become visible again when their visibility timeout ends."""
 
     def read(answer: Answer) -> tuple[group_models.Pulled, ...]:
         return tuple(decode(group_models.Pulled, each) for each in answer.json.get("messages", ()))

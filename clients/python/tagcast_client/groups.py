@@ -17,7 +17,7 @@ Mode = Literal["clustering", "broadcasting"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer of a group that is alive; one that does not agree with its filter is given nothing."""
+    """A live member of a group. A member with another filter receives nothing."""
 
     client_id: str
     client_version: str
@@ -28,7 +28,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as a member sees it: *subscription* is what it pulls from."""
+    """A group as seen by a member, which pulls from *subscription*."""
 
     subscription: str
     group_version: int

@@ -1,4 +1,4 @@
-"""Hosts that gave no answer: what the service says of them, and how it is asked."""
+"""Hosts that do not respond: their values, and the operation that lists them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tagcast_client.operation import Operation, Page, listing
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host that gave no answer lately; while its circuit is open, attempts there are one probe at a time."""
+    """A host that did not respond in the last hour. An open circuit allows one probe at a time."""
 
     host: str
     circuit: str

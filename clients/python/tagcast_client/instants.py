@@ -30,7 +30,7 @@ def json_default(value: object) -> str:
     """
     if isinstance(value, datetime):
         return instant(value)
-    raise TypeError(f"{value!r} is no JSON")
+    raise TypeError(f"{value!r} is not JSON")
 
 
 def _written(value: datetime) -> str:

@@ -1,4 +1,4 @@
-"""What the API answers, as values; what it does not know yet is left out, so that an older client reads a newer API.
+"""Answers of the API as values. Unknown fields are left out, so that an older client can read a newer API.
 
 Every answer is named after its schema in the OpenAPI document, without ``Answer``. Instants are aware datetimes.
 """
@@ -23,7 +23,7 @@ from tagcast_client.shadow_models import ShadowSample as ShadowSample
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A message was accepted: *matched* subscriptions are owed it."""
+    """An accepted message, which *matched* this number of subscriptions."""
 
     message_id: str
     accepted_at: datetime
@@ -56,7 +56,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first delivery that a lane owes."""
+    """The first pending delivery of a lane."""
 
     message_id: str
     attempts: int
@@ -65,9 +65,9 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One subscription's side of a topic: its state, and what it owes; with *backlog_has_more* that is longer.
+    """The lane of a subscription: its state and its backlog; *backlog_has_more* means a longer backlog.
 
-    A group that is looked at alone tells of its members, too: about how much is *queued* for them and *in_flight*.
+    The lane of a single group also counts the messages *queued* for its members and *in_flight* (about).
     """
 
     state: str
@@ -81,7 +81,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class BatchedPushes:
-    """How much one request to a subscription's endpoint carries at most."""
+    """Limits of one batch to a subscription's endpoint."""
 
     max_messages: int
     max_bytes: int
@@ -89,7 +89,7 @@ class BatchedPushes:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What is told of the certificate that pushes present: its hexadecimal SHA-256, whose it is, when it ends."""
+    """The client certificate of pushes: its hexadecimal SHA-256, its subject, its expiry."""
 
     fingerprint: str
     subject: str
@@ -98,9 +98,9 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made.
+    """A subscription; *version* is what `if_version` compares. A generated *secret* is shown once.
 
-    Its pushes over HTTP are signed by the schemes in *signatures*: `v1` by its secret, `v1a` by its key of the service.
+    *signatures* lists the schemes of its pushes over HTTP: `v1` signs with the secret, `v1a` with a key of the service.
     """
 
     topic: str
@@ -132,7 +132,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one message for one subscription so far."""
+    """The delivery of one message to one subscription, as of now."""
 
     state: str
     attempts: int
@@ -144,9 +144,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Message(WithBody):
-    """A message or its receipt: its subscribers, what became of each, and *counts* of all by their states.
+    """A message or its receipt: the deliveries to its subscribers, and their *counts* by state.
 
-    *body* is None once it is gone, or where a list leaves it out.
+    *body* is None once it is deleted, or where a list leaves it out.
     """
 
     message_id: str
@@ -173,7 +173,7 @@ class Message(WithBody):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt; *response* is the beginning of what the receiver said, without secrets."""
+    """One attempt; *response* is the beginning of the receiver's response, without secrets."""
 
     attempt: int
     ended_at: datetime
@@ -208,16 +208,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class OwedHead(Delivery):
-    """The first delivery that a lane owes, and since when."""
+    """The first pending delivery of a lane, with its time."""
 
     accepted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, whichever topic it is of; *host* is where its pushes go, None of a group.
+    """A lane that is not active, of any topic; *host* is the host of its pushes, None for a group.
 
-    While the endpoint has not agreed to be pushed to, the state is `pending_confirmation`, and *state_reason* says why.
+    While the endpoint is unverified, the state is `pending_confirmation`, and *state_reason* holds its response.
     """
 
     topic: str
@@ -239,7 +239,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A candidate filter beside the active one, and what was seen of both."""
+    """A candidate filter beside the active one, with counts and samples of both."""
 
     filter: AnyFilter | None
     shadow_version: int
@@ -252,7 +252,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True)
 class FilterTest:
-    """What a filter says of a message (matched, not_matched or error) and the tree that says why."""
+    """The verdict of a filter on a message (matched, not_matched or error), with an explanation."""
 
     verdict: str
     explanation: Mapping[str, Any]

@@ -18,12 +18,12 @@ from tagcast_client.instants import json_default
 
 T = TypeVar("T")
 Json = dict[str, Any]
-"""An object of JSON, as it came."""
+"""A JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API said: the status, the text as it came, and the headers in lower case."""
+    """An answer of the API: the status, the unchanged text, and the headers in lower case."""
 
     status: int
     text: str
@@ -37,7 +37,7 @@ class Answer:
         try:
             parsed = json.loads(self.text)
         except ValueError as fault:
-            raise UnexpectedAnswerError(f"the API's answer is no JSON: {self.text[:200]!r}") from fault
+            raise UnexpectedAnswerError(f"the API's answer is not JSON: {self.text[:200]!r}") from fault
         return parsed if isinstance(parsed, dict) else {"value": parsed}
 
 
@@ -98,7 +98,7 @@ def raw(
     query: Mapping[str, str | int | None] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Operation[Answer]:
-    """Any request, for what has no method of its own; query values that are None are left out."""
+    """Any request, for routes without a method; query values of None are left out."""
     given = query_of(query or {})
     return Operation(method, path, lambda answer: answer, body, given, headers or {}, repeatable=method != "POST")
 

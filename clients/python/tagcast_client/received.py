@@ -1,4 +1,4 @@
-"""What tagcast pushed over HTTP, as values: one message, or those of a batch, whatever the content format."""
+"""Pushes over HTTP as values: one message, or the messages of a batch, in every content format."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BATCH_HEADER = "x-tagcast-batch"
 
 
 class UnreadableError(TagcastError):
-    """The request is no push of tagcast, signed or not: answer 401, as to a request that is not verified."""
+    """The request is not a push of tagcast, signed or not: answer 401, as for an unverified request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received(WithBody):
-    """A message as one push brought it; a field is None where the content format does not carry it.
+    """A pushed message; a field is None where the content format does not carry it.
 
     `json` carries all fields, `cloudevents` no *expires_at*, *properties* and *routing_key*, `simplified` no
     *accepted_at* and *ordering_key* either. A delivery may come twice, with the same *message_id* and *subscription*.
@@ -63,13 +63,13 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
         envelope = _envelope(base, body)
         return base if envelope is None else _enveloped(base, envelope)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
-        raise UnreadableError(f"no push of tagcast: {fault!r}") from fault
+        raise UnreadableError(f"not a push of tagcast: {fault!r}") from fault
 
 
 def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
     """Return the messages of a push **without verifying it**, in their order. Raises UnreadableError.
 
-    A push of a single message is read, too: that is what a service sends that knows of no batches.
+    It also reads a push of a single message, which a service without batches sends.
     """
     lowered = {name.lower(): value for name, value in headers.items()}
     if BATCH_HEADER not in lowered:
@@ -79,11 +79,11 @@ def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
         one = _event_of_batch if _media_type(lowered) == BATCH_TYPE else _envelope_of_batch
         return tuple(one(request, item) for item in json.loads(body))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
-        raise UnreadableError(f"no batch of tagcast: {fault!r}") from fault
+        raise UnreadableError(f"not a batch of tagcast: {fault!r}") from fault
 
 
 def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]]]:
-    """Return what is answered, with a 2xx and as JSON, for *messages* of a batch that failed; all others are taken.
+    """Return the JSON of a 2xx response that names the failed *messages* of a batch; all others succeed.
 
     >>> item_failures([Received("07457000000000000001", "orders", "billing", 1, b"")])
     {'batchItemFailures': [{'itemIdentifier': '07457000000000000001'}]}

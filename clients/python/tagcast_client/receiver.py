@@ -1,4 +1,4 @@
-"""Receiving what tagcast pushes over HTTP: verified, then read, whatever the subscription's content format."""
+"""Receives pushes over HTTP: verifies them, then reads them, in every content format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VerificationFailure(StrEnum):
 
 
 class VerificationError(TagcastError):
-    """The request may come from anybody: answer 401 and process nothing. *failure* says why."""
+    """The request is not verified: answer 401 and process nothing. *failure* is the reason."""
 
     def __init__(self, failure: VerificationFailure, detail: str) -> None:
         super().__init__(detail)
@@ -30,26 +30,26 @@ class VerificationError(TagcastError):
 
 
 class Receiver:
-    """Verifies and reads pushes of a subscription; any of *secrets* may have signed, so that they can be changed.
+    """Verifies and reads pushes of a subscription; any of *secrets* may have signed, so that you can rotate them.
 
     Public keys of the subscription (`whpk_…`, of `Subscription.public_keys`) stand for secrets where it has the
-    signature `v1a`; that needs the extra `tagcast-client[ed25519]`. No other subscription's pushes verify by them: with
-    keys of several in one receiver, headers alone would say which it was. A signature counts for five minutes before
-    and after the instant that it names. What comes twice within that time is for a `Deduplicator` to tell.
+    signature `v1a`; that needs the extra `tagcast-client[ed25519]`. Use one receiver per subscription: with
+    the keys of several, only the headers would tell their pushes apart. A signature is valid five minutes before and
+    after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
     """
 
     def __init__(self, *secrets: str) -> None:
         if not secrets:
-            raise ValueError("a receiver needs the subscription's secret; `read` reads without verifying")
+            raise ValueError("the subscription's secret is required; `read` reads without verification")
         self._verifiers = tuple(map(verifier_of, secrets))
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> Received:
-        """Return the message of a push whose signature holds. Raises VerificationError, UnreadableError."""
+        """Verify a push and return its message. Raises VerificationError, UnreadableError."""
         self._check(headers, body)
         return read(headers, body)
 
     def verify_batch(self, headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
-        """Return the messages of a batched push whose signature holds, in their order; of another push its only one.
+        """Verify a batched push and return its messages in order; of another push its only message.
 
         Raises VerificationError, UnreadableError.
         """
@@ -60,7 +60,7 @@ class Receiver:
         lowered = {name.lower(): value for name, value in headers.items()}
         if missing := [name for name in SIGNED_HEADERS if not lowered.get(name)]:
             raise VerificationError(
-                VerificationFailure.UNSIGNED, f"the request is not signed: it has no {', '.join(missing)}"
+                VerificationFailure.UNSIGNED, f"the request is not signed: it lacks {', '.join(missing)}"
             )
         if not is_timely(lowered):
             raise VerificationError(
@@ -78,5 +78,5 @@ class Receiver:
         if not any(verifier.holds(lowered, body) for verifier in self._verifiers):
             raise VerificationError(
                 VerificationFailure.WRONG_SIGNATURE,
-                "no signature matches: the secret is another one, or the body was changed, parsed or re-encoded",
+                "no signature matches: the secret differs, or the body was changed, parsed or re-encoded",
             )

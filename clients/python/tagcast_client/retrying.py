@@ -15,7 +15,7 @@ TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """For how long a request is repeated, counted from its first try, and the waits between.
+    """How long a request is repeated, counted from its first try, and the waits between.
 
     No try begins later than *seconds* after the first one; 0 switches repetitions off. Until the API has answered a
     client once, refused connections are repeated for *unknown_s* only: the address is probably wrong. The API

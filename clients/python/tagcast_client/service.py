@@ -1,4 +1,4 @@
-"""What the API says of itself: that it answers."""
+"""The health of the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tagcast_client.operation import Operation, reads
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """That the service answers."""
+    """The health and version of the service."""
 
     status: str
     version: str

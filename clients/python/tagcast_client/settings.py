@@ -1,7 +1,7 @@
 """Settings of topics and subscriptions, as keyword arguments and as the API writes them.
 
-`TopicSettings` and `SubscriptionSettings` are what a new one may have, `TopicChanges` and `SubscriptionChanges` what an
-update may name: there None stands for the default, or removes.
+`TopicSettings` and `SubscriptionSettings` are for new resources, `TopicChanges` and `SubscriptionChanges` for updates.
+In an update None resets a setting to its default, or removes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LambdaEndpoint(TypedDict):
 
 
 class PullEndpoint(TypedDict):
-    """Nowhere: the subscription is a group, whose members pull."""
+    """No endpoint: the subscription is a consumer group, whose members pull."""
 
     protocol: Literal["pull"]
 
@@ -71,14 +71,14 @@ Retry = BackoffRetry | DecayRetry
 
 
 class Batch(TypedDict, total=False):
-    """How much one request to the endpoint carries at most."""
+    """Limits of one batch to the endpoint."""
 
     max_messages: int
     max_bytes: int
 
 
 class Certificate(TypedDict):
-    """A certificate that pushes present, with those that vouch for it, and its key, both as PEM."""
+    """A client certificate with its chain, and its private key, both as PEM."""
 
     certificate: str
     private_key: str
@@ -94,7 +94,7 @@ class TopicSettings(TypedDict, total=False):
 
 
 class TopicChanges(TypedDict, total=False):
-    """Settings of a topic that change; None stands for the default."""
+    """Settings of a topic to update; None resets one to its default."""
 
     retention_seconds: int | None
     max_message_bytes: int | None
@@ -103,11 +103,11 @@ class TopicChanges(TypedDict, total=False):
 
 
 class SubscriptionSettings(TypedDict, total=False):
-    """The settings of a subscription besides its endpoint; *filter* None is everything.
+    """The settings of a subscription besides its endpoint; *filter* None matches everything.
 
-    The *secret* `generate` is made by the service: the answer shows it once. Pushes over HTTP carry the *headers*
-    besides the service's own. Those over https present the *client_certificate*. *consume_from* of a new group is
-    `latest`, `earliest`, or an instant since when it gets what is kept.
+    With the *secret* `generate` the service generates one, and the answer shows it once. Pushes over HTTP carry the
+    *headers* besides the service's own. Pushes over https present the *client_certificate*. *consume_from* is the start
+    of a new group: `latest`, `earliest`, or an instant.
     """
 
     filter: AnyFilter | None
@@ -134,9 +134,9 @@ class NamedSubscription(SubscriptionSettings):
 
 
 class SubscriptionChanges(TypedDict, total=False):
-    """Settings of a subscription that change; None stands for the default, or removes.
+    """Settings of a subscription to update; None resets one to its default, or removes it.
 
-    *headers* are merged with those that it has: one that is None is removed.
+    *headers* are merged with the present headers: None removes one.
     """
 
     endpoint: str | Endpoint
@@ -164,11 +164,11 @@ def as_json(settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     >>> as_json({"retention": 60}, TopicSettings)
     Traceback (most recent call last):
         ...
-    TypeError: 'retention' is no setting: there are keep, max_message_bytes, ordering, retention_seconds
+    TypeError: 'retention' is not a setting: allowed are keep, max_message_bytes, ordering, retention_seconds
     """
     known = kind.__annotations__
     if others := sorted(settings.keys() - known.keys()):
-        raise TypeError(f"{', '.join(map(repr, others))} is no setting: there are {', '.join(sorted(known))}")
+        raise TypeError(f"{', '.join(map(repr, others))} is not a setting: allowed are {', '.join(sorted(known))}")
     found = with_endpoint(settings)
     if found.get("consume_from") is not None:
         found["consume_from"] = instant(found["consume_from"])

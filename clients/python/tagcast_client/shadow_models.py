@@ -1,4 +1,4 @@
-"""What the API answers about shadows: how two filters differ, as values, in the way of `models`."""
+"""Answers of the API about shadows, as values, in the way of `models`."""
 
 from __future__ import annotations
 

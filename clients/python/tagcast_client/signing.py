@@ -16,11 +16,11 @@ _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.c
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
 _AWS = re.compile(rf"\.amazonaws\.com(?:\.cn)?$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
-"""What a proxy may change is not signed."""
+"""Headers that a proxy may change are not signed."""
 
 
 def is_aws(url: str) -> bool:
-    """Say whether requests to this URL are signed unless somebody says otherwise.
+    """Return whether requests to this URL are signed by default.
 
     >>> is_aws("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
     True
@@ -90,9 +90,9 @@ class SigV4(httpx.Auth):
             credentials = session.get_credentials()
             region = self._region or region_of(url) or session.get_config_variable("region")
             if credentials is None:
-                raise SigningError("no AWS credentials found; name a profile or set AWS_PROFILE")
+                raise SigningError("no AWS credentials found; give a profile or set AWS_PROFILE")
             if not region:
-                raise SigningError("no AWS region found; name one or set AWS_DEFAULT_REGION")
+                raise SigningError("no AWS region found; give one or set AWS_DEFAULT_REGION")
             headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
             signed = aws_request(request.method, url, headers=headers, data=request.content)
             auth(credentials, service_of(url), str(region)).add_auth(signed)

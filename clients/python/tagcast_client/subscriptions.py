@@ -20,14 +20,14 @@ from tagcast_client.settings import (
 
 
 class Subscriptions(Connection):
-    """Who receives what of a topic: the methods of a client that are about subscriptions."""
+    """The methods of a client for subscriptions."""
 
     def create_subscription(
         self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
     ) -> models.Subscription:
         """Create a subscription; *endpoint* is a URL, or an endpoint as the API writes it. Raises AlreadyExistsError.
 
-        A setting that is not named has its default: `SubscriptionSettings` has all of them.
+        Unnamed settings get their defaults. `SubscriptionSettings` lists all settings.
         """
         wanted = as_json({**settings, "endpoint": endpoint}, SubscriptionChanges)
         return self._send(operations.create_subscription(topic, subscription, wanted))
@@ -35,10 +35,10 @@ class Subscriptions(Connection):
     def update_subscription(
         self, topic: str, subscription: str, *, if_version: int | None = None, **changes: Unpack[SubscriptionChanges]
     ) -> models.Subscription:
-        """Change the settings that are named, None for the default or to remove one; all others stay, secrets included.
+        """Update the named settings; None resets or removes one. All other settings stay, secrets included.
 
-        A filter and an endpoint are replaced as a whole, headers are merged. With *if_version* only if the subscription
-        still has that version, else PreconditionFailedError.
+        A filter and an endpoint are replaced as a whole, headers are merged. *if_version* updates only this version of
+        the subscription, else raises PreconditionFailedError.
         """
         wanted, look = as_json(changes, SubscriptionChanges), operations.get_subscription(topic, subscription)
         if not needs_present(wanted):
@@ -56,11 +56,11 @@ class Subscriptions(Connection):
     def ensure_subscription(
         self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
     ) -> models.Subscription:
-        """Create the subscription, or bring it to what is named, for programs that start; all else stays, also secrets.
+        """Create the subscription, or update the named settings; all others stay. Call it at the start of a program.
 
-        Another *secret* than it has is rotated: for a day pushes are signed with the former one, too. `generate` makes
-        one for a subscription without a secret. *consume_from* is for a new group only. What nobody can read, headers
-        and certificates, is set each time.
+        A new *secret* is rotated: for a day pushes are also signed with the old one. `generate` creates a secret for a
+        subscription without one. *consume_from* is for a new group only. Headers and certificates are write-only, so
+        they are set each time.
         """
         wanted = as_json({**settings, "endpoint": endpoint}, SubscriptionChanges)
 
@@ -79,22 +79,22 @@ class Subscriptions(Connection):
     def update_filter(
         self, topic: str, subscription: str, filter: AnyFilter | None, *, if_version: int | None = None
     ) -> models.Subscription:
-        """Give a subscription another filter, None for everything, and leave all else as it is."""
+        """Replace the filter of a subscription; None matches everything. All other settings stay."""
         return self._send(operations.update_filter(topic, subscription, filter, if_version))
 
     def create_subscriptions(
         self, topic: str, subscriptions: Iterable[NamedSubscription], *, replace: bool = False
     ) -> tuple[models.Subscription | models.Refused, ...]:
-        """Create any number of subscriptions, in as many requests as the API's limits ask for.
+        """Create any number of subscriptions, split into requests by the API's limits.
 
-        Each has its `name`, its `endpoint` and what `create_subscription` takes besides, and its own result: the
-        subscription, without its lane, or `Refused` with its problem. One that exists is refused, or with *replace* has
-        its settings replaced as a whole. Raises BatchInterruptedError when a part fails after another was put. Raises
-        ValueError, and creates none, when two have one name.
+        Give each its `name`, its `endpoint` and the settings of `create_subscription`. Each has its own result: the
+        subscription without its lane, or `Refused` with its problem. An existing one is refused; *replace* replaces its
+        settings as a whole. Raises BatchInterruptedError when a part fails after an earlier part succeeded. Raises
+        ValueError, and creates none, when two have the same name.
         """
         wanted = [as_json(each, NamedSubscription) for each in subscriptions]
         if again := publishing.named_again(wanted):
-            raise ValueError(f"the name {wanted[again[0]]['name']!r} stands there twice")
+            raise ValueError(f"the name {wanted[again[0]]['name']!r} is given twice")
         parts = publishing.parts(wanted)
         return self._send_parts(lambda part, key: operations.create_subscriptions(topic, part, replace=replace), parts)
 
@@ -103,7 +103,7 @@ class Subscriptions(Connection):
         return self._send(operations.get_subscription(topic, subscription))
 
     def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
-        """Remove a subscription; what it is still owed is cancelled."""
+        """Delete a subscription. Its pending deliveries are cancelled."""
         self._send(operations.delete_subscription(topic, subscription, if_version))
 
     def rotate_secret(
@@ -115,14 +115,14 @@ class Subscriptions(Connection):
         grace_seconds: int | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
-        """Rotate the secret: to *secret*, or to one that the service makes and this answer tells.
+        """Rotate the secret to *secret*, or to a generated secret, shown once in the answer.
 
-        For *grace_seconds* (a day by default, at most seven) pushes are signed with the former one, too.
+        For *grace_seconds* (a day by default, at most seven) pushes are also signed with the old one.
         """
         return self._send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
 
     def verify_endpoint(self, topic: str, subscription: str) -> models.Subscription:
-        """Ask the endpoint again whether it agrees to be pushed to; until then *state* is `pending_confirmation`."""
+        """Verify the endpoint again. Until it confirms, *state* is `pending_confirmation`."""
         return self._send(operations.verify_endpoint(topic, subscription))
 
     def list_subscriptions(self, topic: str, *, limit: int | None = None) -> Pages[models.Subscription]:

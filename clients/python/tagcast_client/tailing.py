@@ -10,7 +10,7 @@ from tagcast_client.operation import Operation, query_of, reads, topic_path
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """Something that happened: to a message, to one of its deliveries, or to a lane (*kind*)."""
+    """An event of a message, a delivery or a lane (*kind*)."""
 
     happened_at: datetime
     kind: str
@@ -34,7 +34,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Events, oldest first; *left_out* more happened. The next question goes on at *next_cursor*."""
+    """Events, oldest first, without *left_out* more. Continue at *next_cursor*."""
 
     events: tuple[TailEvent, ...]
     left_out: int
@@ -44,7 +44,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class TailWish:
-    """What a watcher wants to see: events of a *kind* (message, delivery, lane), of a subscription, in a state."""
+    """A selection of events: by *kind* (message, delivery, lane), subscription and state."""
 
     kind: str | None = None
     subscription: str | None = None

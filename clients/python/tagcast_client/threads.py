@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Tasks:
-    """Pieces of work that are started one by one, told together to stop, and waited for together."""
+    """Tasks that start one by one, stop together, and end together."""
 
     def __init__(self) -> None:
         self._running: set[threading.Thread] = set()
@@ -17,7 +17,7 @@ class Tasks:
 
     @property
     def stopping(self) -> bool:
-        """Whether all were told to stop."""
+        """Whether the tasks were stopped."""
         return self._stop.is_set()
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
@@ -27,7 +27,7 @@ class Tasks:
         thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait until all are told to stop, at most *seconds*; say whether they were."""
+        """Wait for the stop, at most *seconds*. Return whether it came."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
@@ -36,7 +36,7 @@ class Tasks:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody waits any more for those that are still at work."""
+        """Whether the remaining tasks were abandoned."""
         return self._abandoned.is_set()
 
     def abandon(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class Tasks:
         self._abandoned.set()
 
     def join(self) -> None:
-        """Wait until all have ended, also those that are started meanwhile."""
+        """Wait until all tasks have ended, including new ones."""
         while self._running:
             done, self._running = self._running, set()
             for thread in done:

@@ -23,8 +23,7 @@ _ANY = "v1,QUJD"
 class Verifier:
     """Verifies signatures of one *scheme*, `v1` or `v1a`.
 
-    *holds* tells of headers, their names in lower case, and a body whether one of the signatures is right. `is_timely`
-    judges the timestamp.
+    *holds* checks the signatures of a body, with headers in lower case. `is_timely` checks the timestamp.
     """
 
     scheme: str
