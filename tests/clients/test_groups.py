@@ -54,7 +54,7 @@ def test_who_disagrees_is_given_nothing_and_loses_nothing_for_the_group(client: 
         client.heartbeat("orders", "workers", "two", filter=SQL)
     client.publish("orders", "x", tags=["TagA"])
     api.fakes.deliver()
-    with pytest.raises(DisagreementError, match="client two wants another filter than version 1"):
+    with pytest.raises(DisagreementError, match="client two has another filter than version 1"):
         client.pull("orders", "workers", client_id="two")
     assert [each.body for each in client.pull("orders", "workers", client_id="one")] == [b"x"]
 

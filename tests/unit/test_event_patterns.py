@@ -45,7 +45,7 @@ def test_a_body_that_is_no_json_object_does_not_match_and_explain_says_so() -> N
     filter = compile_filter({"kind": "event_pattern", "pattern": {"a": [{"exists": False}]}})
     bodies = {
         b"hello": "not JSON",
-        b'["a"]': "no object",
+        b'["a"]': "not an object",
         b"": "not JSON",
         b"\xff": "not UTF-8",
         b'{"a": 1, "a": 2}': "twice",
@@ -137,33 +137,33 @@ def test_a_property_with_a_dot_is_a_path_too() -> None:
         ),
         ({"key": "value"}, "body", "/pattern/key", "an object or a list"),
         ({"key": [["value"]]}, "body", "/pattern/key/0", "a text, a number"),
-        ({"key": [{"wrong": True}]}, "body", "/pattern/key/0", "no operator"),
+        ({"key": [{"wrong": True}]}, "body", "/pattern/key/0", "not an operator"),
         ({"key": [{"suffix": "a", "prefix": "b"}]}, "body", "/pattern/key/0", "one operator"),
         ({"key": [{"suffix": 100}]}, "body", "/pattern/key/0/suffix", "a text"),
         ({"key": [{"suffix": None}]}, "body", "/pattern/key/0/suffix", "a text"),
         ({"key": {"suffix": "value"}}, "body", "/pattern/key/suffix", "an object or a list"),
         ({"key": [{"suffix": []}]}, "body", "/pattern/key/0/suffix", "a text"),
         ({"key": [{"suffix": ["a", "b"]}]}, "body", "/pattern/key/0/suffix", "a text"),
-        ({"key": [{"numeric": []}]}, "body", "/pattern/key/0/numeric", "expected"),
-        ({"key": [{"numeric": ["operator"]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": []}]}, "body", "/pattern/key/0/numeric", "must be ["),
+        ({"key": [{"numeric": ["operator"]}]}, "body", "/pattern/key/0/numeric", "must be ["),
         ({"key": [{"numeric": [1, "<="]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
         ({"key": [{"numeric": ["=", "000"]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
-        ({"key": [{"numeric": [">="]}]}, "body", "/pattern/key/0/numeric", "expected"),
-        ({"key": [{"numeric": ["<", 100, ">", 10]}]}, "body", "/pattern/key/0/numeric", "expected"),
-        ({"key": [{"numeric": [">=", 1, ">", 2]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">="]}]}, "body", "/pattern/key/0/numeric", "must be ["),
+        ({"key": [{"numeric": ["<", 100, ">", 10]}]}, "body", "/pattern/key/0/numeric", "must be ["),
+        ({"key": [{"numeric": [">=", 1, ">", 2]}]}, "body", "/pattern/key/0/numeric", "must be ["),
         ({"key": [{"numeric": [">", 3, "<", 1]}]}, "body", "/pattern/key/0/numeric", "less than"),
-        ({"key": [{"numeric": [">", 20, "<="]}]}, "body", "/pattern/key/0/numeric", "expected"),
-        ({"key": [{"numeric": [">", 20, 30]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">", 20, "<="]}]}, "body", "/pattern/key/0/numeric", "must be ["),
+        ({"key": [{"numeric": [">", 20, 30]}]}, "body", "/pattern/key/0/numeric", "must be ["),
         ({"key": [{"numeric": [">", "20", "<", "30"]}]}, "body", "/pattern/key/0/numeric/1", "a number"),
         ({"key": [{"numeric": [">", 20, "<", "30"]}]}, "body", "/pattern/key/0/numeric/3", "a number"),
-        ({"key": [{"numeric": [">", 20, "<", 30, "<", 50]}]}, "body", "/pattern/key/0/numeric", "expected"),
+        ({"key": [{"numeric": [">", 20, "<", 30, "<", 50]}]}, "body", "/pattern/key/0/numeric", "must be ["),
         ({"key": [{"exists": None}]}, "body", "/pattern/key/0/exists", "true or false"),
         ({"key": [{"exists": "no"}]}, "body", "/pattern/key/0/exists", "true or false"),
-        ({"key": [{"anything-but": {"wrong": None}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
-        ({"key": [{"anything-but": {"suffix": "test"}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
-        ({"key": [{"anything-but": {"exists": False}}]}, "body", "/pattern/key/0/anything-but", "no operator"),
+        ({"key": [{"anything-but": {"wrong": None}}]}, "body", "/pattern/key/0/anything-but", "not an operator"),
+        ({"key": [{"anything-but": {"suffix": "test"}}]}, "body", "/pattern/key/0/anything-but", "not an operator"),
+        ({"key": [{"anything-but": {"exists": False}}]}, "body", "/pattern/key/0/anything-but", "not an operator"),
         ({"key": [{"anything-but": {"prefix": False}}]}, "body", "/pattern/key/0/anything-but/prefix", "a text"),
-        ({"key": [{"wildcard": "a*"}]}, "body", "/pattern/key/0", "no operator"),
+        ({"key": [{"wildcard": "a*"}]}, "body", "/pattern/key/0", "not an operator"),
         ({"key": [1_000_000_001]}, "body", "/pattern/key/0", "from -1000000000"),
         ({"key": [{"numeric": [">", 0.123456]}]}, "body", "/pattern/key/0/numeric/1", "5 digits"),
     ],
@@ -224,15 +224,15 @@ def test_sns_says_of_bodies_what_sns_said() -> None:
 def test_every_fault_of_a_pattern_is_named_with_its_pointer() -> None:
     pattern = {"a": [], "b/c": [{"prefix": 1}, {"cidr": "x"}], "d": {"e": "f"}, "g": [{"wildcard": "a**"}], "h": {}}
     assert refused(pattern) == {
-        "/pattern/a": "a list is not empty",
-        "/pattern/b~1c/0/prefix": "a text is expected",
-        "/pattern/b~1c/1/cidr": "an address, a slash and a number of bits are expected, such as 10.0.0.0/8",
-        "/pattern/d/e": "an object or a list of values is expected",
-        "/pattern/g/0/wildcard": "character 2: two * stand side by side",
-        "/pattern/h": "an object is not empty",
+        "/pattern/a": "must not be empty",
+        "/pattern/b~1c/0/prefix": "must be a text",
+        "/pattern/b~1c/1/cidr": "must be an address, a slash and a number of bits, e.g. 10.0.0.0/8",
+        "/pattern/d/e": "must be an object or a list of values",
+        "/pattern/g/0/wildcard": "character 2: two * must not follow each other",
+        "/pattern/h": "must not be empty",
     }
     assert refused({"a": [1]}, dialect="aws", scope="all", more=1).keys() == {"/dialect", "/scope", "/more"}
-    assert refused(None) == {"/pattern": "a pattern is an object"}
+    assert refused(None) == {"/pattern": "must be an object"}
 
 
 @pytest.mark.parametrize(
@@ -338,12 +338,12 @@ def test_explain_shows_what_was_compared_and_which_element_failed() -> None:
     ]
 
     tree = compile_filter({"kind": "event_pattern", "pattern": {"items": pattern["items"]}}).explain(message(body))
-    assert (tree.value, tree.note) == (False, "each is met by itself, but not within the same element of an array")
+    assert (tree.value, tree.note) == (False, "each condition is met, but not in the same array element")
 
 
 def test_a_pattern_with_a_field_of_the_name_or_is_taken_with_a_warning() -> None:
     written = {"$or": [{"prefix": "a"}, {"prefix": "b"}]}
-    assert "name of a field" in compile_filter({"kind": "event_pattern", "pattern": written}).warnings[0]
+    assert "field name" in compile_filter({"kind": "event_pattern", "pattern": written}).warnings[0]
 
 
 def test_all_of_several_tags() -> None:
@@ -355,5 +355,5 @@ def test_all_of_several_tags() -> None:
     for tags, matched in ((("t1",), False), (("t2", "t1", "t3"), True), ((), False)):
         seen = SimpleNamespace(tags=tags, routing_key=None, properties={}, body=b"")
         assert (every.evaluate(seen), every.explain(seen).value) == (matched, matched)
-    with pytest.raises(InvalidFilterError, match='"any" or "all" is expected'):
+    with pytest.raises(InvalidFilterError, match='must be "any" or "all"'):
         compile_filter({**value, "match": "most"})

@@ -5,7 +5,7 @@ from tagcast.registry import subscriptions
 
 from tests.fakes.world import FakeWorld
 
-REMOVED = "the subscription was removed at 2027-01-15T08:00:00.000Z, before the message was accepted"
+REMOVED = "the subscription was deleted at 2027-01-15T08:00:00.000Z, before the message was accepted"
 
 
 def told(fake: FakeWorld, message_id: str) -> tuple[object, object]:
@@ -53,7 +53,7 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
     for name, verdict in (("A", "matched"), ("B", "not_matched")):
         told = after[name]
         assert (told["verdict"], told["explanation"]["children"]) == (verdict, [])  # type: ignore[index]
-        assert "the body is not kept any more" in told["explanation"]["note"]  # type: ignore[index]
+        assert "the body is deleted" in told["explanation"]["note"]  # type: ignore[index]
 
 
 def test_of_several_subscriptions_of_one_name_the_last_one_is_explained() -> None:

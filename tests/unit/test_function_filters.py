@@ -85,7 +85,7 @@ def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
     assert fake.pusher.pushes == []
     assert lane_if_any(fake) is None
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
-    assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == "its filter function said no"
+    assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == "its filter function did not match"
 
 
 def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld) -> None:

@@ -309,10 +309,10 @@ def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> Non
 
 
 def test_where_nothing_is_owed_nothing_can_be_skipped(fake: FakeWorld) -> None:
-    with pytest.raises(ConflictError, match="owes nothing"):
+    with pytest.raises(ConflictError, match="has nothing to skip"):
         lanes.skip_head(fake.world, "test1", "A", "poison")
     lanes.pause(fake.world, "test1", "A")
-    with pytest.raises(ConflictError, match="owes nothing"):
+    with pytest.raises(ConflictError, match="has nothing to skip"):
         lanes.skip_head(fake.world, "test1", "A", "poison")
 
 

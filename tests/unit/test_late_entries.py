@@ -118,9 +118,9 @@ def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which
     assert "late" not in message_view(fake.world, "test1", pear).subscribers
     told = explain(fake.world, "test1", apple, "late")
     assert (told["existed"], told["received"]) == (False, False)
-    assert "the group is younger than the message, which was added at" in str(told["reason"])
+    assert "the group was created after the message, which was added at" in str(told["reason"])
     assert explain(fake.world, "test1", pear, "late")["reason"] == (
-        "the subscription was made after the message was accepted"
+        "the subscription was created after the message was accepted"
     )
     assert pulled(fake) == ["apple"]
     assert explain(fake.world, "test1", apple, "late")["received"]

@@ -187,7 +187,7 @@ def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld
     changed = put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)[0]
     with pytest.raises(DisagreementError):
         check_agreement(fake.world, changed, A.client_id)
-    with pytest.raises(DisagreementError, match="version 2, put at"):
+    with pytest.raises(DisagreementError, match="version 2, set at"):
         beat(fake, A, TAG_A)
     assert not beat(fake, B, TAG_AB).is_new
 
@@ -223,7 +223,9 @@ def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fa
     beat(fake)
     with pytest.raises(DisagreementError) as refused:
         register(fake.world, replace(ordered, group="workers"))
-    assert refused.value.difference == ("ordered: the group is not and cannot become so: make another one",)
+    assert refused.value.difference == (
+        "ordered: the group is not ordered, and this cannot change. Create another group",
+    )
 
 
 def test_a_member_that_is_refused_for_its_order_only_is_given_nothing_until_it_wants_none(fake: FakeWorld) -> None:

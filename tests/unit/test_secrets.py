@@ -120,7 +120,7 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     assert pushed_with(fake) == []
     view = lanes.lane_view(fake.world, known(fake))
     assert view.head is not None
-    assert (view.head.attempts, view.head.last_outcome) == (0, "what signs the push cannot be read")
+    assert (view.head.attempts, view.head.last_outcome) == (0, "the signing secret cannot be read")
 
     fake.vault.broken = False
     lanes.retry_now(fake.world, "test1", "A")

@@ -126,7 +126,8 @@ def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fa
 
     assert fake.pusher.received["A"] == ["newer"]
     assert (
-        explain(fake.world, "test1", older, "A")["reason"] == "the subscription was made after the message was accepted"
+        explain(fake.world, "test1", older, "A")["reason"]
+        == "the subscription was created after the message was accepted"
     )
     assert explain(fake.world, "test1", newer, "A")["received"] is True
 

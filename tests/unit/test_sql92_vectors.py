@@ -67,7 +67,7 @@ def test_known_traps_are_warned_of(expression: str, word: str) -> None:
 def test_a_word_without_quotes_is_warned_of(dialect: str) -> None:
     for expression in ("region = eu", "x = 'a' OR region <> eu"):
         [warning] = [each for each in compile_sql92(expression, dialect).warnings if "compares two" in each]
-        assert "if eu is a text, its quotes are missing ('eu')" in warning
+        assert "if eu is a text, write 'eu'" in warning
     for expression in ("region = 'eu'", "price > dear", "a = TRUE", "a = 1.0"):
         assert not any("two properties" in each for each in compile_sql92(expression, dialect).warnings)
 
@@ -76,19 +76,19 @@ def test_a_word_without_quotes_is_warned_of(dialect: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
-        ("region == 'eu'", "write = for equal, not =="),
-        ("a = 'x' AND b == 'y'", "write = for equal, not =="),
-        ("a != 'x'", "write <> for unequal"),
+        ("region == 'eu'", "Write = for equal, not =="),
+        ("a = 'x' AND b == 'y'", "Write = for equal, not =="),
+        ("a != 'x'", "Write <> for unequal"),
         ('a = "x"', "single quotes"),
-        ("a = 'x' && b = 'y'", "write AND"),
-        ("a = 'x' || b = 'y'", "write OR"),
+        ("a = 'x' && b = 'y'", "Write AND"),
+        ("a = 'x' || b = 'y'", "Write OR"),
     ],
 )
 def test_what_other_languages_write_is_told_in_sql92(expression: str, hint: str, dialect: str) -> None:
     with pytest.raises(FilterSyntaxError) as caught:
         compile_sql92(expression, dialect)
 
-    assert hint in caught.value.message
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_a_place_is_stored_as_it_always_was() -> None:
 
 def test_too_many_is_told_with_the_number_of_places(full: FakeWorld) -> None:
     with (
-        pytest.raises(ThrottledError, match="3 requests wait for topic orders"),
+        pytest.raises(ThrottledError, match="3 requests already wait for topic orders"),
         waiting(full.world, "orders", MESSAGES, 1),
     ):
         raise AssertionError("nobody waits here")

@@ -92,4 +92,4 @@ def test_no_member_of_an_object_with_far_too_many_is_looked_at(
 def test_a_filters_texts_are_counted_before_they_are_looked_at(name: str) -> None:
     tags = [f"{number}\n" for number in range(10_000)] if name == "different tags" else ["\n"] * 10_000
     [fault] = filter_faults({"kind": "tags", "tags": tags})
-    assert fault == Fault("at most 1000 tags are read, repeated ones among them", "/filter/tags", FaultCode.TOO_LARGE)
+    assert fault == Fault("must have at most 1000 tags, including repeated ones", "/filter/tags", FaultCode.TOO_LARGE)

@@ -59,29 +59,35 @@ class InvalidFilterError(TagcastError):
 class FilterSyntaxError(InvalidFilterError):
     """An expression that is refused, with the place (line and column count from 1).
 
-    ``found`` and ``expected`` are for people; they are empty when the fault is not a matter of grammar.
+    ``message`` says what is wrong, ``hint`` what is allowed; neither has a full stop. ``found`` and ``expected`` are
+    for people; they are empty when the fault is not a matter of grammar.
 
-    >>> error = FilterSyntaxError("a number is expected", 1, 5, found="'x'", expected="a number")
-    >>> error.fault.pointer
-    '/expression'
+    >>> str(FilterSyntaxError("Unexpected '>'", 1, 26, found=">", hint="Expected a property or a value"))
+    "Unexpected '>' at column 26. Expected a property or a value."
+    >>> str(FilterSyntaxError("Comment without */", 2, 3))
+    'Comment without */ at line 2, column 3.'
     """
 
-    def __init__(self, message: str, line: int, column: int, found: str = "", expected: str = "") -> None:
+    def __init__(
+        self, message: str, line: int, column: int, found: str = "", expected: str = "", hint: str = ""
+    ) -> None:
         self.message = message
         self.line = line
         self.column = column
         self.found = found
         self.expected = expected
+        self.hint = hint
         super().__init__((self.fault,))
-        self.args = (message, line, column, found, expected)
+        self.args = (message, line, column, found, expected, hint)
 
     @property
     def fault(self) -> Fault:
         """This error as one entry of an answer's list of faults."""
-        return Fault(f"line {self.line}, column {self.column}: {self.message}", "/expression", FaultCode.SYNTAX)
+        return Fault(str(self), "/expression", FaultCode.SYNTAX)
 
     def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}: {self.message}"
+        place = f"column {self.column}" if self.line == 1 else f"line {self.line}, column {self.column}"
+        return f"{self.message} at {place}." + (f" {self.hint}." if self.hint else "")
 
 
 class FilterEvaluationError(TagcastError):

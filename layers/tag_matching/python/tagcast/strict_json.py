@@ -106,4 +106,4 @@ def _refuse_surrogates(value: object) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise MalformedError("the body has half of a surrogate pair, which is not text") from None
+        raise MalformedError("the body has an unpaired surrogate, which is not text") from None

@@ -41,4 +41,4 @@ def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
         except ConditionLostError:
             if lost < TRIES_MAX:
                 world.clock.sleep(pause_s(world, lost))
-    raise UnavailableError(f"{what} is being changed by too many others; try again")
+    raise UnavailableError(f"{what} is being changed by too many requests; try again")

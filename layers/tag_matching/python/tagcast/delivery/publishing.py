@@ -153,7 +153,7 @@ def _accept_all(
     if directory.shadows and rows:
         observe(world, directory.shadows, rows)
     if lost:
-        detail = f"the queue did not take {lost} of {len(offers)} messages in their order; try again"
+        detail = f"the queue did not accept {lost} of {len(offers)} messages in order; try again"
         raise UnavailableError(detail, QUEUE_RETRY_AFTER_S)
     return tuple(each.accepted for each in taken)
 
@@ -166,7 +166,7 @@ def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) ->
             row = _new_row(world, directory, draft, None, world.clock.now())
             if outgrows(row):
                 raise TooLargeError(
-                    f"the message and the {row.map.pending} subscriptions that it matches take more than one row holds"
+                    f"the message with its {row.map.pending} matching subscriptions is too large to store"
                 )
 
 

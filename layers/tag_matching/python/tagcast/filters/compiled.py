@@ -88,7 +88,7 @@ def is_plain_text(text: str) -> bool:
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
     """One fault for each key that the kind does not have, of the first ones."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
-    return [Fault("unknown field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
+    return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
 
 def pointer_part(key: object) -> str:
@@ -111,10 +111,10 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
     listed = value.get(key)
     if not isinstance(listed, (list, tuple)):
         code = FaultCode.REQUIRED if listed is None else FaultCode.WRONG_TYPE
-        faults.append(Fault(f"a list of {what} is required", f"/{key}", code))
+        faults.append(Fault(f"must be a list of {what}", f"/{key}", code))
         return {}
     if len(listed) > SENT_TIMES_MAX * most:
-        detail = f"at most {SENT_TIMES_MAX * most} {what} are read, repeated ones among them"
+        detail = f"must have at most {SENT_TIMES_MAX * most} {what}, including repeated ones"
         faults.append(Fault(detail, f"/{key}", FaultCode.TOO_LARGE))
         return {}
     places: dict[str, int] = {}
@@ -122,9 +122,9 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
         if isinstance(item, str):
             places.setdefault(item, index)
         else:
-            faults.append(Fault(f"a {what.rstrip('s')} is a text", f"/{key}/{index}", FaultCode.WRONG_TYPE))
+            faults.append(Fault("must be a text", f"/{key}/{index}", FaultCode.WRONG_TYPE))
     if len(places) > most:
-        detail = f"at most {most} {what} are allowed, {len(places)} are given"
+        detail = f"must have at most {most} different {what}, and has {len(places)}"
         faults.append(Fault(detail, f"/{key}", FaultCode.TOO_LARGE))
     return places
 

@@ -16,7 +16,7 @@ from tagcast.filters.event_pattern.sns import SNS_OPERATORS, sns_faults
 from tagcast.filters.explanation import Explanation
 
 _Word = TypeVar("_Word", bound=StrEnum)
-_OR_IS_A_FIELD = "$or is read as the name of a field: as alternatives it would be two objects or more"
+_OR_IS_A_FIELD = "$or is read as a field name here; as alternatives it must be a list of two or more objects"
 
 
 class PatternDialect(StrEnum):
@@ -83,14 +83,14 @@ def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     >>> compile_event_pattern({"kind": "event_pattern", "pattern": {"a": 1}})
     Traceback (most recent call last):
         ...
-    tagcast.errors.InvalidFilterError: /pattern/a: an object or a list of values is expected
+    tagcast.errors.InvalidFilterError: /pattern/a: must be an object or a list of values
     """
     faults = unknown_keys(value, frozenset({"kind", "pattern", "dialect", "scope"}))
     dialect = _word(value, "dialect", PatternDialect.EVENTBRIDGE, faults)
     scope = _word(value, "scope", Scope.BODY, faults)
     is_sns = dialect is PatternDialect.SNS
     if is_sns and scope is Scope.ENVELOPE:
-        faults.append(Fault('"sns" reads the "body" or the "properties"', "/scope", FaultCode.CONFLICT))
+        faults.append(Fault('must be "body" or "properties" with the dialect "sns"', "/scope", FaultCode.CONFLICT))
     written = value.get("pattern")
     pattern: Pattern | None = None
     try:
@@ -111,5 +111,5 @@ def _word(value: FilterValue, key: str, default: _Word, faults: list[Fault]) -> 
     known = type(default)
     if isinstance(given, str) and given in known._value2member_map_:
         return known(given)
-    faults.append(Fault(" or ".join(f'"{word}"' for word in known) + " is expected", f"/{key}", FaultCode.NOT_ALLOWED))
+    faults.append(Fault("must be " + " or ".join(f'"{word}"' for word in known), f"/{key}", FaultCode.NOT_ALLOWED))
     return default

@@ -72,13 +72,13 @@ def compile_function(value: FilterValue) -> FunctionFilter:
     function = value.get("function")
     if not isinstance(function, str) or function_named(function) is None:
         code = FaultCode.REQUIRED if function is None else FaultCode.WRONG_FORMAT
-        faults.append(Fault("the name or the ARN of a Lambda function is required", "/function", code))
+        faults.append(Fault("must be the name or the ARN of a Lambda function", "/function", code))
     on_error = value.get("on_error", _ON_ERROR[0])
     if not isinstance(on_error, str) or on_error not in _ON_ERROR:
-        faults.append(Fault('"drop" or "block" is expected', "/on_error", FaultCode.NOT_ALLOWED))
+        faults.append(Fault('must be "drop" or "block"', "/on_error", FaultCode.NOT_ALLOWED))
     timeout = value.get("timeout_seconds", TIMEOUT_DEFAULT_S)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or not 1 <= timeout <= TIMEOUT_MAX_S:
-        detail = f"a whole number from 1 to {TIMEOUT_MAX_S} is expected"
+        detail = f"must be a whole number from 1 to {TIMEOUT_MAX_S}"
         faults.append(Fault(detail, "/timeout_seconds", FaultCode.NOT_ALLOWED))
     if faults:
         raise InvalidFilterError(tuple(faults))

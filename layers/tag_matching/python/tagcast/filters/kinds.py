@@ -90,17 +90,17 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
     >>> compile_filter({"kind": "tags", "tags": ["x" * 65]})
     Traceback (most recent call last):
         ...
-    tagcast.errors.InvalidFilterError: /tags/0: a tag has at most 64 characters
+    tagcast.errors.InvalidFilterError: /tags/0: a tag must have at most 64 characters
     """
     if value is None:
         return EverythingFilter()
     if not isinstance(value, Mapping):
-        raise InvalidFilterError((Fault("a filter is an object or null", "", FaultCode.WRONG_TYPE),))
+        raise InvalidFilterError((Fault("must be an object or null", "", FaultCode.WRONG_TYPE),))
     kind = value.get("kind")
     compiler = _COMPILERS.get(kind) if isinstance(kind, str) else None
     if compiler is None:
         code = FaultCode.REQUIRED if kind is None else FaultCode.NOT_ALLOWED
-        raise InvalidFilterError((Fault(f"one of {', '.join(_COMPILERS)} is expected", "/kind", code),))
+        raise InvalidFilterError((Fault(f"must be one of {', '.join(_COMPILERS)}", "/kind", code),))
     return compiler(value)
 
 

@@ -62,7 +62,7 @@ def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
     faults = unknown_keys(value, frozenset({"kind", "patterns"}))
     patterns = list_of_text(value, "patterns", FILTER_PATTERNS_MAX, "patterns", faults)
     if not patterns and not faults:
-        faults.append(Fault("at least one pattern is required", "/patterns", FaultCode.TOO_SMALL))
+        faults.append(Fault("must have at least one pattern", "/patterns", FaultCode.TOO_SMALL))
     for pattern, place in patterns.items():
         faults.extend(Fault(detail, f"/patterns/{place}", code) for detail, code in key_faults(pattern))
     if faults:
@@ -74,16 +74,16 @@ def key_faults(text: str) -> Iterator[tuple[str, FaultCode]]:
     """What the native API refuses in a routing key or a pattern: size, dots, empty words, control characters.
 
     >>> list(key_faults("order.new")), list(key_faults("a..b"))
-    ([], [('an empty word is not allowed', <FaultCode.WRONG_FORMAT: 'wrong_format'>)])
+    ([], [('must not have an empty word', <FaultCode.WRONG_FORMAT: 'wrong_format'>)])
     """
     if len(text.encode("utf-8", "surrogatepass")) > KEY_BYTES_MAX:
-        yield f"at most {KEY_BYTES_MAX} bytes are allowed", FaultCode.TOO_LARGE
+        yield f"must have at most {KEY_BYTES_MAX} bytes", FaultCode.TOO_LARGE
     if text.count(SEPARATOR) > KEY_DOTS_MAX:
-        yield f"at most {KEY_DOTS_MAX} dots are allowed", FaultCode.TOO_LARGE
+        yield f"must have at most {KEY_DOTS_MAX} dots", FaultCode.TOO_LARGE
     if not text or "" in text.split(SEPARATOR):
-        yield "an empty word is not allowed", FaultCode.WRONG_FORMAT
+        yield "must not have an empty word", FaultCode.WRONG_FORMAT
     if not is_plain_text(text):
-        yield "control characters and half surrogate pairs are not allowed", FaultCode.WRONG_FORMAT
+        yield "must not have control characters or unpaired surrogates", FaultCode.WRONG_FORMAT
 
 
 def _explain_pattern(pattern: str, key: str) -> Explanation:
@@ -104,9 +104,9 @@ def _first_difference(pattern: str, key: str) -> str:
     wanted, words = split_words(pattern), split_words(key)
     for place, word in enumerate(wanted):
         if word == ANY_WORDS:
-            return "the words after # do not fit"
+            return "the words after # do not match"
         if place == len(words):
             return f"the key ends where {word!r} is expected"
         if word not in (ONE_WORD, words[place]):
             return f"word {place + 1} is {words[place]!r}, not {word!r}"
-    return f"the key has {len(words) - len(wanted)} words more"
+    return f"the key has {len(words) - len(wanted)} more words"

@@ -73,11 +73,11 @@ def compile_sql92_filter(value: FilterValue) -> Sql92Filter:
     faults = unknown_keys(value, frozenset({"kind", "expression", "dialect"}))
     expression, dialect = value.get("expression"), value.get("dialect", Dialect.STRICT.value)
     if not isinstance(expression, str) or not expression:
-        faults.append(Fault("an expression is required", "/expression", FaultCode.REQUIRED))
+        faults.append(Fault("is required", "/expression", FaultCode.REQUIRED))
     elif _HALF_PAIR.search(expression):
-        faults.append(Fault("half surrogate pairs are not allowed", "/expression", FaultCode.WRONG_FORMAT))
+        faults.append(Fault("must not have unpaired surrogates", "/expression", FaultCode.WRONG_FORMAT))
     if not isinstance(dialect, str) or dialect not in [known.value for known in Dialect]:
-        faults.append(Fault('"strict" or "rocketmq" is expected', "/dialect", FaultCode.NOT_ALLOWED))
+        faults.append(Fault('must be "strict" or "rocketmq"', "/dialect", FaultCode.NOT_ALLOWED))
     if faults:
         raise InvalidFilterError(tuple(faults))
     compiled = compile_sql92(str(expression), str(dialect))

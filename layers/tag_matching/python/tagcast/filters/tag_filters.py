@@ -81,7 +81,7 @@ def compile_tags(value: FilterValue) -> TagsFilter:
     faults = unknown_keys(value, frozenset({"kind", "tags", "match"}))
     match = value.get("match", "any")
     if not isinstance(match, str) or match not in ("any", "all"):
-        faults.append(Fault('"any" or "all" is expected', "/match", FaultCode.NOT_ALLOWED))
+        faults.append(Fault('must be "any" or "all"', "/match", FaultCode.NOT_ALLOWED))
     tags = list_of_text(value, "tags", FILTER_TAGS_MAX, "tags", faults)
     for tag, place in tags.items():
         faults.extend(Fault(detail, f"/tags/{place}", code) for detail, code in _tag_faults(tag))
@@ -100,16 +100,16 @@ def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
     faults = unknown_keys(value, frozenset({"kind", "expression"}))
     expression = value.get("expression")
     if expression is not None and not isinstance(expression, str):
-        faults.append(Fault("an expression is a text or null", "/expression", FaultCode.WRONG_TYPE))
+        faults.append(Fault("must be a text or null", "/expression", FaultCode.WRONG_TYPE))
     elif expression is not None and len(expression) > EXPRESSION_CHARACTERS_MAX:
-        detail = f"at most {EXPRESSION_CHARACTERS_MAX} characters are allowed"
+        detail = f"must have at most {EXPRESSION_CHARACTERS_MAX} characters"
         faults.append(Fault(detail, "/expression", FaultCode.TOO_LARGE))
     if faults:
         raise InvalidFilterError(tuple(faults))
     assert expression is None or isinstance(expression, str)
     parsed = parse_tag_expression(expression)
     if len(parsed.tags) > EXPRESSION_TAGS_MAX:
-        faults.append(Fault(f"at most {EXPRESSION_TAGS_MAX} tags are allowed", "/expression", FaultCode.TOO_LARGE))
+        faults.append(Fault(f"must have at most {EXPRESSION_TAGS_MAX} tags", "/expression", FaultCode.TOO_LARGE))
     faults.extend(Fault(detail, "/expression", code) for tag in parsed.tags for detail, code in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
@@ -118,16 +118,16 @@ def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
 
 def _tag_faults(tag: str) -> Iterator[tuple[str, FaultCode]]:
     if not tag:
-        yield "a tag is not empty", FaultCode.TOO_SMALL
+        yield "a tag must not be empty", FaultCode.TOO_SMALL
     if len(tag) > TAG_CHARACTERS_MAX:
-        yield f"a tag has at most {TAG_CHARACTERS_MAX} characters", FaultCode.TOO_LARGE
+        yield f"a tag must have at most {TAG_CHARACTERS_MAX} characters", FaultCode.TOO_LARGE
     if not is_plain_text(tag):
-        yield "a tag has no control characters and no half surrogate pairs", FaultCode.WRONG_FORMAT
+        yield "a tag must not have control characters or unpaired surrogates", FaultCode.WRONG_FORMAT
 
 
 def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput, verdict: bool) -> Explanation:
     if not wanted:
-        return Explanation(text, True, note="a filter without tags receives everything")
+        return Explanation(text, True, note="a filter without tags matches everything")
     children = tuple(Explanation(tag, tag in message.tags) for tag in wanted)
     common = [tag for tag in wanted if tag in message.tags]
     missing = [tag for tag in wanted if tag not in message.tags]

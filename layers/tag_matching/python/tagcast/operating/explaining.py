@@ -32,7 +32,7 @@ def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str,
     compiled = compile_filter(filter)
     explanation, warnings = compiled.explain(message), compiled.warnings
     if isinstance(compiled, FunctionFilter):
-        warnings = (f"the function {compiled.function} was not asked: it decides before the first attempt",)
+        warnings = (f"the function {compiled.function} was not called: it decides before the first attempt",)
     return explanation.verdict, explanation.as_json(), warnings
 
 
@@ -76,7 +76,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
 def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: bool) -> Explanation:
     """Return the verdict that was stored with a message whose body is gone: there is nothing more to compare."""
     value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
-    note = "the body is not kept any more; this is what the filter said when it was there"
+    note = "the body is deleted; this is the filter's stored verdict"
     return Explanation(f"{kind.replace('_', ' ')}, as stored", value, note=note)
 
 
@@ -95,11 +95,11 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
 def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
     """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
     if version is None:
-        return "the subscription was made after the message was accepted"
+        return "the subscription was created after the message was accepted"
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)
     if gone is None or not gone.precedes(row.subscriptions_version):
         return None
-    return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"
+    return f"the subscription was deleted at {rfc3339(gone.removed_at)}, before the message was accepted"
 
 
 def _reason(message: Message, filter: CompiledFilter, tree: Explanation, entry: Entry | None) -> str:
@@ -108,13 +108,13 @@ def _reason(message: Message, filter: CompiledFilter, tree: Explanation, entry: 
             return f"a replay of {message.replay_of} for another subscription"
         return "its filter failed" if tree.verdict == "error" else "its filter did not match"
     if entry.state is EntryState.FILTERED:
-        return "its filter function said no"
+        return "its filter function did not match"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
     if entry.last_outcome == FILTER_ERROR and isinstance(filter, FunctionFilter):
-        outcome += f": the filter function {filter.function} gave no verdict. Does it exist, and may it be invoked?"
+        outcome += f": the filter function {filter.function} gave no verdict. Check that it exists and may be invoked"
     if entry.added_at is not None:
-        added = f"the group is younger than the message, which was added at {rfc3339(entry.added_at)}"
-        return f"{added}: its filter of then matched; the delivery is {entry.state.value}{outcome}"
+        added = f"the group was created after the message, which was added at {rfc3339(entry.added_at)}"
+        return f"{added}: its filter at that time matched; the delivery is {entry.state.value}{outcome}"
     return f"its filter matched; the delivery is {entry.state.value}{outcome}"
 
 

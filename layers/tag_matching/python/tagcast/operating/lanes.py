@@ -216,8 +216,8 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
         lane = _unless_removed(_lane(world, subscription), name)
         head = _head(world, subscription)
         if lane is None or head is None:
-            besides = "; its members end what lies in its queue" if subscription.settings.is_group else ""
-            raise ConflictError(f"subscription {name} owes nothing in its backlog that could be skipped{besides}")
+            besides = "; its members handle the messages in its queue" if subscription.settings.is_group else ""
+            raise ConflictError(f"subscription {name} has nothing to skip in its backlog{besides}")
         _skip(world, subscription, lane, head, reason)
         return lane_view(world, subscription)
 

@@ -60,7 +60,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
             [looked] = _looked_at(world, group, (looked.text,))
-        assert isinstance(looked, Answered), "what has ended is not owed"
+        assert isinstance(looked, Answered), "an ended delivery is not pending"
         answers.append(looked)
     done = (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED, Status.OVER)
     known = [handle_of(each.receipt_handle, group) for each in answers if each.status in done]

@@ -55,7 +55,7 @@ def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry)
         if end_alone(world.store, known, group.ordinal, entry):
             return True
         known = stored.again(world.store, known)
-    raise UnavailableError("others end deliveries of the message just now; try again")
+    raise UnavailableError("other requests are ending deliveries of the message; try again")
 
 
 def end_after_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:

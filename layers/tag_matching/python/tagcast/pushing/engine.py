@@ -512,7 +512,7 @@ class _Sender:
 JUDGED_AT_ONCE = 100
 """A filter function is asked about at most 100 messages, as docs/filters.md says."""
 NOT_TAKEN = "the group's queue did not take it"
-NOT_OPENED = "what signs the push cannot be read"
+NOT_OPENED = "the signing secret cannot be read"
 
 
 async def attempt_run(world: World, run: Run) -> RunResult:

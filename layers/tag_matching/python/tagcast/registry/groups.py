@@ -22,9 +22,11 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
     if known is not None:
         kept = known.settings
         if settings.is_group is not kept.is_group:
-            raise ConflictError("a group stays one, and no other subscription becomes one: remove it first")
+            raise ConflictError(
+                "a subscription cannot become a group, nor a group another subscription: delete it first"
+            )
         if settings.ordered is not kept.ordered:
-            raise ConflictError("whether a group is ordered cannot change: remove it first")
+            raise ConflictError("the order of a group cannot change: delete the group first")
     if not settings.is_group:
         return settings
     return replace(settings, secret=world.dice.secret() if known is None else known.settings.secret)

@@ -14,7 +14,7 @@ from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.member import MEMBERS, member_gone, renewal
 
-NOT_ORDERED = "ordered: the group is not and cannot become so: make another one"
+NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
 """What differs between such a group and a member that relies on order."""
 
 
@@ -122,7 +122,9 @@ def check_agreement(world: World, subscription: Subscription, client_id: str) ->
     member = MEMBERS.read(world.store, subscription.topic, subscription.name, client_id)
     filter = subscription.settings.filter
     if member is not None and member.digest != digest(filter):
-        detail = f"client {client_id} wants another filter than version {subscription.version} of the group has"
-        raise DisagreementError(detail, filter, None, ("the answer to the client's next heartbeat says what differs",))
+        detail = f"client {client_id} has another filter than version {subscription.version} of the group"
+        raise DisagreementError(
+            detail, filter, None, ("the answer to the client's next heartbeat lists the differences",)
+        )
     if member is not None and member.is_ordered and not subscription.settings.ordered:
         raise DisagreementError(f"client {client_id} wants an ordered group", filter, filter, (NOT_ORDERED,))

@@ -78,7 +78,7 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     else:
         is_new = False
         if known.settings.endpoint.protocol is not Protocol.PULL:
-            raise ConflictError(f"{known.name} is a subscription that messages are pushed to")
+            raise ConflictError(f"{known.name} is a push subscription")
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
             known, registration = _put(world, heartbeat, known)
     differs = _difference(known, heartbeat)
@@ -99,7 +99,7 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
     if heartbeat.mode is Mode.CLUSTERING:
         return
     if present >= MEMBERS_MAX:
-        raise ConflictError(f"a broadcasting group has at most {MEMBERS_MAX} members, also silent ones")
+        raise ConflictError(f"a broadcasting group has at most {MEMBERS_MAX} members, including silent ones")
     if stored.subscription(world.store, heartbeat.topic, heartbeat.group) is not None:
         raise ConflictError(f"{heartbeat.group} is a subscription: its messages are shared")
 
@@ -141,5 +141,5 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
 
 def _origin(group: Subscription, registration: Registration | None) -> str:
     if registration is None or registration.version != group.version:
-        return f"version {group.version}, put at {rfc3339(group.updated_at)}"
+        return f"version {group.version}, set at {rfc3339(group.updated_at)}"
     return f"set by client {registration.client.client_id} of version {registration.client.version!r}"

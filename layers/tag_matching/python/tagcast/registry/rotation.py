@@ -56,7 +56,7 @@ def _rotate(
 ) -> tuple[Subscription, int | None]:
     known = get_subscription(world, topic, name)
     if known.settings.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
-        raise ConflictError("only pushes over HTTP are signed")
+        raise ConflictError("secrets are allowed only for pushes over HTTP")
     if if_match is not None and known.version != if_match:
         raise PreconditionFailedError(f"the subscription has version {known.version}")
     present = opened(world, known).settings

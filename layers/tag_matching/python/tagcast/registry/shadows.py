@@ -51,14 +51,14 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
     wanted = canonical(filter)
     if is_function(wanted):
         raise InvalidFilterError(
-            (Fault("a function cannot be a shadow: it is asked after publishing", "/kind", FaultCode.NOT_ALLOWED),)
+            (Fault("a function cannot be a shadow: it runs after publishing", "/kind", FaultCode.NOT_ALLOWED),)
         )
 
     def attempt() -> tuple[ShadowReport, bool]:
         owner = read_topic(world, topic)
         subscription = get_subscription(world, topic, name)
         if is_function(subscription.settings.filter):
-            raise ConflictError("the active filter is a function: what it says is not known while publishing")
+            raise ConflictError("the active filter is a function: its verdict is unknown during publishing")
         known = {shadow.name: shadow for shadow in stored.shadows(world.store, topic)}
         if name in known and known[name].filter == wanted:
             return _report(world, known[name], subscription), False
@@ -111,7 +111,7 @@ def promote_shadow(world: World, topic: str, name: str, shadow_version: int | No
         subscription = get_subscription(world, topic, name)
         shadow = _read_shadow(world, subscription)
         if shadow_version is not None and shadow.shadow_version != shadow_version:
-            raise PreconditionFailedError(f"the present shadow has version {shadow.shadow_version}")
+            raise PreconditionFailedError(f"the current shadow has version {shadow.shadow_version}")
         return replace_filter(world, subscription, shadow.filter, shadow_delete(shadow))
 
     promoted = until_won(world, f"topic {topic}", attempt)

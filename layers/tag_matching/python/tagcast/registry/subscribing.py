@@ -93,7 +93,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
 def check_time(world: World, until_s: float) -> None:
     """Raise UnavailableError from *until_s* on: what is not begun then is for another request."""
     if world.clock.monotonic() >= until_s:
-        raise UnavailableError("the request had no time left for it; ask again")
+        raise UnavailableError("the request ran out of time; send it again")
 
 
 def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> Sequence[Made | Refusal]:

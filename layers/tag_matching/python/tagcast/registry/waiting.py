@@ -43,4 +43,6 @@ def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Place:
             world.clock.sleep(pause_s(world, lost))
         else:
             return replace(place, until=until)
-    raise ThrottledError(f"{world.waiting_max} requests wait for topic {topic} already; ask without waiting, or later")
+    raise ThrottledError(
+        f"{world.waiting_max} requests already wait for topic {topic}; send the request without waiting, or later"
+    )

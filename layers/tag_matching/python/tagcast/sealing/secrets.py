@@ -111,9 +111,11 @@ def _check_way(settings: SubscriptionSettings) -> None:
     """Raise InvalidRequestError if pushes with these *settings* go a way that has no headers, or no certificate."""
     protocol, faults = settings.endpoint.protocol, []
     if settings.headers and protocol not in (Protocol.HTTP, Protocol.HTTPS):
-        faults.append(Fault("only pushes over HTTP have headers; null removes them", "/headers", FaultCode.CONFLICT))
+        faults.append(
+            Fault("headers are allowed only for pushes over HTTP; null removes them", "/headers", FaultCode.CONFLICT)
+        )
     if settings.client_key and protocol is not Protocol.HTTPS:
-        detail = "only pushes over https present a certificate; null removes it"
+        detail = "a client certificate is allowed only for pushes over https; null removes it"
         faults.append(Fault(detail, "/client_certificate", FaultCode.CONFLICT))
     if faults:
         raise InvalidRequestError(tuple(faults))

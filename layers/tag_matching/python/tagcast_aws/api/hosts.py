@@ -52,4 +52,4 @@ def _shown(value: Host, now: int) -> HostAnswer:
     }
 
 
-ROUTES = (Route("GET", "/hosts", several, "List the hosts that gave no answer", {200: HostsAnswer}, query=PAGING),)
+ROUTES = (Route("GET", "/hosts", several, "List the hosts that do not respond", {200: HostsAnswer}, query=PAGING),)

@@ -118,7 +118,14 @@ _CLIENTS = "/topics/{topic}/subscriptions/{subscription}/clients"
 _CLIENT = _CLIENTS + "/{client_id}"
 
 ROUTES = (
-    Route("PUT", _CLIENT, beat, "Say that a consumer lives", {201: GroupAnswer, 200: GroupAnswer}, body=HeartbeatBody),
+    Route(
+        "PUT",
+        _CLIENT,
+        beat,
+        "Send the heartbeat of a consumer",
+        {201: GroupAnswer, 200: GroupAnswer},
+        body=HeartbeatBody,
+    ),
     Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}),
     Route("GET", _CLIENTS, several, "List the members of a group", {200: MembersAnswer}),
 )

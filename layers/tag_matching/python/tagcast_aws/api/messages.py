@@ -166,7 +166,7 @@ def _section(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > SECTION_DIGITS_MAX:
-        raise InvalidRequestError((Fault("is no cursor of this message", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((Fault("is not a cursor of this message", "/cursor", FaultCode.WRONG_FORMAT),))
     return int(cursor)
 
 
@@ -250,12 +250,12 @@ _ONE = "/topics/{topic}/messages/{message_id}"
 
 ROUTES = (
     Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
-    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
+    Route("GET", _ONE, one, "Get a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
     Route(
         "GET",
         "/messages/{message_id}",
         find,
-        "Find a message by its id, whichever topic has it",
+        "Find a message by its id in all topics",
         {200: MessageAnswer},
         query=("cursor", "only"),
         names_no_topic=True,

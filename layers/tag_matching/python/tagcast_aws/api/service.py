@@ -47,6 +47,6 @@ def health(world: World, request: Request[None]) -> Answer:
     return Answer(200, {"status": "ok", "version": VERSION})
 
 
-ROOT = (Route("GET", "/", about, "Say what this is", {200: AboutAnswer}, is_public=True, names_no_topic=True),)
+ROOT = (Route("GET", "/", about, "Describe the service", {200: AboutAnswer}, is_public=True, names_no_topic=True),)
 """What the function of the CMQ endpoint serves besides: both have the same path."""
-HEALTH = Route("GET", "/health", health, "Say that the service answers", {200: HealthAnswer}, is_public=True)
+HEALTH = Route("GET", "/health", health, "Get the health of the service", {200: HealthAnswer}, is_public=True)

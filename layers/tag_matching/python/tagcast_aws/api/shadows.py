@@ -126,7 +126,7 @@ ROUTES = (
         {201: ShadowAnswer, 200: ShadowAnswer},
         body=ShadowBody,
     ),
-    Route("GET", _SHADOW, one, "Look at the shadow, its counts and samples", {200: ShadowAnswer}),
+    Route("GET", _SHADOW, one, "Get the shadow, its counts and samples", {200: ShadowAnswer}),
     Route("DELETE", _SHADOW, delete, "End the shadow", {204: None}),
     Route(
         "POST",

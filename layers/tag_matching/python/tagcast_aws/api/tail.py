@@ -105,7 +105,7 @@ ROUTES = (
         "GET",
         "/topics/{topic}/tail",
         happened,
-        "Watch what happens in a topic",
+        "Watch the events of a topic",
         {200: TailAnswer},
         query=("cursor", "wait_seconds", "max_events", "kind", "subscription", "state"),
     ),

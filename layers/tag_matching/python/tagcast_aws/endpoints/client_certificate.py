@@ -50,7 +50,7 @@ def examined(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
         for each in certificates:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=each)
     except ssl.SSLError:
-        raise ClientCertificateError(CERTIFICATE, "has a part that is no certificate") from None
+        raise ClientCertificateError(CERTIFICATE, "has a part that is not a certificate") from None
     _load(client, pem)
     _load(server, pem)
     return _seen(_rehearsed(client, server)), pem
@@ -69,9 +69,7 @@ def present(context: ssl.SSLContext, pem: str) -> None:
 def _certificates(chain: str) -> list[str]:
     blocks = list(_BLOCK.finditer(chain))
     if not blocks or any(block[1] != _CERTIFICATE for block in blocks):
-        raise ClientCertificateError(
-            CERTIFICATE, "must be certificates as PEM, the pushes' own first, and nothing else"
-        )
+        raise ClientCertificateError(CERTIFICATE, "must be PEM certificates only, the client's own first")
     return [block[0] for block in blocks]
 
 
@@ -95,7 +93,7 @@ def _load(context: ssl.SSLContext, pem: str) -> None:
         if reason.startswith(("EE_", "CA_")):
             weakness = reason.lower().replace("_", " ")
             raise ClientCertificateError(CERTIFICATE, f"is too weak: {weakness}") from None
-        raise ClientCertificateError(PRIVATE_KEY, "is no key that TLS can use") from None
+        raise ClientCertificateError(PRIVATE_KEY, "is not a key that TLS can use") from None
 
 
 def _rehearsed(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
@@ -110,7 +108,9 @@ def _rehearsed(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
                     end.do_handshake()
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in _MISSING_LINKS:
-            raise ClientCertificateError(CERTIFICATE, "is no chain: each must be signed by the next") from None
+            raise ClientCertificateError(
+                CERTIFICATE, "is not a chain: each certificate must be signed by the next"
+            ) from None
         raise ClientCertificateError(CERTIFICATE, f"cannot be used: {error.verify_message}") from None
     except ssl.SSLError:
         raise ClientCertificateError(CERTIFICATE, "cannot be used in a handshake") from None

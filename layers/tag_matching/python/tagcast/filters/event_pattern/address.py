@@ -49,15 +49,15 @@ def network_of(text: str) -> tuple[str, str] | str:
     """Return the digits of the first and the last address of a block, or what is wrong with its text.
 
     >>> network_of("10.0.0.0/8"), network_of("10.0.0.0/32")
-    (('0A000000', '0AFFFFFF'), 'a block of IPv4 addresses has 0 to 31 fixed bits')
+    (('0A000000', '0AFFFFFF'), 'must have 0 to 31 bits after the slash for IPv4')
     """
     address, _, bits = text.rstrip("/").partition("/")
     digits = address_digits(address)
     if digits is None or not re.fullmatch(r"[+-]?[0-9]{1,9}", bits, re.ASCII):
-        return "an address, a slash and a number of bits are expected, such as 10.0.0.0/8"
+        return "must be an address, a slash and a number of bits, e.g. 10.0.0.0/8"
     size, fixed = 4 * len(digits), int(bits)
     if not 0 <= fixed < size:
-        return f"a block of IPv{4 if size == 32 else 6} addresses has 0 to {size - 1} fixed bits"
+        return f"must have 0 to {size - 1} bits after the slash for IPv{4 if size == 32 else 6}"
     free = (1 << (size - fixed)) - 1
     number = int(digits, 16)
     return f"{number & ~free:0{len(digits)}X}", f"{number | free:0{len(digits)}X}"

@@ -185,7 +185,7 @@ def event_in(body: bytes) -> Event | str:
     """Return the event that a body is, or why it is none. What was read last is kept: a message is read once.
 
     >>> event_in(b'{"a": 1}').values, event_in(b"[1]"), event_in(b"hello")
-    ({'a': [1.0]}, 'the body is JSON, but no object', 'the body is not JSON (line 1, column 1: Expecting value)')
+    ({'a': [1.0]}, 'the body is JSON, but not an object', 'the body is not JSON (line 1, column 1: Expecting value)')
     """
     return _small_event(body) if len(body) <= _SMALL_BYTES else _large_event(body)
 
@@ -200,7 +200,7 @@ def _object_in(body: bytes) -> dict[str, object] | str:
         value = parse(body, number=number_in)
     except MalformedError as error:
         return error.detail
-    return value if isinstance(value, dict) else "the body is JSON, but no object"
+    return value if isinstance(value, dict) else "the body is JSON, but not an object"
 
 
 def _event_in(body: bytes) -> Event | str:

@@ -44,7 +44,7 @@ def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: s
     together = hold_together(conditions, event)
     if together is None:
         return Explanation(title, "error", parts, TOO_MANY_STEPS)
-    note = "" if together else "each is met by itself, but not within the same element of an array"
+    note = "" if together else "each condition is met, but not in the same array element"
     return Explanation(title, together, parts, note)
 
 

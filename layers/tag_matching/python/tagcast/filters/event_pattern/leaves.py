@@ -185,20 +185,20 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
     """Return the parts of a wildcard, or what is wrong with its text, which begins with "character".
 
     >>> wildcard_parts("a*.jpg"), wildcard_parts("a\\\\*b"), wildcard_parts("a**")
-    (('a', '.jpg'), ('a*b',), 'character 2: two * stand side by side')
+    (('a', '.jpg'), ('a*b',), 'character 2: two * must not follow each other')
     """
     parts, part, place = [], "", 0
     while place < len(text):
         character = text[place]
         if character == "*":
             if text[place + 1 : place + 2] == "*":
-                return f"character {place + 1}: two * stand side by side"
+                return f"character {place + 1}: two * must not follow each other"
             parts.append(part)
             part = ""
         elif character == "\\":
             place += 1
             if text[place : place + 1] not in ("*", "\\"):
-                return f"character {place}: a backslash stands before * or another backslash"
+                return f"character {place}: a backslash must be followed by * or another backslash"
             part += text[place]
         else:
             part += character

@@ -122,7 +122,7 @@ def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pa
     >>> read_pattern({"a": [{"prefix": 1}], "b": []})
     Traceback (most recent call last):
         ...
-    tagcast.filters.event_pattern.pattern.PatternError: /a/0/prefix: a text is expected; /b: a list is not empty
+    tagcast.filters.event_pattern.pattern.PatternError: /a/0/prefix: must be a text; /b: must not be empty
     """
     reader = _Reader(operators)
     alternatives = reader.read(pattern)
@@ -170,12 +170,12 @@ class _Reader:
         """Return the alternatives of a pattern."""
         alternatives: list[_Alternative] = []
         if not isinstance(pattern, Mapping):
-            self._fault("a pattern is an object", "")
+            self._fault("must be an object", "")
             return alternatives
         try:
             self._object(alternatives, pattern, "", "", 1, in_or=False)
             if len(json.dumps(pattern, separators=(",", ":"), ensure_ascii=False)) > PATTERN_CHARACTERS_MAX:
-                self._fault(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters", "", FaultCode.TOO_LARGE)
+                self._fault(f"a pattern must have at most {PATTERN_CHARACTERS_MAX} characters", "", FaultCode.TOO_LARGE)
         except _TooMuchError:
             pass
         return alternatives
@@ -198,9 +198,9 @@ class _Reader:
         in_or: bool,
     ) -> None:
         if pointer.count("/") > PATTERN_DEPTH_MAX:
-            self._too_much(f"a pattern has at most {PATTERN_DEPTH_MAX} levels", pointer)
+            self._too_much(f"a pattern must have at most {PATTERN_DEPTH_MAX} levels", pointer)
         if not members:
-            self._fault("an object is not empty", pointer)
+            self._fault("must not be empty", pointer)
         for name, value in members.items():
             here = f"{pointer}/{pointer_part(name)}"
             if name == OR and not self.or_is_a_field:
@@ -208,42 +208,43 @@ class _Reader:
                 continue
             path = prefix + name
             if not name:
-                self._fault("the name of a field is not empty", here)
+                self._fault("the name of a field must not be empty", here)
             if len(path) > PATH_CHARACTERS_MAX:
-                self._too_much(f"a path has at most {PATH_CHARACTERS_MAX} characters", here)
+                self._too_much(f"a path must have at most {PATH_CHARACTERS_MAX} characters", here)
             if in_or and name in _RESERVED:
-                self._fault(f"{name} is an operator: inside of $or it is no name of a field", here)
+                self._fault(f"{name} is an operator, and not allowed as a field name inside of $or", here)
             if isinstance(value, Mapping):
                 self._object(alternatives, value, path + ".", here, level + 1, in_or=in_or)
             elif isinstance(value, list):
                 self._field(alternatives, Written(path, level), value, here)
             else:
-                self._fault("an object or a list of values is expected", here)
+                self._fault("must be an object or a list of values", here)
 
     def _or(self, alternatives: list[_Alternative], value: object, prefix: str, pointer: str, level: int) -> None:
         self.has_or = True
         if not isinstance(value, list) or len(value) < 2:
-            self._fault("$or is a list of two objects or more", pointer)
+            self._fault("$or must be a list of two or more objects", pointer)
             return
         before = alternatives[:] or [{}]
         alternatives.clear()
         for place, members in enumerate(value):
             here = f"{pointer}/{place}"
             if not isinstance(members, Mapping):
-                self._fault("$or is a list of objects", here)
+                self._fault("must be an object", here)
                 continue
             branch = [dict(alternative) for alternative in before]
             self._object(branch, members, prefix, here, level, in_or=True)
             alternatives.extend(branch)
             if len(alternatives) > ALTERNATIVES_MAX or sum(map(len, alternatives)) > CONDITIONS_MAX:
                 self._too_much(
-                    f"all $or together make at most {ALTERNATIVES_MAX} combinations of {CONDITIONS_MAX} fields", pointer
+                    f"all $or together must have at most {ALTERNATIVES_MAX} combinations of {CONDITIONS_MAX} fields",
+                    pointer,
                 )
 
     def _field(self, alternatives: list[_Alternative], place: Written, listed: list[object], pointer: str) -> None:
         self._count(len(listed), pointer)
         if not listed:
-            self._fault("a list is not empty", pointer)
+            self._fault("must not be empty", pointer)
         path = place.path
         leaves = [self._leaf(value, f"{pointer}/{number}") for number, value in enumerate(listed)]
         kept = [leaf for leaf in leaves if leaf is not None]
@@ -252,16 +253,16 @@ class _Reader:
             alternatives.append({})
         for alternative in alternatives:
             if path in alternative:
-                self._fault(f"{path} is asked twice: write all of its values in one list", pointer)
+                self._fault(f"{path} is given twice; write all of its values in one list", pointer)
                 break
             alternative[path] = condition
             if len(alternative) > FIELDS_MAX:
-                self._too_much(f"a pattern has at most {FIELDS_MAX} fields", pointer)
+                self._too_much(f"a pattern must have at most {FIELDS_MAX} fields", pointer)
 
     def _count(self, values: int, pointer: str) -> None:
         self._values += values
         if self._values > PATTERN_VALUES_MAX:
-            self._too_much(f"a pattern has at most {PATTERN_VALUES_MAX} values", pointer)
+            self._too_much(f"a pattern must have at most {PATTERN_VALUES_MAX} values", pointer)
 
     def _leaf(self, value: object, pointer: str) -> Leaf | None:
         match value:
@@ -277,25 +278,27 @@ class _Reader:
             case Mapping():
                 return self._comparison(value, pointer)
             case _:
-                self._fault("a text, a number, true, false, null or a comparison is expected", pointer)
+                self._fault(
+                    'must be a text, a number, true, false, null or a comparison, e.g. {"prefix": "a"}', pointer
+                )
                 return None
 
     def _number(self, value: object, pointer: str, *, ordered: bool = False) -> Equals | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self._fault("a number is expected", pointer)
+            self._fault("must be a number", pointer)
         elif isinstance(value, float) and not math.isfinite(value):
-            self._fault("a finite number is expected", pointer)
+            self._fault("must be a finite number", pointer)
         else:
             token = number_of(value)
             if type(token) is float or not ordered:
                 return Equals(token)
-            self._fault("the number has more digits than a double holds", pointer)
+            self._fault("must have at most the digits of a double", pointer)
         return None
 
     def _text(self, value: object, pointer: str) -> str | None:
         if isinstance(value, str):
             return value
-        self._fault("a text is expected", pointer)
+        self._fault("must be a text", pointer)
         return None
 
     def _comparison(self, members: Mapping[str, object], pointer: str) -> Leaf | None:
@@ -305,13 +308,13 @@ class _Reader:
         value, here = members[operator], f"{pointer}/{pointer_part(operator)}"
         read = _OPERATORS.get(operator)
         if read is None or (self._operators is not None and operator not in self._operators):
-            self._fault(f"{operator} is no operator here", pointer)
+            self._fault(f"{operator} is not an operator here", pointer)
             return None
         return read(self, value, here)
 
     def _only(self, members: Mapping[str, object], pointer: str) -> str | None:
         if len(members) != 1:
-            self._fault("a comparison has one operator", pointer)
+            self._fault("a comparison must have one operator", pointer)
             return None
         return next(iter(members))
 
@@ -328,7 +331,7 @@ class _Reader:
     def _end(self, value: object, pointer: str, where: str) -> Leaf | None:
         if isinstance(value, Mapping) and (self._operators is None or f"{where} ignoring case" in self._operators):
             if list(value) != ["equals-ignore-case"]:
-                self._fault("a text or {equals-ignore-case} is expected", pointer)
+                self._fault("must be a text or {equals-ignore-case}", pointer)
                 return None
             text = self._text(value["equals-ignore-case"], f"{pointer}/equals-ignore-case")
             return None if text is None else IgnoringCase(text, where)
@@ -356,13 +359,13 @@ class _Reader:
             return None
         self._searches += len(parts) > 2
         if self._searches > SEARCHES_MAX:
-            self._too_much(f"at most {SEARCHES_MAX} wildcards have a part between two *", pointer)
+            self._too_much(f"at most {SEARCHES_MAX} wildcards may have a part between two *", pointer)
         return Wildcard(parts)
 
     def _exists(self, value: object, pointer: str) -> Leaf | None:
         if isinstance(value, bool):
             return Exists() if value else Absent()
-        self._fault("true or false is expected", pointer)
+        self._fault("must be true or false", pointer)
         return None
 
     def _cidr(self, value: object, pointer: str) -> Leaf | None:
@@ -373,7 +376,7 @@ class _Reader:
         return Cidr(*network) if isinstance(network, tuple) else None
 
     def _numeric(self, value: object, pointer: str) -> Leaf | None:
-        forms = '["=", 1], [">", 0], ["<=", 5] or a range such as [">", 0, "<=", 5] is expected'
+        forms = 'must be ["=", 1], [">", 0], ["<=", 5] or a range, e.g. [">", 0, "<=", 5]'
         if not isinstance(value, list) or len(value) not in (2, 4):
             self._fault(forms, pointer)
             return None
@@ -395,7 +398,7 @@ class _Reader:
                 self._fault(forms, pointer)
                 return None
         if low >= high:
-            self._fault("the first number has to be less than the second", pointer)
+            self._fault("the first number must be less than the second", pointer)
             return None
         return Numeric(low, opened[0], high, opened[1])
 
@@ -406,7 +409,7 @@ class _Reader:
         self._count(len(listed), pointer)
         texts = sum(isinstance(each, str) for each in listed)
         if not listed or 0 < texts < len(listed):
-            self._fault("one text or number, or a list of either, is expected, and not both in one list", pointer)
+            self._fault("must be a text, a number, a list of texts or a list of numbers", pointer)
             return None
         at = [f"{pointer}/{place}" for place in range(len(listed))] if listed is value else [pointer]
         if texts:
@@ -426,18 +429,18 @@ class _Reader:
             operator == "wildcard" or (operator != "equals-ignore-case" and isinstance(value, list))
         )
         if allowed is None or is_legacy or (self._operators is not None and name not in self._operators):
-            self._fault(f"anything-but {operator} is no operator here", pointer)
+            self._fault(f"anything-but {operator} is not an operator here", pointer)
             return None
         listed = value if isinstance(value, list) else [value]
         self._count(len(listed), pointer)
         if not listed:
-            self._fault("a list is not empty", here)
+            self._fault("must not be empty", here)
         at = [f"{here}/{place}" for place in range(len(listed))] if listed is value else [here]
         leaves = [allowed(self, each, place) for each, place in zip(listed, at, strict=True)]
         kept = tuple(dict.fromkeys(each for each in leaves if each is not None))
         for leaf, place in zip(leaves, at, strict=True):
             if isinstance(leaf, Prefix | Suffix) and not leaf.text:
-                self._fault("a text that is not empty is expected", place)
+                self._fault("must be a text that is not empty", place)
         return AnythingBut(kept)
 
 

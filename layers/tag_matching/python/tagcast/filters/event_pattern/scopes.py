@@ -8,7 +8,7 @@ from tagcast.filters.compiled import FilterInput
 from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in, object_in
 from tagcast.strict_json import MalformedError, parse
 
-BODY_UNKNOWN = "the body is not kept any more"
+BODY_UNKNOWN = "the body is deleted"
 ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
 

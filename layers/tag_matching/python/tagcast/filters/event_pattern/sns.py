@@ -26,7 +26,7 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
     if len(keys) > SNS_KEYS_MAX:
         faults.append(Fault(f"SNS allows at most {SNS_KEYS_MAX} keys", "", FaultCode.TOO_LARGE))
     if in_attributes and any(condition.level > 1 for condition in pattern.conditions):
-        faults.append(Fault("SNS has no nested keys where it reads attributes", "", FaultCode.CONFLICT))
+        faults.append(Fault("SNS does not allow nested keys for attributes", "", FaultCode.CONFLICT))
     sizes = [len(condition.forms) * condition.level for condition in pattern.conditions]
     if sum(prod(sizes[place] for place in alternative) for alternative in pattern.alternatives) > SNS_COMBINATIONS_MAX:
         faults.append(
@@ -54,6 +54,6 @@ def _number_faults(value: object, pointer: str) -> Iterator[tuple[str, str]]:
             yield from _number_faults(each, f"{pointer}/{place}")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) > SNS_NUMBER_MAX:
-            yield pointer, f"SNS compares numbers from -{SNS_NUMBER_MAX} to {SNS_NUMBER_MAX}"
+            yield pointer, f"SNS allows numbers from -{SNS_NUMBER_MAX} to {SNS_NUMBER_MAX}"
         elif round(value, SNS_DECIMALS_MAX) != value:
-            yield pointer, f"SNS compares numbers with at most {SNS_DECIMALS_MAX} digits behind the point"
+            yield pointer, f"SNS allows numbers with at most {SNS_DECIMALS_MAX} digits after the point"

@@ -105,5 +105,5 @@ def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dia
         text = properties.get(name)
         note = f"{name} is missing" if text is None else f"{name} is {text!r}"
         if want and _odd(properties, name, want):
-            note += ", which is no number" if want == "number" else ", which is neither true nor false"
+            note += ", which is not a number" if want == "number" else ", which is neither true nor false"
         yield note

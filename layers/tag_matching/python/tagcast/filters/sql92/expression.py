@@ -78,12 +78,12 @@ def compile_sql92(expression: str, dialect: str = "strict") -> CompiledExpressio
     >>> compile_sql92("price > ").evaluate({})
     Traceback (most recent call last):
         ...
-    tagcast.errors.FilterSyntaxError: line 1, column 9: a property, a literal, NOT, a sign or ( expected, \
-found the end of the text
+    tagcast.errors.FilterSyntaxError: Unexpected end of the expression at column 9. \
+Expected a property or a value, e.g. price > 100.
     """
     chosen = Dialect(dialect)
     if len(expression) > CHARACTERS_MAX:
-        raise FilterSyntaxError(f"at most {CHARACTERS_MAX} characters are allowed", 1, 1)
+        raise FilterSyntaxError("Too many characters", 1, 1, hint=f"At most {CHARACTERS_MAX} are allowed")
     parser = Parser(expression, chosen)
     nodes = parser.parse()
     return CompiledExpression(expression, chosen, nodes, find_traps(expression, chosen, nodes, parser.ignored))

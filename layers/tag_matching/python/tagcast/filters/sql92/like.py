@@ -47,7 +47,7 @@ def parse_like(pattern: str, escape: str = "") -> LikePattern:
         if escape and character == escape:
             following = next(characters, None)
             if following is None:
-                raise ValueError("nothing follows the escape character")
+                raise ValueError("The escape character requires a character after it")
             parts[-1].append(following)
         elif character == "%":
             if parts[-1] or len(parts) == 1:

@@ -25,11 +25,13 @@ def checked_number(lexer: Lexer, token: Token) -> str:
     digits = token.text.rstrip("lL")
     if lexer.dialect is Dialect.STRICT:
         if number_of(digits) is None:
-            raise lexer.error("the exponent is beyond 308", token.start, str(token), "a number")
+            raise lexer.error(
+                "Number too large", token.start, str(token), "a number", "Exponents up to 308 are allowed"
+            )
     elif token.kind == INTEGER:
         if len(digits) > _LONG_DIGITS or int(digits) > LONG_MAX:
-            raise lexer.error("the number is beyond a long", token.start, str(token), "a long")
+            raise lexer.error("Number too large", token.start, str(token), "a long", f"At most {LONG_MAX} is allowed")
     elif not 0.0 < float(digits) < float("inf"):
-        hint = "the rocketmq dialect refuses floating literals that are zero or beyond a double"
-        raise lexer.error(hint, token.start, str(token), "a number; for zero, 0")
+        hint = "The rocketmq dialect refuses decimal numbers that are zero or exceed a double. Write 0 for zero"
+        raise lexer.error("Decimal number out of range", token.start, str(token), "a number; for zero, 0", hint)
     return digits

@@ -10,14 +10,14 @@ from tagcast.filters.sql92.dialect import DEPTH_MAX, ELEMENTS_MAX, Dialect
 from tagcast.filters.sql92.like import parse_like
 from tagcast.filters.sql92.literals import checked_number, unquoted
 from tagcast.filters.sql92.tokens import END, FLOAT, INTEGER, NAME, TEXT, Lexer, Token
-from tagcast.filters.sql92.tree import Node, Operand, TreeBuilder
+from tagcast.filters.sql92.tree import TOO_DEEP, Node, Operand, TreeBuilder
 
 _OR, _AND, _NOT, _EQUALITY, _COMPARISON, _SIGN = range(1, 7)
 _BINARY = {"OR": _OR, "AND": _AND, "=": _EQUALITY, "<>": _EQUALITY}
 _BINARY |= dict.fromkeys(("<", "<=", ">", ">="), _COMPARISON)
 _SEARCHES = frozenset({"CONTAINS", "STARTSWITH", "ENDSWITH"})
 _TESTS = _SEARCHES | {"BETWEEN", "IN"}
-_OPERAND = "a property, a literal, NOT, a sign or ("
+_OPERAND = "a property or a value, e.g. price > 100"
 
 
 class _Pending(NamedTuple):
@@ -59,13 +59,15 @@ class Parser:
             if token.kind == "(":
                 self._open += 1
                 if self._open > DEPTH_MAX:
-                    raise self.lexer.error(f"at most {DEPTH_MAX} levels of nesting are allowed", token.start)
+                    raise self.lexer.error("Too many levels of nesting", token.start, hint=TOO_DEEP)
                 self._pending.append(_Pending("(", 0, token))
             elif token.kind in ("+", "-"):
                 self._pending.append(_Pending("sign", _SIGN, token, token.kind == "-"))
             elif token.kind == "NOT":
                 if self.strict and self._pending and self._pending[-1].kind not in ("(", "AND", "OR", "NOT"):
-                    raise self.lexer.error("NOT needs parentheses here", token.start, "NOT", "a value or (")
+                    raise self.lexer.error(
+                        "NOT without parentheses", token.start, "NOT", "a value or (", "Write a = (NOT b)"
+                    )
                 self._pending.append(_Pending("NOT", _NOT if self.strict else _SIGN, token))
             else:
                 break
@@ -84,7 +86,7 @@ class Parser:
         if token.kind in (INTEGER, FLOAT):
             return self._tree.literal(token.kind, checked_number(self.lexer, token), token.start, token.end)
         is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
-        raise self.lexer.unexpected(_OPERAND, "; write = for equal, not ==" if is_doubled else "")
+        raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
         """What may follow an operand; ``False`` when the expression is complete."""
@@ -92,7 +94,7 @@ class Parser:
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
                 if token.kind != "AND":
-                    raise self.lexer.unexpected("AND and the upper bound of BETWEEN")
+                    raise self.lexer.unexpected("AND and the upper bound, e.g. a BETWEEN 1 AND 5")
                 pending = self._pending.pop()
                 self._pending.append(pending._replace(kind="BETWEEN"))
                 self.lexer.advance()
@@ -160,7 +162,7 @@ class Parser:
             self._operands.append(self._tree.membership(negated, subject, texts, end))
         elif token.kind in _SEARCHES:
             self.lexer.advance()
-            text = self._text("a text in quotes")
+            text = self._text("a text in quotes, e.g. 'eu'")
             self._operands.append(self._tree.search(prefix + token.kind.lower(), unquoted(text), subject, text.end))
         elif self._is_word(token, "LIKE"):
             self.lexer.advance()
@@ -170,14 +172,14 @@ class Parser:
         return False
 
     def _like(self, operator: str, subject: Operand) -> Operand:
-        pattern = self._text("a pattern in quotes")
+        pattern = self._text("a pattern in quotes, e.g. 'eu%'")
         end, escape = pattern.end, ""
         if self._is_word(self.lexer.token, "ESCAPE"):
             self.lexer.advance()
-            token = self._text("one character in quotes")
+            token = self._text("one character in quotes, e.g. '!'")
             end, escape = token.end, unquoted(token)
             if len(escape) != 1:
-                raise self.lexer.error("ESCAPE needs exactly one character", token.start, str(token))
+                raise self.lexer.error("ESCAPE requires exactly one character", token.start, str(token))
         try:
             parse_like(unquoted(pattern), escape)
         except ValueError as error:
@@ -191,8 +193,9 @@ class Parser:
         while True:  # It ends: each round reads an element more.
             self.lexer.advance()
             if len(texts) == ELEMENTS_MAX:
-                raise self.lexer.error(f"at most {ELEMENTS_MAX} elements are allowed", self.lexer.token.start)
-            texts.append(unquoted(self._text("a text in quotes")))
+                hint = f"At most {ELEMENTS_MAX} are allowed"
+                raise self.lexer.error("Too many elements", self.lexer.token.start, hint=hint)
+            texts.append(unquoted(self._text("a text in quotes, e.g. 'eu'")))
             token = self.lexer.token
             if token.kind == ")":
                 self.lexer.advance()
@@ -220,7 +223,7 @@ class Parser:
         if self._open:
             raise self.lexer.unexpected(")")
         if token.kind != END and self.strict:
-            raise self.lexer.unexpected("an operator or the end of the text")
+            raise self.lexer.unexpected("an operator or the end of the expression")
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:

@@ -24,10 +24,10 @@ _TOKEN = re.compile(
     r"|(?P<symbol><>|<=|>=|[=<>(),+-])"
 )
 _HINTS = {
-    "!": "write <> for unequal, NOT for the contrary",
-    '"': "a text stands in single quotes",
-    "&": "write AND",
-    "|": "write OR",
+    "!": "Write <> for unequal, or NOT before a condition",
+    '"': "Write texts in single quotes, e.g. 'eu'",
+    "&": "Write AND",
+    "|": "Write OR",
 }
 """What other languages have, and how it is said here."""
 _BLANKS = re.compile(r"[ \t\n\r\f]*+")
@@ -45,7 +45,7 @@ class Token:
 
     def __str__(self) -> str:
         if self.kind == END:
-            return "the end of the text"
+            return "the end of the expression"
         return self.text if len(self.text) <= 40 else self.text[:40] + "…"
 
 
@@ -68,16 +68,17 @@ class Lexer:
         self.token = self._read(self.token.end)
         return self.token
 
-    def error(self, message: str, at: int, found: str = "", expected: str = "") -> FilterSyntaxError:
-        """The error at an offset, with line and column."""
+    def error(self, message: str, at: int, found: str = "", expected: str = "", hint: str = "") -> FilterSyntaxError:
+        """The error at an offset, with line and column; *hint* says what is allowed."""
         before = self.text[:at]
         line, column = before.count("\n") + 1, at - before.rfind("\n")
-        return FilterSyntaxError(message, line, column, found=found, expected=expected)
+        return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)
 
     def unexpected(self, expected: str, hint: str = "") -> FilterSyntaxError:
         """The error that the current token is not what is expected."""
         found = str(self.token)
-        return self.error(f"{expected} expected, found {found}{hint}", self.token.start, found, expected)
+        what = "end of the expression" if self.token.kind == END else repr(found)
+        return self.error(f"Unexpected {what}", self.token.start, found, expected, f"Expected {expected}{hint}")
 
     def _read(self, at: int) -> Token:
         at = self._skip(at)
@@ -85,9 +86,9 @@ class Lexer:
             return Token(END, "", at, at)
         match = _TOKEN.match(self.text, at)
         if match is None:
-            what = "a text without its closing quote" if self.text[at] == "'" else repr(self.text[at])
-            hint = f"; {_HINTS[self.text[at]]}" if self.text[at] in _HINTS else ""
-            raise self.error(f"{what} is not part of the language{hint}", at, what, "an expression")
+            found = self.text[at]
+            message = "Text without a closing quote" if found == "'" else f"Unexpected {found!r}"
+            raise self.error(message, at, found, "an expression", _HINTS.get(found, ""))
         text, kind = match.group(), str(match.lastgroup)
         if kind == "symbol":
             kind = text
@@ -106,7 +107,7 @@ class Lexer:
             if self.text.startswith("/*", at):
                 close = self.text.find("*/", at + 2)
                 if close < 0:
-                    raise self.error("the comment is not closed", at, "/*", "*/")
+                    raise self.error("Comment without */", at, "/*", "*/")
                 at = close + 2
             elif self.text.startswith("--", at) and at < self._last_line_end:
                 line_end = _LINE_END.search(self.text, at)

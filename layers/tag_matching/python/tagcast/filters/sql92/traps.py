@@ -18,7 +18,7 @@ def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str)
     if ignored:
         found[f"the text after the complete expression is ignored: {_short(ignored)}"] = None
         if re.match(r"(?i)like\b", ignored):
-            found["LIKE is not in the language: use CONTAINS, STARTSWITH or ENDSWITH"] = None
+            found["LIKE is not supported; use CONTAINS, STARTSWITH or ENDSWITH"] = None
     for node in nodes:
         warning = _trap(text, nodes, node)
         if warning:
@@ -33,7 +33,7 @@ def _forgotten_quotes(text: str, nodes: Sequence[Node]) -> Iterator[str]:
             children = [nodes[child] for child in node.children]
             if all(child.operator == "property" for child in children):
                 name, written = _short(str(children[1].value)), _short(text[node.start : node.end])
-                yield f"{written} compares two properties: if {name} is a text, its quotes are missing ('{name}')"
+                yield f"{written} compares two properties; if {name} is a text, write '{name}'"
 
 
 def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
@@ -43,14 +43,14 @@ def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
         return f"a property alone is never true: {written}; write = 'true' or = TRUE"
     is_test = node.operator not in ("and", "or", "not")
     if is_test and children and children[0].operator == "not" and written[:3].upper() == "NOT":
-        return f"NOT binds tighter than the comparison: {written} negates only what stands before it"
+        return f"NOT binds tighter than the comparison: {written} negates only its left side"
     if node.operator not in _COMPARISONS:
         return None
     literals = [_literal(nodes, child) for child in node.children]
     properties = any(child.operator == "property" for child in children)
     if properties and any(number is not None and is_int(number) for number in literals):
         return (
-            f"a whole number makes the property be read as a 32-bit int: {written} fails on texts such as "
+            f"a whole number reads the property as a 32-bit int: {written} fails on texts such as "
             "'1700000000000' or '7.0'; write the number with a fraction, such as 100.0"
         )
     if node.operator in ("equal", "unequal") and children[1].operator == "property":

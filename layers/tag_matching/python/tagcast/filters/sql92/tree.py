@@ -13,6 +13,7 @@ BOOLEAN_LITERALS = frozenset({"true", "false", "null"})
 OPERANDS = frozenset({"property", "text", "integer", "float", "signed"})
 ORDERINGS = {"<": "less", "<=": "at_most", ">": "greater", ">=": "at_least"}
 EQUALITIES = {"=": "equal", "<>": "unequal"}
+TOO_DEEP = f"At most {DEPTH_MAX} are allowed"
 
 
 class Node(NamedTuple):
@@ -52,7 +53,7 @@ class TreeBuilder:
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
-            raise self._refused("a sign stands before a number or a property", operand)
+            raise self._refused("Sign before another value", operand, "Write a sign before a number or a property")
         if not negative:
             return Operand(operand.place, start, operand.end)
         sign = -1 if node.operator != "signed" else -int(str(node.value))
@@ -78,10 +79,10 @@ class TreeBuilder:
             return self._term(ORDERINGS[symbol], None, (left, right), right.end)
         for side in (left, right):
             if self.nodes[side.place].operator == "null":
-                raise self._refused("NULL cannot be compared; write IS NULL", side)
+                raise self._refused("Comparison with NULL", side, "Write IS NULL or IS NOT NULL")
         left_is, right_is = self.nodes[left.place].operator, self.nodes[right.place].operator
         if left_is in BOOLEAN_LITERALS and right_is in LITERALS - BOOLEAN_LITERALS:
-            raise self._refused("TRUE and FALSE cannot be compared with this literal", right)
+            raise self._refused("Comparison of TRUE or FALSE with a literal", right, "Write e.g. paid = TRUE")
         return self._term(EQUALITIES[symbol], None, (left, right), right.end)
 
     def between(self, negated: bool, subject: Operand, low: Operand, high: Operand) -> Operand:
@@ -92,14 +93,14 @@ class TreeBuilder:
         if not negated and all(bound.operator in NUMBER_LITERALS for bound in bounds):
             lower, upper = (number_of(str(bound.value)) for bound in bounds)
             if lower is not None and upper is not None and upper < lower:
-                raise self._refused("the upper bound is below the lower bound", high)
+                raise self._refused("Upper bound below the lower bound", high, "Write e.g. BETWEEN 1 AND 5")
         operator = "not_between" if negated else "between"
         return self._term(operator, None, (subject, low, high), high.end)
 
     def membership(self, negated: bool, subject: Operand, texts: tuple[str, ...], end: int) -> Operand:
         """``[NOT] IN ('a', …)``."""
         if self.nodes[subject.place].operator != "property":
-            raise self._refused("IN needs a property on its left", subject)
+            raise self._refused("IN without a property on its left", subject, "Write e.g. region IN ('eu', 'us')")
         return self._term("not_in" if negated else "in", texts, (subject,), end)
 
     def null_test(self, negated: bool, subject: Operand, end: int) -> Operand:
@@ -116,7 +117,7 @@ class TreeBuilder:
         if operator == "property":
             return self._term("is_true", None, (operand,), operand.end)
         if operator in OPERANDS:
-            raise self._refused("a condition is expected here, not a value", operand)
+            raise self._refused("Value instead of a condition", operand, "Write e.g. price > 100")
         if operator in BOOLEAN_LITERALS:
             self._count_term(operand.start)
         return operand
@@ -134,7 +135,9 @@ class TreeBuilder:
     def _check_ordering(self, operand: Operand) -> None:
         operator = self.nodes[operand.place].operator
         if operator not in NUMBER_LITERALS | {"property", "signed"}:
-            raise self._refused("only numbers and properties can be ordered", operand)
+            raise self._refused(
+                "Ordering of another value", operand, "Compare numbers and properties, e.g. price > 100"
+            )
 
     def _term(self, operator: str, value: object, operands: tuple[Operand, ...], end: int) -> Operand:
         self._count_term(operands[0].start)
@@ -144,7 +147,7 @@ class TreeBuilder:
     def _count_term(self, at: int) -> None:
         self._terms += 1
         if self._terms > TERMS_MAX:
-            raise self._lexer.error(f"at most {TERMS_MAX} terms are allowed", at)
+            raise self._lexer.error("Too many terms", at, hint=f"At most {TERMS_MAX} are allowed")
 
     def _add(self, operator: str, value: object, children: tuple[int, ...], start: int, end: int) -> Operand:
         depth = 1 + max((self._depths[child] for child in children), default=-1)
@@ -154,9 +157,9 @@ class TreeBuilder:
 
     def _checked_depth(self, depth: int, at: int) -> int:
         if depth > DEPTH_MAX:
-            raise self._lexer.error(f"at most {DEPTH_MAX} levels of nesting are allowed", at)
+            raise self._lexer.error("Too many levels of nesting", at, hint=TOO_DEEP)
         return depth
 
-    def _refused(self, message: str, operand: Operand) -> FilterSyntaxError:
+    def _refused(self, message: str, operand: Operand, hint: str) -> FilterSyntaxError:
         found = self._lexer.text[operand.start : operand.end]
-        return self._lexer.error(message, operand.start, found[:40])
+        return self._lexer.error(message, operand.start, found[:40], hint=hint)

@@ -108,7 +108,7 @@ def check_dead_letters(world: World, rights: Rights | None, topic: str, named: s
         if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
             raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
     elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
-        raise ForbiddenError("the token does not let its owner publish to the dead_letter_topic")
+        raise ForbiddenError("the token does not allow publishing to the dead_letter_topic")
 
 
 def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:

@@ -30,16 +30,16 @@ from tagcast_aws.api.http.webhooks import PushBody, webhooks
 _REF = "#/components/schemas/{model}"
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Key": (
-        "While the message lives, a repetition with this key answers as the first request did.",
+        "While the message lives, a repeated request with this key gets the first answer.",
         {"type": "string", "pattern": limits.IDEMPOTENCY_KEY},
     ),
     "If-Match": (
-        "The ETag that it must have, or *.",
+        "The ETag that the resource must have, or *.",
         {"type": "string", "pattern": rf"^\*$|{limits.ENTITY_TAGS}"},
     ),
-    "If-None-Match": ("With *: only if it does not exist yet.", {"type": "string", "pattern": r"^\*$"}),
-    "traceparent": ("The trace of messages that name none (W3C); ignored where it is invalid.", {"type": "string"}),
-    "tracestate": ("What belongs to the traceparent.", {"type": "string"}),
+    "If-None-Match": ("*: create only; refused if the resource exists.", {"type": "string", "pattern": r"^\*$"}),
+    "traceparent": ("W3C trace of messages without their own traceparent; ignored if invalid.", {"type": "string"}),
+    "tracestate": ("W3C tracestate that belongs to the traceparent.", {"type": "string"}),
 }
 _PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {
@@ -64,12 +64,15 @@ _PROBLEM: dict[str, Any] = {
         "code": {
             "type": "string",
             "enum": list(ProblemCode),
-            "description": "What kind of problem it is, for programs",
+            "description": "Kind of the problem, for programs",
         },
         "detail": {"type": "string", "description": "For people; its text may change"},
-        "request_id": {"type": "string", "description": "That of the header; not in the results of a batch"},
-        "group": {"description": "Of a disagreement: the group's filter"},
-        "yours": {"description": "Of a disagreement: the filter that the client wants, where it is known"},
+        "request_id": {
+            "type": "string",
+            "description": "Id of the request, as in the header; not in the results of a batch",
+        },
+        "group": {"description": "In a disagreement: the filter of the group"},
+        "yours": {"description": "In a disagreement: the filter of the client, if known"},
         "difference": {"type": "array", "items": {"type": "string"}},
         "errors": {
             "type": "array",
@@ -91,17 +94,17 @@ _VERSION: dict[str, Any] = {
     "name": VERSION_HEADER,
     "in": "header",
     "required": False,
-    "description": "The version of the API that the caller knows; another one than these is refused.",
+    "description": "The API version that the caller expects; other versions are refused.",
     "schema": {"type": "string", "enum": list(API_VERSIONS)},
 }
 _ANSWER_HEADERS: dict[str, Any] = {
     VERSION_HEADER: {
-        "description": "The version of the API that the answer follows.",
+        "description": "The API version of the answer.",
         "required": True,
         "schema": {"type": "string", "format": "date"},
     },
     REQUEST_ID_HEADER: {
-        "description": "The id of the request, which every line of the log has that tells of it.",
+        "description": "The id of the request, as in the log of the service.",
         "required": True,
         "schema": {"type": "string"},
     },
@@ -117,12 +120,12 @@ _SECURITY_SCHEMES: dict[str, Any] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "Instead of signatures where the deployment names an issuer; manage includes read",
+        "description": "Replaces signatures if the deployment names an issuer; manage includes read",
     },
 }
 _REPLAYED: dict[str, Any] = {
     REPLAYED_HEADER: {
-        "description": "An earlier request with the same Idempotency-Key was answered so; nothing new was published.",
+        "description": "Repeats the answer to an earlier request with this Idempotency-Key; nothing new was published.",
         "schema": {"type": "string", "const": "true"},
     }
 }

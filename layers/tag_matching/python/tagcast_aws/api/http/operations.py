@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 TAGS = {
-    "publishing": "Messages go in.",
-    "messages": "What became of a message, and why.",
+    "publishing": "Publish messages.",
+    "messages": "Track messages, and explain their deliveries.",
     "topics": "Named streams of messages.",
-    "subscriptions": "Who receives what of a topic, and how.",
-    "lanes": "One subscription's deliveries: stop, go on, skip, look at what it is owed.",
-    "filters": "Candidates beside the active filter, and trying a filter out.",
-    "groups": "Consumers that pull: who is there, what they get, and what came of it.",
+    "subscriptions": "Subscriptions of a topic, and their settings.",
+    "lanes": "Deliveries of a subscription: pause, resume, retry, skip, list the backlog.",
+    "filters": "Candidate filters beside the active one, and tests of filters.",
+    "groups": "Consumer groups: members, pulls and acknowledgements.",
     "service": "The service itself.",
 }
 _TOPIC = "/topics/{topic}"

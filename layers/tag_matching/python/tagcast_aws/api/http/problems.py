@@ -158,10 +158,10 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(code, str(error), more=_more(error))
     match error:
         case UnknownRouteError(allow=()):
-            return Problem(ProblemCode.NOT_FOUND, "no such path")
+            return Problem(ProblemCode.NOT_FOUND, "the path does not exist")
         case UnknownRouteError():
             allow = ", ".join(error.allow)
-            return Problem(ProblemCode.METHOD_NOT_ALLOWED, f"this path answers {allow}", headers=(("Allow", allow),))
+            return Problem(ProblemCode.METHOD_NOT_ALLOWED, f"this path allows {allow}", headers=(("Allow", allow),))
         case InvalidRequestError():
             return invalid(error.faults)
         case InvalidFilterError():
@@ -169,7 +169,7 @@ def problem_of(error: Exception) -> Problem | None:
         case UnavailableError():
             return _unavailable(error.detail, error.retry_after_s)
         case ContendedError():
-            return _unavailable("others are changing the same rows; try again", 1)
+            return _unavailable("other requests are changing the same rows; try again", 1)
     return _too_many(error)
 
 
@@ -183,7 +183,7 @@ def _too_many(error: Exception) -> Problem | None:
         case ThrottledError():
             detail, retry_after_s = error.detail, error.retry_after_s
         case ClientError() if _is_throttled(error):
-            detail, retry_after_s = "the tables are asked for more than they give at the moment; try again", 1
+            detail, retry_after_s = "the tables are throttled at the moment; try again", 1
         case _:
             return None
     return Problem(ProblemCode.THROTTLED, detail, headers=(("Retry-After", str(retry_after_s)),))
@@ -226,4 +226,4 @@ def too_large(fault: Fault) -> Problem:
 
 def internal() -> Problem:
     """Return the answer to what nobody foresaw: the log says more, in the lines of the request's id."""
-    return Problem(ProblemCode.INTERNAL, "something failed inside the service")
+    return Problem(ProblemCode.INTERNAL, "an internal error occurred")

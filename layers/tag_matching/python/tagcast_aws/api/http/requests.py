@@ -159,7 +159,7 @@ class Request(Generic[B]):
             return None
         found = present()
         if is_new and found is not None:
-            raise PreconditionFailedError(f"the {what} exists")
+            raise PreconditionFailedError(f"the {what} already exists")
         if allowed is None:
             return 0
         if found is None:
@@ -179,7 +179,7 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
     if not _JSON_TYPE.fullmatch(headers.get("content-type", "application/json").strip()):
         raise UnsupportedMediaTypeError("Content-Type must be application/json in UTF-8")
     if len(content) > REQUEST_BYTES_MAX:
-        raise TooLargeError(f"the body has {len(content)} bytes; at most {REQUEST_BYTES_MAX} are read")
+        raise TooLargeError(f"the body has {len(content)} bytes; at most {REQUEST_BYTES_MAX} are allowed")
     return content
 
 
@@ -214,9 +214,9 @@ def query_faults(query: Mapping[str, str], known: Sequence[str]) -> list[Fault]:
     """Return a fault for each parameter of the query that a route does not have.
 
     >>> [fault.detail for fault in query_faults({"page": "2", "limit": "9"}, ("limit", "cursor"))]
-    ['is not a known parameter; there are limit, cursor']
+    ['is not a known parameter; allowed: limit, cursor']
     """
-    others = f"there are {', '.join(known)}" if known else "there are none"
+    others = f"allowed: {', '.join(known)}" if known else "allowed: none"
     unknown = [name for name in query if name not in known]
     detail = f"is not a known parameter; {others}"
     return [Fault(detail, f"/{pointer_part(name)}", FaultCode.UNKNOWN) for name in unknown[:FAULTS_MAX]]

@@ -66,7 +66,7 @@ class Route:
     def parameters_in(self, path: str) -> dict[str, str] | None:
         """Return what stands in *path* for the parameters, or None if it is not one of this route's.
 
-        >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Look at a topic", {})
+        >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Get a topic", {})
         >>> route.parameters_in("/topics/orders"), route.parameters_in("/topics"), route.parameters_in("/topics/")
         ({'topic': 'orders'}, None, None)
         """

@@ -48,22 +48,22 @@ EXAMPLE: PushBody = {
 }
 _HEADERS = {
     "webhook-id": "The message's id: the same at every attempt.",
-    "webhook-timestamp": "When this attempt was made, in seconds since 1970 UTC.",
-    "webhook-signature": "Standard Webhooks: v1 if the subscription has a secret, v1a if it asks for that.",
+    "webhook-timestamp": "Time of this attempt, in seconds since 1970 UTC.",
+    "webhook-signature": "Standard Webhooks: v1 if the subscription has a secret, v1a if it has that signature.",
     "x-tagcast-topic": "The topic.",
     "x-tagcast-subscription": "The subscription.",
-    "x-tagcast-attempt": "Which attempt this is, from 1.",
+    "x-tagcast-attempt": "Number of this attempt, from 1.",
     "x-tagcast-tags": "The message's tags as a JSON array; left out where headers would exceed 4 KiB.",
-    "traceparent": "The message's place in a trace, as its producer named it, or made by the service.",
-    "tracestate": "As its producer named it; left out where headers would exceed 4 KiB.",
-    "x-tagcast-replay-of": "The id of the archived message that this one repeats, if it does.",
+    "traceparent": "The message's place in a trace, from its producer or the service.",
+    "tracestate": "The producer's tracestate; left out where headers would exceed 4 KiB.",
+    "x-tagcast-replay-of": "The id of the archived message that this replay repeats.",
 }
 _OPTIONAL = ("webhook-signature", "x-tagcast-tags", "tracestate", "x-tagcast-replay-of")
 _BATCH_HEADERS = {
-    "webhook-id": "The request's own, another one at every attempt: repetitions are told by the message ids inside.",
+    "webhook-id": "Id of this request, new at every attempt: find repetitions by the message ids inside.",
     **{name: _HEADERS[name] for name in ("webhook-timestamp", "webhook-signature")},
     **{name: _HEADERS[name] for name in ("x-tagcast-topic", "x-tagcast-subscription", "x-tagcast-attempt")},
-    "x-tagcast-batch": "How many messages there are.",
+    "x-tagcast-batch": "Number of messages.",
 }
 _ITEM: dict[str, Any] = {
     "type": "object",
@@ -94,10 +94,10 @@ def webhooks(reference: str) -> dict[str, Any]:
         },
         "responses": {
             "2XX": {"description": "The message was processed; it is not pushed again."},
-            "default": {"description": "It was not: it is pushed again as the retry strategy says."},
+            "default": {"description": "The push failed: it is retried by the retry strategy."},
         },
     }
-    taken = "All were processed, or those that the answer does not name."
+    taken = "All messages were processed, except those listed in the response."
     batch: dict[str, Any] = {
         "operationId": "receive_batch",
         "summary": "Several messages are pushed to the endpoint of a subscription with batches",
@@ -112,7 +112,7 @@ def webhooks(reference: str) -> dict[str, Any]:
         },
         "responses": {
             "2XX": {"description": taken, "content": {"application/json": {"schema": _FAILURES}}},
-            "default": {"description": "It failed as a whole: its first message is pushed again alone."},
+            "default": {"description": "The batch failed: its first message is retried alone."},
         },
     }
     return {"push": {"post": push}, "push_batch": {"post": batch}}

@@ -95,7 +95,14 @@ _GROUP = "/topics/{topic}/subscriptions/{subscription}"
 
 ROUTES = (
     Route("POST", _GROUP + "/pull", pull_messages, "Pull messages of a group", {200: PullAnswer}, body=PullBody),
-    Route("POST", _GROUP + "/ack", ack, "Acknowledge what was done", {200: HandlesAnswer}, body=AckBody),
-    Route("POST", _GROUP + "/nack", nack, "Give back what was not done", {200: HandlesAnswer}, body=NackBody),
-    Route("POST", _GROUP + "/extend", extend_pulls, "Keep what is not done yet", {200: HandlesAnswer}, body=ExtendBody),
+    Route("POST", _GROUP + "/ack", ack, "Acknowledge messages", {200: HandlesAnswer}, body=AckBody),
+    Route("POST", _GROUP + "/nack", nack, "Nack messages", {200: HandlesAnswer}, body=NackBody),
+    Route(
+        "POST",
+        _GROUP + "/extend",
+        extend_pulls,
+        "Extend the visibility timeout of messages",
+        {200: HandlesAnswer},
+        body=ExtendBody,
+    ),
 )

@@ -69,7 +69,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
     endpoint, retry = (_object(subscription.get(name)) for name in ("endpoint", "retry"))
     retries, wanted = retry.get("max_retries"), batch.get("max_messages")
     if retries == 0 and not isinstance(retries, bool):
-        reason = "must be at least 1 with batches: what fails as a whole is told apart by a retry"
+        reason = "must be at least 1 with batches, because a failed batch is retried message by message"
         faults.append(Fault(reason, "/retry/max_retries", FaultCode.CONFLICT))
     if endpoint.get("protocol") != _SQS:
         if subscription.get("content_format", _FORMATS[-1]) not in _FORMATS:
@@ -81,7 +81,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
         faults.append(Fault(detail, "/batch/max_messages", FaultCode.TOO_LARGE))
     target = endpoint.get("arn") or endpoint.get("queue_url")
     if isinstance(target, str) and target.endswith(_FIFO) and retry.get("strategy") == _BACKOFF:
-        reason = "a FIFO queue takes what stands behind a message that it refuses: no order could be kept"
+        reason = "is not possible for a FIFO queue, which cannot keep the order of a batch after a refused message"
         faults.append(Fault(reason, "/batch", FaultCode.CONFLICT))
     return faults
 

@@ -54,14 +54,14 @@ def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
     """Return what a certificate says about the endpoint; pointers are relative to the subscription.
 
     >>> [fault.detail for fault in certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})]
-    ['only pushes over https present a certificate']
+    ['is allowed only for pushes over https']
     """
     endpoint = subscription.get("endpoint")
     if subscription.get("client_certificate") is None or not isinstance(endpoint, Mapping):
         return []
     if endpoint.get("protocol") == _HTTPS:
         return []
-    return [Fault("only pushes over https present a certificate", _POINTER, FaultCode.CONFLICT)]
+    return [Fault("is allowed only for pushes over https", _POINTER, FaultCode.CONFLICT)]
 
 
 def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:

@@ -65,7 +65,7 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
     faults = [Fault(reason, f"/headers/{pointer_part(name)}", code) for name, reason, code in _refused(headers)]
     endpoint = subscription.get("endpoint")
     if isinstance(endpoint, Mapping) and endpoint.get("protocol") in _PUSHED_OTHERWISE:
-        faults.append(Fault("only pushes over HTTP have headers", "/headers", FaultCode.CONFLICT))
+        faults.append(Fault("is allowed only for pushes over HTTP", "/headers", FaultCode.CONFLICT))
     texts = {name: value for name, value in headers.items() if isinstance(value, str)}
     if header_bytes(texts) > limits.PUSH_HEADERS_BYTES_MAX:
         detail = f"must have at most {limits.PUSH_HEADERS_BYTES_MAX} bytes in all"
@@ -84,7 +84,7 @@ def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str, FaultCod
         # Servers that hand headers on as variables (CGI, WSGI) make the same of both characters.
         plain = name.lower().replace("_", "-")
         if plain in seen:
-            yield name, "is there in another case, too", FaultCode.DUPLICATE
+            yield name, "is given twice, in different case", FaultCode.DUPLICATE
         elif plain.startswith(REFUSED):
             yield name, _NOT_CHOSEN, FaultCode.REFUSED
         elif plain != _ALLOWED and not plain.startswith(_ALLOWED_PREFIX):

@@ -159,7 +159,7 @@ def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
 def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Attempt the head at once; ConflictError while the endpoint has not agreed to be pushed to."""
     if get_subscription(world, request.topic, request.subscription).settings.unverified is not None:
-        raise ConflictError("its endpoint has not agreed to be pushed to; ask it again (verify)")
+        raise ConflictError("the endpoint is unverified; verify it first (POST .../verify)")
     return _lane(world, request, retry_now(world, request.topic, request.subscription))
 
 
@@ -238,7 +238,7 @@ ROUTES = (
         "PATCH",
         _ONE,
         change,
-        "Change a subscription in part",
+        "Update a subscription",
         {200: SubscriptionAnswer},
         body=SubscriptionPatch,
         headers=("If-Match",),
@@ -247,18 +247,18 @@ ROUTES = (
         "PUT",
         _ONE + "/filter",
         put_filter,
-        "Replace the filter alone",
+        "Replace the filter only",
         {200: SubscriptionAnswer},
         body=NewFilterBody,
         headers=("If-Match",),
     ),
-    Route("GET", _ONE, one, "Look at a subscription and its lane", {200: SubscriptionAnswer}),
-    Route("DELETE", _ONE, delete, "Remove a subscription", {204: None}, headers=("If-Match",)),
+    Route("GET", _ONE, one, "Get a subscription and its lane", {200: SubscriptionAnswer}),
+    Route("DELETE", _ONE, delete, "Delete a subscription", {204: None}, headers=("If-Match",)),
     Route(
         "POST",
         _ONE + "/secret/rotate",
         rotate,
-        "Exchange the secret",
+        "Rotate the secret",
         {200: SubscriptionAnswer},
         body=RotationBody,
         headers=("If-Match",),
@@ -267,21 +267,21 @@ ROUTES = (
         "POST",
         _ONE + "/verify",
         verify_endpoint,
-        "Ask the endpoint again whether it agrees",
+        "Verify the endpoint again",
         {200: SubscriptionAnswer},
         body=EmptyBody,
     ),
-    Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: LaneAnswer}, body=EmptyBody),
-    Route("POST", _ONE + "/resume", resume_lane, "End a pause", _LANE, body=EmptyBody),
-    Route("POST", _ONE + "/retry", retry_lane, "Attempt the head now", _LANE, body=EmptyBody),
+    Route("POST", _ONE + "/pause", pause_lane, "Pause a subscription", {200: LaneAnswer}, body=EmptyBody),
+    Route("POST", _ONE + "/resume", resume_lane, "Resume a subscription", _LANE, body=EmptyBody),
+    Route("POST", _ONE + "/retry", retry_lane, "Retry the head now", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
-    Route("GET", _ONE + "/backlog", owed, "List what is owed", {200: BacklogAnswer}, query=PAGING),
+    Route("GET", _ONE + "/backlog", owed, "List the backlog", {200: BacklogAnswer}, query=PAGING),
     Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: VersionsAnswer}),
     Route(
         "POST",
         "/topics/{topic}/push",
         push,
-        "Attempt now what is owed to blocked subscriptions",
+        "Retry all blocked subscriptions of a topic now",
         {202: LanesAnswer},
         body=EmptyBody,
     ),

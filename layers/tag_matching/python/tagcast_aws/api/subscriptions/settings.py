@@ -113,7 +113,11 @@ class SubscriptionBody(Body):
         faults += batch_faults(value) + header_faults(value)
         faults += certificate_faults(value) if not is_group else []
         others = OF_PUSHES if is_group else OF_GROUPS
-        reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
+        reason = (
+            "is not allowed for a group, whose members pull"
+            if is_group
+            else "is allowed only for a group (protocol pull)"
+        )
         return faults + [Fault(reason, f"/{name}", FaultCode.CONFLICT) for name in others if value.get(name)]
 
     @property

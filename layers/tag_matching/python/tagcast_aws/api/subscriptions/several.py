@@ -80,7 +80,7 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
     if body is None:
         return _refused(faults)
     if body.name in names:
-        return _refused([Fault("stands in this request already", "/name", FaultCode.DUPLICATE)])
+        return _refused([Fault("is twice in this request", "/name", FaultCode.DUPLICATE)])
     names.add(body.name)
     try:
         check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)
@@ -119,7 +119,7 @@ ROUTE = Route(
     "POST",
     "/topics/{topic}/subscriptions/batch",
     put_several,
-    "Create or replace up to 100 subscriptions, each on its own",
+    "Create or replace up to 100 subscriptions; each succeeds or fails on its own",
     {200: PutSubscriptionsAnswer},
     body=SubscriptionsBody,
 )
