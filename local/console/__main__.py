@@ -46,15 +46,13 @@ def desk_for(
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m local.console", description=__doc__)
-    parser.add_argument("--url", default="http://127.0.0.1:8080", help="where the API is")
+    parser.add_argument("--url", default="http://127.0.0.1:8080", help="URL of the API")
     parser.add_argument("--profile", help="AWS profile that signs requests to *.amazonaws.com")
     parser.add_argument("--region", help="AWS region to sign for")
-    parser.add_argument(
-        "--stack", default="tagcast", help="name of the deployment, whose jobs may be started (tagcast)"
-    )
+    parser.add_argument("--stack", default="tagcast", help="stack name of the deployment (tagcast)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port of the console on 127.0.0.1 ({PORT})")
-    parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the jobs' reports (.tagcast)")
-    parser.add_argument("--time-scale", type=float, default=1.0, help="by how much the stack shortens waits (1)")
+    parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the reports of jobs (.tagcast)")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="factor by which the stack shortens waits (1)")
     return parser.parse_args(arguments)
 
 
@@ -86,7 +84,7 @@ async def run(asked: argparse.Namespace) -> int:
         except PortInUseError as fault:
             print(f"tagcast: {fault}", file=sys.stderr)
             return 1
-        print(f"The console of {asked.url} is at {server.url}\nCtrl-C ends it.", flush=True)
+        print(f"The console of {asked.url} is at {server.url}\nPress Ctrl-C to stop it.", flush=True)
         await stopped.wait()
     return 0
 

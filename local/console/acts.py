@@ -10,7 +10,7 @@ from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.lanes import PENDING, acts_of, command_of, lane_page
-from local.console.rendering import lane_path, word
+from local.console.rendering import counted, lane_path, word
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,30 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
     name, lane = subscription.name, subscription.lane
     assert lane is not None
     head, behind = lane.head, max(0, lane.backlog - 1)
-    number = "1 delivery" if behind == 1 else f"{behind} deliveries"
+    number, follow = counted(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
     at_head = f"message {head.message_id}" if head else "nothing"
     told = {
         "retry": (
-            f"Attempt {head.attempts + 1 if head else 1} of {at_head} is made now, whatever the schedule says.",
-            f"If it succeeds, the {number} behind it follow; if it fails, it counts, and the schedule goes on from it.",
+            f"Attempt {head.attempts + 1 if head else 1} of {at_head} starts now, regardless of the retry schedule.",
+            f"If it succeeds, the {number} behind it {follow}. If it fails, it counts, and the schedule continues.",
         ),
         "verify": (
-            f"The endpoint of {name} is asked again whether it agrees: by OPTIONS, then by a POST with a token.",
-            f"If it agrees, the {lane.backlog} that wait are pushed; if not, they go on waiting until their lives end.",
+            f"The verification of the endpoint of {name} is sent again: OPTIONS, then POST with a token.",
+            f"If the endpoint confirms, its backlog of {lane.backlog} is pushed. If not, it waits until it expires.",
         ),
         "skip": (
-            f"The delivery of {at_head} to {name} is cancelled for good; other subscriptions keep theirs.",
-            f"The next of the {number} behind it becomes the head and is attempted, unless the lane sleeps.",
+            f"The delivery of {at_head} to {name} is cancelled permanently. Other subscriptions keep their deliveries.",
+            f"The next of the {number} behind it becomes the head. A paused or suspended lane waits.",
         ),
         "pause": (
-            f"No attempt is made for {name} until somebody resumes it.",
-            f"Its backlog of {lane.backlog} and whatever is published meanwhile waits, and expires when its life ends.",
+            f"No attempts are made for {name} until you resume it.",
+            f"Its backlog of {lane.backlog} and new messages wait. They still expire when their retention ends.",
         ),
         "resume": (
-            f"The {lane.state} subscription makes attempts again.",
-            f"It goes on with {at_head}; its backlog has {lane.backlog}." if head else "It owes nothing and is active.",
+            f"The {word(lane.state)} subscription makes attempts again.",
+            f"It continues with {at_head}. Its backlog is {lane.backlog}."
+            if head
+            else "It has no backlog and becomes active.",
         ),
     }
     return Preview(
@@ -76,8 +78,8 @@ def _refusal(subscription: Subscription, act: str) -> str:
     """Say why an act would do nothing."""
     assert subscription.lane is not None
     if act == "retry" and subscription.lane.state == PENDING:
-        return "The endpoint has not agreed to be pushed to yet: a retry does nothing. Verify it instead."
-    return f"The lane is {word(subscription.lane.state)}: there is nothing to {act}."
+        return "Unverified: the endpoint has not confirmed yet. A retry has no effect. Verify the endpoint instead."
+    return f"The lane is {word(subscription.lane.state)}: nothing to {act}."
 
 
 async def preview(request: web.Request) -> web.Response:
@@ -95,12 +97,17 @@ async def change(request: web.Request) -> web.Response:
         subscription = await desk.api.get_subscription(topic, name)
         told = lane_preview(subscription, act)
         if told.fields["head"] != form.get("head"):
-            return desk.page("confirm.html", 409, preview=told, changed="The head has changed since. Look again:")
+            return desk.page(
+                "confirm.html",
+                409,
+                preview=told,
+                changed="The head has changed. Review it again:",
+            )
         await desk.api.skip(topic, name, str(form.get("reason", "")))
     elif act == "verify":
         subscription = await desk.api.verify_endpoint(topic, name)
         if subscription.state == PENDING:
-            changed = f"It did not agree: {subscription.state_reason}. Change the endpoint, then ask again:"
+            changed = f"The endpoint did not confirm: {subscription.state_reason}. Update it, then verify again:"
             return desk.page("confirm.html", 409, preview=lane_preview(subscription, act), changed=changed)
     else:
         await {"retry": desk.api.retry, "pause": desk.api.pause, "resume": desk.api.resume}[act](topic, name)
@@ -113,12 +120,14 @@ async def preview_push(request: web.Request) -> web.Response:
     desk, topic = desk_of(request), request.match_info["topic"]
     settings = await desk.api.get_topic(topic)
     sentences = (
-        f"Every subscription of {settings.name} that is blocked under BACKOFF_RETRY attempts its head now.",
-        "Those under EXPONENTIAL_DECAY_RETRY, paused or suspended ones are left as they are.",
+        f"Each blocked subscription of {settings.name} with BACKOFF_RETRY attempts its head now.",
+        "Subscriptions with EXPONENTIAL_DECAY_RETRY do not change, nor do paused or suspended subscriptions.",
     )
     return desk.page(
         "confirm.html",
-        preview=Preview(f"Push {topic}", sentences, "Push", f"/topics/{topic}", command=f"tagcast push {topic}"),
+        preview=Preview(
+            f"Retry {topic} now", sentences, "Retry now", f"/topics/{topic}", command=f"tagcast push {topic}"
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from tagcast_client.models import ArchivedMessage, Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of
-from local.console.rendering import message_path
+from local.console.rendering import message_path, word
 
 
 async def preview(request: web.Request) -> web.Response:
@@ -23,17 +23,16 @@ async def preview(request: web.Request) -> web.Response:
     )
     message, source = await _content(desk, found)
     back = f"{message_path(topic, message_id)}?why={name}"
-    title = f"Send {message_id} to {name} again"
+    title = f"Replay {message_id} to {name}"
     if message is None:
-        return desk.page("confirm.html", preview=Preview(title, (), "Send", back, stop=source))
+        return desk.page("confirm.html", preview=Preview(title, (), "Replay", back, stop=source))
     verdict = (await desk.api.test_filter(subscription.filter, _as_sent(message))).verdict
-    stop = (
-        None if verdict == "matched" else f"The filter of {name} does not match it now, so it would not be delivered."
-    )
+    stop = None if verdict == "matched" else f"The filter of {name} does not match this message now."
     sentences = (
-        f"It is published again as a new message for {name} alone, with an id and a life of its own; {source}.",
+        f"A copy is published to {name} only, as a new message with its own id and retention.",
+        source,
         _last_time(found, name),
-        f"Every push of it says that it is a replay of {message_id}. Nobody else gets it.",
+        f"Each push names {message_id} as the original. Other subscriptions do not get it.",
         _waits(subscription),
     )
     return desk.page(
@@ -41,7 +40,7 @@ async def preview(request: web.Request) -> web.Response:
         preview=Preview(
             title,
             tuple(filter(None, sentences)),
-            "Send",
+            "Replay",
             back,
             {"to": name, "once": str(uuid.uuid4())},
             stop=stop,
@@ -52,16 +51,16 @@ async def preview(request: web.Request) -> web.Response:
 def _last_time(found: Message, name: str) -> str:
     entry = found.subscribers.get(name)
     if entry is None:
-        return f"{name} did not get it before."
+        return f"{name} had no delivery of this message before."
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
-    return f"The last time its delivery came to: {entry.state}{outcome}."
+    return f"Earlier delivery to {name}: {word(entry.state)}{outcome}."
 
 
 def _waits(subscription: Subscription) -> str:
     lane = subscription.lane
     if lane is None or lane.state == "active":
         return ""
-    return f"Its lane is {lane.state.replace('_', ' ')} and owes {lane.backlog}: the new message waits behind them."
+    return f"The lane is {word(lane.state)} with a backlog of {lane.backlog}. The new message waits behind it."
 
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
@@ -76,14 +75,14 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
             found.ordering_key,
             found.content_type,
         )
-        return kept, "its body is kept still"
+        return kept, "The body is still retained."
     try:
         archived = await asyncio.to_thread(desk.jobs.runner.message, found.topic, found.message_id)
     except JobError as fault:
-        return None, f"Its body went with its last delivery, and the archive cannot be read here: {fault}."
+        return None, f"The body is deleted, and the archive is not readable here: {fault}."
     if archived is None:
-        return None, "Its body went with its last delivery, and the archive has none of it (yet)."
-    return archived, "its body is the archive's"
+        return None, "The body is deleted, and the archive does not have it (yet)."
+    return archived, "The body comes from the archive."
 
 
 def _as_published(body: bytes) -> str | bytes:
@@ -105,13 +104,13 @@ async def send(request: web.Request) -> web.Response:
     name, once = str(form.get("to", "")), str(form.get("once", ""))
     message, source = await _content(desk, await desk.api.get_message(topic, message_id))
     if message is None:
-        preview = Preview("Send again", (), "Send", message_path(topic, message_id), stop=source)
+        preview = Preview("Replay", (), "Replay", message_path(topic, message_id), stop=source)
         return desk.page("confirm.html", 409, preview=preview)
     archived = [ArchivedMessage(message_id, message)]
     [result] = await desk.api.replay(topic, name, archived, idempotency_key=once or None)
     if not isinstance(result, Accepted):
         detail = str(result.error.get("detail", result.error))
-        return desk.page("fault.html", 422, title="It was refused", detail=detail, faults=())
+        return desk.page("fault.html", 422, title="Replay refused", detail=detail, faults=())
     raise web.HTTPSeeOther(f"{message_path(topic, result.message_id)}?why={name}")
 
 

@@ -56,12 +56,12 @@ def order_of(said: Mapping[str, str]) -> Order:
     """Return the job that the fields of a form describe. Raises ValueError, UnreadableFilterError."""
     job, topic = said.get("job", ""), said.get("topic", "").strip() or None
     if job not in JOBS:
-        raise ValueError(f"there is no job {job!r}")
+        raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
     days = Days.of(said.get("from", "").strip() or None, said.get("to", "").strip() or None)
     if job != "backtest":
         return Order(job, days, topic)
     if topic is None:
-        raise ValueError("a backtest is of one topic: name it")
+        raise ValueError("A backtest needs a topic")
     words = said.get("dialect") or "strict", said.get("scope") or "body"
     form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
     return Order(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
@@ -75,11 +75,11 @@ def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
     except (ValueError, UnreadableFilterError) as fault:
         return Preview(title, (), "Start", back, stop=f"{fault}.")
     if desk.jobs.runs and desk.jobs.order is not None:
-        return Preview(title, (), "Start", back, stop=f"Another job is under way: {desk.jobs.order.text}.")
+        return Preview(title, (), "Start", back, stop=f"Another job is in progress: {desk.jobs.order.text}.")
     sentences = (
-        f"What is started: {order.text}.",
+        f"Job: {order.text}.",
         desk.jobs.runner.means,
-        "It reads the archive and writes a page beside it; nothing is published, and no delivery is changed.",
+        "The job reads the archive and writes a report. It publishes nothing and changes no delivery.",
     )
     kept = {name: said.get(name, "") for name in FIELDS}
     return Preview(title, sentences, "Start", back, kept, action="/archive/job")

@@ -50,12 +50,12 @@ class Order:
         """What it is, for people.
 
         >>> Order("audit", Days.of("2026-11-01", "2026-11-02")).text
-        'audit from 2026-11-01 to before 2026-11-02, of all topics'
+        'audit of all topics, from 2026-11-01 to 2026-11-02 (exclusive)'
         """
-        of = f"{self.job} from {self.days.first} to before {self.days.end}, of {self.topic or 'all topics'}"
+        of = f"{self.job} of {self.topic or 'all topics'}, from {self.days.first} to {self.days.end} (exclusive)"
         if self.job != "backtest":
             return of
-        beside = f" beside the filter of {self.subscription}" if self.subscription else ""
+        beside = f", compared with the filter of {self.subscription}" if self.subscription else ""
         return f"{of}, with {filter_text(self.candidate)}{beside}"
 
     def arguments(self, place: Archive) -> list[str]:
@@ -114,7 +114,7 @@ class LocalJobs:
     @property
     def means(self) -> str:
         """Say what Spark takes."""
-        return "Spark does it on this machine; it stays for five minutes, so that the next job takes less time."
+        return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
         """Let the stack start Spark and compact what arrived today, unless it was asked a short while ago."""
@@ -154,7 +154,7 @@ class LocalJobs:
         try:
             return archived_message(s3, place.uri.removeprefix("s3://"), topic, message_id)
         except (BotoCoreError, ClientError) as fault:
-            raise JobError(f"the engine refused: {fault}") from fault
+            raise JobError(f"S3 of the local stack refused: {fault}") from fault
 
     def stop(self) -> None:
         """End what runs."""
@@ -167,16 +167,16 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
     """Say what a job found.
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
-    ('No violation in 12 judged deliveries.', 'Nothing was proved: there were no deliveries to check.', 'Done.')
+    ('No violations in 12 audited deliveries.', 'No deliveries to audit.', 'Done.')
     """
     if code == NOTHING_JUDGED:
-        return "Nothing was proved: there were no deliveries to check."
+        return "No deliveries to audit."
     if job != "audit":
         return "Done."
     found = summary.get("violations", 0)
     if found:
         return "1 violation." if found == 1 else f"{found} violations."
-    return f"No violation in {summary.get('judged')} judged deliveries."
+    return f"No violations in {summary.get('judged')} audited deliveries."
 
 
 @dataclass
@@ -194,7 +194,7 @@ class GlueJobs:
     @property
     def means(self) -> str:
         """Say what a run of Glue costs."""
-        return f"Glue does it for the stack {self.stack}: minutes, at about {GLUE_USD_A_MINUTE:.3f} USD each."
+        return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: Order, said: Said) -> Ended:
         """Start the job, look at it until it ends, and fetch the page that it made."""
@@ -219,8 +219,8 @@ class GlueJobs:
         if run["JobRunState"] == ENDED_WELL:
             return Ended(page, "Done.")
         if page is None:
-            raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'its log says why')}")
-        return Ended(page, str(run.get("ErrorMessage", "The job failed; its page says why.")), is_well=False)
+            raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'see its log')}")
+        return Ended(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
         """Look for it in the archive of the deployment."""
@@ -233,7 +233,7 @@ class GlueJobs:
         [found] = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         outputs = {each["OutputKey"]: str(each["OutputValue"]) for each in found.get("Outputs", ())}
         if ARCHIVE not in outputs:
-            raise JobError(f"the stack {self.stack} has no archive: name yours with --stack")
+            raise JobError(f"the stack {self.stack} has no archive. Set your stack with --stack")
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, job: str, began_at: datetime) -> Path | None:

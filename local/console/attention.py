@@ -35,15 +35,26 @@ class Need(StrEnum):
     RETRIED = "retried"
     PAUSED = "paused"
 
-    @property
-    def words(self) -> str:
-        """Say it behind a number of lanes."""
-        return {
-            Need.PERSON: "need somebody: nothing is tried until then",
-            Need.SOON: "expire within the hour",
-            Need.RETRIED: "are retried by themselves",
-            Need.PAUSED: "are paused: somebody wanted that",
-        }[self]
+    def words(self, lanes: int) -> str:
+        """Return what follows a number of lanes.
+
+        >>> Need.PERSON.words(1), Need.SOON.words(2), Need.PAUSED.words(0)
+        ('needs attention', 'expire within an hour', 'paused')
+        """
+        match self:
+            case Need.PERSON:
+                return "needs attention" if lanes == 1 else "need attention"
+            case Need.SOON:
+                return "expires within an hour" if lanes == 1 else "expire within an hour"
+            case Need.RETRIED:
+                return "retrying"
+            case Need.PAUSED:
+                return "paused"
+
+
+def need_words(name: str, lanes: int) -> str:
+    """Return the words of a need that an address names; an unknown one as it is."""
+    return Need(name).words(lanes) if name in list(Need) else name
 
 
 def need_of(lane: UrgentLane) -> Need:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
 
-from local.console.attention import Choice, Name, place
+from local.console.attention import Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
 from local.console.lanes import ACTS, ASLEEP
 from local.console.rendering import counted
@@ -24,12 +24,12 @@ KEPT_MAX = 50
 BULK_ACTS = ("retry", "pause", "resume", "skip")
 UNDO = {"pause": "resume", "resume": "pause"}
 MEANS = {
-    "retry": "The head of each is attempted now, whatever the schedule says; if it succeeds, the rest follows.",
-    "pause": "No attempt is made for them until somebody resumes them; what they are owed waits, and still expires.",
-    "resume": "They make attempts again, from their heads on.",
-    "skip": "The head of each is cancelled for good; other subscriptions keep theirs.",
+    "retry": "The head of each lane is attempted now, regardless of the schedule. If it succeeds, the rest follows.",
+    "pause": "No attempts are made until you resume these lanes. Their backlogs wait and still expire.",
+    "resume": "The lanes make attempts again, starting with their heads.",
+    "skip": "The head of each lane is cancelled permanently. Other subscriptions keep their deliveries.",
 }
-OF_FOUND = "Only what was found is skipped: a lane is left when another message stands at its head."
+OF_FOUND = "Only the messages of the search are skipped. A lane with another head does not change."
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Bulk:
                     if await self._did(desk.api, lane):
                         self.done.append(lane)
                     else:
-                        self.left.append((lane, "another message stands at its head"))
+                        self.left.append((lane, "its head is another message"))
                 except (ConflictError, NotFoundError) as refused:
                     self.left.append((lane, refused.detail or refused.title))
                 except TagcastError as fault:
@@ -156,7 +156,9 @@ def lanes_of(text: str) -> list[Name]:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
     except (ValueError, TypeError):
-        raise web.HTTPBadRequest(text="these are no lanes\n") from None
+        raise web.HTTPBadRequest(
+            text='Invalid field "lanes". Expected a JSON list, e.g. [["orders", "crm"]].\n'
+        ) from None
 
 
 def fits(act: str, state: str) -> bool:
@@ -201,6 +203,7 @@ def page_of(
         unfit=unfit,
         chosen=chosen,
         back=back,
+        need_words=need_words,
         undo=UNDO.get(act),
     )
 
@@ -211,7 +214,7 @@ async def begin(request: web.Request) -> web.Response:
     reason, messages = str(form.get("reason", "")).strip(), str(form.get("messages", ""))
     lanes = lanes_of(str(form.get("lanes", "")))
     if act == "skip" and not reason:
-        raise web.HTTPBadRequest(text="a skip needs a reason\n")
+        raise web.HTTPBadRequest(text="A skip needs a reason.\n")
     bulk = Bulk(act, lanes, reason, frozenset(filter(None, messages.split(","))))
     raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk, bulk)}")
 

@@ -88,13 +88,13 @@ def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[
 
     published = added(lambda minute: minute.published)
     made = [
-        chart("delivered a minute", added(lambda minute: minute.delivered), "{:,.4g}".format),
-        chart("failed a minute", added(lambda minute: minute.failed), "{:,.4g}".format),
-        chart("95 % delivered within", worst(lambda minute: minute.slow_ms), lambda ms: span(ms / 1000)),
-        chart("owed", worst(lambda minute: minute.backlog), "{:,.0f}".format),
+        chart("Delivered/min", added(lambda minute: minute.delivered), "{:,.4g}".format),
+        chart("Failed/min", added(lambda minute: minute.failed), "{:,.4g}".format),
+        chart("p95 latency", worst(lambda minute: minute.slow_ms), lambda ms: span(ms / 1000)),
+        chart("Backlog", worst(lambda minute: minute.backlog), "{:,.0f}".format),
     ]
     if any(each is not None for each in published):
-        made.insert(0, chart("published a minute", published, "{:,.4g}".format))
+        made.insert(0, chart("Published/min", published, "{:,.4g}".format))
     return made if any(minute.backlog is not None for minute in minutes) else made[:-1]
 
 

@@ -50,7 +50,12 @@ async def topic_edit(request: web.Request) -> web.Response:
             desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
-    values: dict[str, Any] = {"name": name, "is_new": False, "title": f"Edit {name}", "back": path_of("topics", name)}
+    values: dict[str, Any] = {
+        "name": name,
+        "is_new": False,
+        "title": f"Settings of {name}",
+        "back": path_of("topics", name),
+    }
     values["version"] = present.version
     command = forms.topic_command("update", name, changed) if changed.keys() & before.keys() else ""
     return await _form(desk, "topic_form.html", said, send, command, values)
@@ -66,7 +71,7 @@ async def subscription(request: web.Request) -> web.Response:
         made = await desk.api.create_subscription(topic, name, settings.pop("endpoint"), **settings)
         return _done(desk, made, "made")
 
-    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"Subscribe to {topic}"}
+    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"New subscription of {topic}"}
     values["back"] = path_of("topics", topic)
     command = forms.subscription_command(topic, name, said)
     return await _form(desk, "subscription_form.html", said, send, command, values)
@@ -90,7 +95,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
     shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers", "verification")}
     differs = any(before.get(key, "") != value for key, value in shown.items())
     command = forms.subscription_command(topic, name, shown, before) if differs else ""
-    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Edit {name}"}
+    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Settings of {name}"}
     values |= {"back": lane_path(topic, name), "version": present.version, "signatures": present.signatures}
     return await _form(desk, "subscription_form.html", said, send, command, values)
 
@@ -130,7 +135,7 @@ async def _form(
                 ("", refused.detail)
             ]
         except PreconditionFailedError as refused:
-            faults = [("", f"{refused.detail}. Nothing was changed: load the page again to see what it is now")]
+            faults = [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
         except UnreadableFieldError as fault:
             faults = [(fault.pointer, fault.detail)]
         status = 422

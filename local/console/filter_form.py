@@ -12,14 +12,14 @@ from tagcast_client import AnyFilter, Filter
 from local.console.topics import words
 
 KINDS = {
-    "everything": "every message; the text is not read",
-    "tags": "tags, one a line or between commas",
+    "everything": "all messages (leave the text empty)",
+    "tags": "tags, one per line or separated by commas",
     "tag_expression": "tags joined by ||",
-    "routing_key": "patterns, one a line; * is a word, # any number of them",
-    "sql92": "a condition over properties, such as price > 100",
-    "event_pattern": 'a pattern of EventBridge or SNS, such as {"price": [{"numeric": [">", 100]}]}',
-    "function": "name of a Lambda function of the subscriber",
-    "json": "the filter as the API writes it",
+    "routing_key": "patterns, one per line; * is one word, # any number of words",
+    "sql92": "an expression over properties, e.g. price > 100",
+    "event_pattern": 'an EventBridge or SNS pattern, e.g. {"price": [{"numeric": [">", 100]}]}',
+    "function": "the name of a Lambda function of the subscriber",
+    "json": "the filter as JSON of the API",
 }
 """The kinds of filter, and what the text of each is."""
 DIALECTS = ("strict", "rocketmq", "eventbridge", "sns")
@@ -108,7 +108,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except ValueError as fault:
-        raise UnreadableFilterError(f"the text is no JSON: {fault}") from None
+        raise UnreadableFilterError(f"The text is not JSON: {fault}") from None
     if not isinstance(read, dict):
-        raise UnreadableFilterError("the text is no JSON object")
+        raise UnreadableFilterError('The text is not a JSON object. Expected e.g. {"kind": "tags", "tags": ["a"]}')
     return read

@@ -224,14 +224,14 @@ async def save(request: web.Request) -> web.Response:
 
 def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | None) -> Preview:
     return Preview(
-        f"Save the filter of {bench.subscription}",
+        f"Update the filter of {bench.subscription}",
         (
-            f"From the next publish on, {bench.subscription} receives what this filter matches: {as_json(candidate)}",
-            "Messages that were accepted before keep the subscribers that they have.",
-            f"It is saved only if the subscription still has version {bench.version}; it has {subscription.version}.",
-            "All else stays as it is.",
+            f"From the next publish on, {bench.subscription} gets messages that match: {as_json(candidate)}",
+            "Messages accepted earlier keep their subscribers.",
+            f"The update needs version {bench.version} of the subscription. Current version: {subscription.version}.",
+            "Other settings do not change.",
         ),
-        "Save",
+        "Update",
         f"/workbench?topic={bench.topic}&subscription={bench.subscription}",
         {
             "topic": bench.topic,

@@ -18,14 +18,14 @@ from local.console.filter_form import UnreadableFilterError, filter_of, form_of
 
 Said = Mapping[str, str]
 Json = dict[str, Any]
-ORDERINGS = {"topic": "one for the whole topic", "key": "one for each ordering key", "none": "none"}
-KEEPS = {"owed": "as long as somebody is owed it", "life": "for life, for groups still to be made"}
+ORDERINGS = {"topic": "per topic", "key": "per ordering key", "none": "none"}
+KEEPS = {"owed": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
 STRATEGIES = {
-    "EXPONENTIAL_DECAY_RETRY": "1, 2, 4 … seconds apart, for a day",
-    "BACKOFF_RETRY": "a few times, evenly apart",
+    "EXPONENTIAL_DECAY_RETRY": "exponential: 1, 2, 4 … s apart, for a day",
+    "BACKOFF_RETRY": "fixed: a few retries at one interval",
 }
-PROTOCOLS = {"url": "HTTP or HTTPS: a URL", "sqs": "SQS: a queue's URL or ARN", "lambda": "Lambda: a name or ARN",
-             "pull": "nowhere: a group, whose members pull"}  # fmt: skip
+PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambda": "Lambda: name or ARN",
+             "pull": "none: a consumer group pulls"}  # fmt: skip
 FORMATS = ("json", "simplified", "cloudevents", "cmq_json", "cmq_simplified")
 _NUMBERS = {
     "max_retries": "/retry/max_retries",
@@ -234,7 +234,7 @@ def _number(said: Said, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UnreadableFieldError(_NUMBERS[name], f"{text!r} is no whole number")
+        raise UnreadableFieldError(_NUMBERS[name], f"{text!r} is not a whole number, e.g. 10")
     return int(text)
 
 
@@ -243,7 +243,7 @@ def _rate(said: Said) -> float | None:
     try:
         return float(text) if text else None
     except ValueError:
-        raise UnreadableFieldError("/max_per_second", f"{text!r} is no number") from None
+        raise UnreadableFieldError("/max_per_second", f"{text!r} is not a number, e.g. 2.5") from None
 
 
 def _endpoint(said: Said) -> Json:
@@ -308,6 +308,6 @@ def _headers(said: Said) -> dict[str, str]:
         if line.strip():
             name, colon, value = (part.strip() for part in line.partition(":"))
             if not colon or not name:
-                raise UnreadableFieldError("/headers", "every line is NAME: VALUE")
+                raise UnreadableFieldError("/headers", "Expected NAME: VALUE on each line, e.g. x-tenant: a")
             found[name] = value
     return found

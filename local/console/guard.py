@@ -49,14 +49,16 @@ def _restrict(response: web.StreamResponse) -> None:
 async def _refusal(request: web.Request) -> web.Response | None:
     port = _port(request)
     if not is_own_host(request.headers.get("Host"), port):
-        return web.Response(status=403, text="this is another host's name\n")
+        return web.Response(
+            status=403, text="Forbidden host name. Use 127.0.0.1 or localhost with the port of the console.\n"
+        )
     origin = request.headers.get("Origin")
     if is_foreign(origin, port) or (origin is None and request.method not in ("GET", "HEAD")):
-        return web.Response(status=403, text="pages of other origins may not use the console\n")
+        return web.Response(status=403, text="Forbidden origin. Only pages of this console may send requests to it.\n")
     if (entry := _entry(request)) is not None:
         return entry
     if request.method not in ("GET", "HEAD") and not await _has_token(request):
-        return web.Response(status=403, text="the form is not of this console, or older than it: load its page again\n")
+        return web.Response(status=403, text="The form is outdated or from another console. Reload its page.\n")
     return None
 
 
@@ -66,7 +68,9 @@ def _entry(request: web.Request) -> web.Response | None:
     if key is None or _same(request.cookies.get(cookie, ""), key):
         return None
     if not _same(request.query.get("key", ""), key):
-        return web.Response(status=403, text="open the address that was printed when the console started\n")
+        return web.Response(
+            status=403, text="The key is missing. Open the address that the console printed when it started.\n"
+        )
     answer = web.Response(status=303, headers={"Location": "/"})
     answer.set_cookie(cookie, key, httponly=True, samesite="Strict", path="/")
     return answer
@@ -94,6 +98,6 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = problem.status if 400 <= problem.status < 500 else 502
         return desk.page("fault.html", status, title=problem.title, detail=problem.detail, faults=problem.faults)
     except TagcastError as fault:
-        return desk.page("fault.html", 502, title="The API does not answer", detail=str(fault), faults=())
+        return desk.page("fault.html", 502, title="No response from the API", detail=str(fault), faults=())
     except web.HTTPNotFound:
-        return desk.page("fault.html", 404, title="Not found", detail="The console has no such page.", faults=())
+        return desk.page("fault.html", 404, title="Not found", detail="This page does not exist.", faults=())

@@ -20,15 +20,15 @@ from local.console.schedule import Line, Plan, planned, policy_of
 BACKLOG_SHOWN = 50
 DONE = {
     "retry": "The head is attempted now.",
-    "verify": "The endpoint agreed: what waited for it goes on.",
-    "skip": "The head was skipped.",
+    "verify": "The endpoint is verified. Its backlog is pushed now.",
+    "skip": "The head is skipped.",
     "pause": "The subscription is paused.",
-    "resume": "The subscription goes on.",
-    "saved": "The filter was saved.",
-    "promoted": "The shadow is the filter now.",
-    "ended": "The shadow ended.",
-    "made": "The subscription was made.",
-    "changed": "The subscription was changed.",
+    "resume": "The subscription is resumed.",
+    "saved": "The filter is updated.",
+    "promoted": "The shadow is now the active filter.",
+    "ended": "The shadow is deleted.",
+    "made": "The subscription is created.",
+    "changed": "The subscription is updated.",
 }
 PENDING = "pending_confirmation"
 ACTS = {

@@ -15,6 +15,7 @@ from tagcast_client.models import Entry, Message
 from local.console.desk import Desk, desk_of
 from local.console.kept import part_of
 from local.console.lanes import history_in
+from local.console.rendering import word
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
@@ -98,7 +99,7 @@ async def message(request: web.Request) -> web.Response:
         name=name,
         why=why,
         answer=answer_of(why) if why else "",
-        word=next((fate.word for fate in told if fate.name == name), ""),
+        lane_state=next((fate.word for fate in told if fate.name == name), ""),
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )
@@ -124,13 +125,13 @@ def answer_of(why: Mapping[str, Any]) -> str:
 
     >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
     ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})
-    'its filter matched; the delivery waits, since its lane is lost contact (http 500)'
+    'its filter matched; the delivery waits, because its lane is lost contact (http 500)'
     """
     reason, delivery = str(why["reason"]), why.get("delivery") or {}
     lane = str(delivery.get("lane", ""))
     if delivery.get("state") != "blocked" or lane in ("", "blocked"):
         return reason
-    return reason.replace("the delivery is blocked", f"the delivery waits, since its lane is {lane.replace('_', ' ')}")
+    return reason.replace("the delivery is blocked", f"the delivery waits, because its lane is {word(lane)}")
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:

@@ -8,7 +8,17 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from local.console.attention import GROUPS_SHOWN, Choice, by_need, causes, host_of, outcome_of, place, topic_of
+from local.console.attention import (
+    GROUPS_SHOWN,
+    Choice,
+    by_need,
+    causes,
+    host_of,
+    need_words,
+    outcome_of,
+    place,
+    topic_of,
+)
 from local.console.bulk import BULKS
 from local.console.desk import desk_of
 from local.console.kept import part_of
@@ -34,6 +44,7 @@ async def overview(request: web.Request) -> web.Response:
         topics_hurt=causes(chosen, topic_of),
         outcomes=causes(chosen, outcome_of),
         groups_shown=GROUPS_SHOWN,
+        need_words=need_words,
         topics=len(topics.items),
         topics_known=topics.is_whole,
         states=sorted({lane.state for lane in lanes.items}),

@@ -15,12 +15,14 @@ from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_duration
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.visible import visible
-from tagcast_cli.waiting import UNDER_WAY, is_awake
+from tagcast_cli.waiting import IN_PROGRESS, is_awake
 from tagcast_client.operation import path_of
 
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
 """What expires within this time is said to be urgent."""
+SHOWN_STATES = {"pending_confirmation": "unverified", "not for it": "no delivery"}
+"""Shown words of states that are stored, or that an address has, under another one."""
 PLACES = (
     ("/", "Overview", "overview.html", "o"),
     ("/topics", "Topics", "topics.html", "t"),
@@ -58,6 +60,7 @@ def environment() -> Environment:
         "size": size,
         "rate": rate,
         "usd": usd,
+        "word": word,
     }
     made.globals |= {
         "path": path_of,
@@ -108,9 +111,9 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
     """Return when the head of a lane in *state* is attempted next, as its distance from now.
 
     >>> print(next_attempt("blocked", None), next_attempt("paused", None))
-    under way —
+    in progress —
     """
-    return Markup(UNDER_WAY) if instant is None and is_awake(state) else moment(instant)
+    return Markup(IN_PROGRESS) if instant is None and is_awake(state) else moment(instant)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -134,10 +137,10 @@ def slug(text: str) -> str:
 def word(state: str) -> str:
     """Return a state as people read it.
 
-    >>> word("pending_confirmation")
-    'pending confirmation'
+    >>> word("lost_contact"), word("pending_confirmation"), word("not for it")
+    ('lost contact', 'unverified', 'no delivery')
     """
-    return state.replace("_", " ")
+    return SHOWN_STATES.get(state) or state.replace("_", " ")
 
 
 def short(message_id: str) -> Markup:

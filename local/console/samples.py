@@ -89,8 +89,8 @@ class Samples:
     def means(self) -> str:
         """Say what there are samples of."""
         return (
-            "Sampled every minute while a console runs here, and kept for a day: "
-            f"of the {TOPICS_MAX} topics whose pages were looked at last, from the first look on."
+            "Sampled every minute while a console runs here, and kept for a day. "
+            f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."
         )
 
     def published_at(self, topic: str) -> datetime | None:
@@ -188,7 +188,7 @@ class CloudWatchMinutes:
     @property
     def means(self) -> str:
         """Say which topics have metrics."""
-        return f"From CloudWatch: topics that MetricTopics of the stack {self.stack} names have metrics, others none."
+        return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:
         """No metric of a topic says it."""

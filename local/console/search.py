@@ -68,7 +68,7 @@ async def search(request: web.Request) -> web.Response:
     topic, message_id = query.get("topic", "").strip(), query.get("id", "").strip()
     faults: list[str] = []
     if message_id and not (where := await _where(desk, topic, message_id, faults)):
-        faults = faults or [f"No topic has a message {message_id}, nor its receipt."]
+        faults = faults or [f"No topic has a message or a receipt with the id {message_id}."]
     elif message_id:
         raise web.HTTPSeeOther(message_path(where, message_id))
     messages: list[Message] = []
@@ -98,7 +98,7 @@ async def topic_names(desk: Desk) -> list[str]:
 async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:
     """Return the topic that has a message, or nothing; *faults* take what else is to be said."""
     if not (len(message_id) == 20 and message_id.isdecimal() and message_id.isascii()):
-        faults.append(f"{message_id} is no message id: those have 20 digits.")
+        faults.append(f"{message_id} is not a message id. Expected 20 digits.")
         return ""
     try:
         asked = desk.api.get_message(topic, message_id) if topic else desk.api.find_message(message_id)
@@ -106,7 +106,7 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
     except NotFoundError:
         return ""
     except ConflictError as several:
-        faults.append(f"{several.detail}: name the topic.")
+        faults.append(f"{several.detail}. Enter its topic, too.")
         return ""
 
 

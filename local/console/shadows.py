@@ -32,10 +32,10 @@ def promotion(topic: str, name: str, found: Shadow) -> Preview:
     return Preview(
         f"Promote the shadow of {name}",
         (
-            f"From the next publish on, {name} receives what the shadow matches; the shadow ends.",
-            f"Of {counts.evaluated} messages since it began, {counts.only_active} would not have been received "
-            f"and {counts.only_shadow} would have been received besides.",
-            "Messages that were accepted before keep the subscribers that they have.",
+            f"From the next publish on, {name} gets messages that match the shadow. The shadow is deleted.",
+            f"Of {counts.evaluated} messages so far, {counts.only_active} match only the active filter "
+            f"and {counts.only_shadow} match only the shadow.",
+            "Messages accepted earlier keep their subscribers.",
         ),
         "Promote",
         lane_path(topic, name, "shadow"),

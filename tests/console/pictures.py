@@ -157,7 +157,7 @@ def _picture(chromium: Browser, look: Look | None, console: str, shown: Mapping[
         if answer is None or answer.ok != (name != FAULT):
             raise RuntimeError(f"{name}: {path} was answered with {answer and answer.status}")
         settle(page)
-        expect(page.locator("main")).not_to_contain_text("being read", timeout=READ_MS)
+        expect(page.locator("main")).not_to_contain_text("Loading", timeout=READ_MS)
         expect(page.locator(".lanes td").get_by_text("…", exact=True)).to_have_count(0, timeout=READ_MS)
         suffix = f"-{width}-{scheme}" if look else ""
         is_short = page.evaluate("document.documentElement.scrollHeight") < HEIGHT_MAX

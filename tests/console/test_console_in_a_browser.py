@@ -129,20 +129,20 @@ def test_from_the_overview_it_takes_at_most_four_clicks_to_know_why(window: Wind
 
     window.open("/")
     page.get_by_role("row").filter(has_text="orders / billing").get_by_role("link", name=scene.ordered[0]).click()
-    expect(page.locator("#why")).to_contain_text("Why billing did not get it")
+    expect(page.locator("#why")).to_contain_text("Explanation: billing did not get this message")
     expect(page.locator("#why")).to_contain_text("its filter matched; the delivery is blocked (http 500)")
 
     window.open("/")
     page.get_by_role("link", name="orders", exact=True).click()
     page.get_by_role("link", name=second).click()
-    page.get_by_role("link", name="Why warehouse").click()
+    page.get_by_role("link", name="Explain warehouse").click()
     expect(page.locator("#why")).to_contain_text("its filter did not match")
     expect(page.locator("#why .tree")).to_contain_text("price is '30'")
 
     window.open("/")
     page.get_by_role("textbox", name="Message id").fill(second)
     page.get_by_role("button", name="Find").click()
-    page.get_by_role("link", name="Why warehouse").click()
+    page.get_by_role("link", name="Explain warehouse").click()
     expect(page.locator("#why")).to_contain_text("its filter did not match")
 
 
@@ -180,7 +180,7 @@ def test_a_lane_is_retried_paused_resumed_and_skipped_by_the_keyboard_alone(wind
     expect(page.get_by_role("status")).to_contain_text("paused")
     go("Resume")
     go("Resume")
-    expect(page.get_by_role("status")).to_contain_text("goes on")
+    expect(page.get_by_role("status")).to_contain_text("resumed")
     head = window.scene.ordered[0]
     go("Skip")
     expect(page.get_by_label("Reason")).to_be_focused()
@@ -207,13 +207,13 @@ def test_a_verdict_changes_while_a_filter_is_typed_and_it_is_shadowed_promoted_a
     expect(page.locator("h1")).to_have_text("Shadow of mailer")
     page.get_by_role("link", name="Promote").click()
     page.get_by_role("button", name="Promote").click()
-    expect(page.get_by_role("status")).to_contain_text("The shadow is the filter now.")
+    expect(page.get_by_role("status")).to_contain_text("The shadow is now the active filter.")
     page.get_by_role("link", name="edit").click()
     page.get_by_label("Kind").select_option("tags")
     page.get_by_role("textbox", name="Text").fill("paid")
-    page.get_by_role("button", name="Save").click()
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("status")).to_contain_text("The filter was saved.")
+    page.get_by_role("button", name="Update filter").click()
+    page.get_by_role("button", name="Update").click()
+    expect(page.get_by_role("status")).to_contain_text("The filter is updated.")
     assert window.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid"]}
 
 
@@ -224,7 +224,7 @@ def test_what_is_published_searched_and_retried_in_the_browser_happens(window: W
     page.get_by_role("button", name="Publish").click()
     expect(page.locator("main")).to_contain_text("amount=30")
     window.open("/search?topic=quotes")
-    page.get_by_role("link", name="Retry what was found").click()
+    page.get_by_role("link", name="Retry results").click()
     expect(page.locator("main")).to_contain_text("ticker")
     page.get_by_role("button", name="Retry 1 lane").click()
     expect(page.get_by_role("status")).to_contain_text("Done: 1 lane")
@@ -242,7 +242,7 @@ def test_the_tail_shows_what_happens_as_it_happens_until_it_is_paused(window: Wi
     expect(rows.first).to_contain_text(last)
     page.get_by_label("State").select_option("blocked")
     page.get_by_role("button", name="Watch").click()
-    expect(rows.first).to_contain_text("waits")
+    expect(rows.first).to_contain_text("waiting")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#tail")).to_contain_text("Paused.")
     assert page.locator("#tail").get_attribute("hx-get") is None
@@ -273,15 +273,15 @@ def console_with_small_jobs(folder: Path, api: str) -> Iterator[str]:
 def test_a_job_is_started_from_its_page_watched_and_read(window: Window, tmp_path: Path) -> None:
     with console_with_small_jobs(tmp_path, window.api.url) as console:
         window.console, page = console, window.page
-        for topic, said in (("broken", "no> such day"), ("orders", "No violation in 12 judged deliveries.")):
+        for topic, said in (("broken", "no> such day"), ("orders", "No violations in 12 audited deliveries.")):
             window.open("/archive")
-            page.get_by_label("Topic; all without one").fill(topic)
+            page.get_by_label("Topic (empty: all topics)").fill(topic)
             page.get_by_role("button", name="Start …").click()
             expect(page.locator("main")).to_contain_text(f"of {topic}")
             page.get_by_role("button", name="Start").click()
             expect(page.locator("#job")).to_contain_text(said)
             assert window.violations() == []
-        page.get_by_role("link", name="Read its page").click()
+        page.get_by_role("link", name="Open report").click()
         expect(page.locator("body")).to_contain_text("--topic orders")
 
 
@@ -289,14 +289,14 @@ def test_groups_and_costs_are_shown(window: Window) -> None:
     talk(window.api)  # Whoever was silent for two minutes is gone.
     page = window.open("/groups")
     expect(page.get_by_role("row").filter(has_text="settlement")).to_contain_text("1 disagrees")
-    expect(page.get_by_role("row").filter(has_text="statements")).to_contain_text("nobody")
+    expect(page.get_by_role("row").filter(has_text="statements")).to_contain_text("no members")
     page.get_by_role("link", name="Costs").click()
     expect(page.get_by_role("row").filter(has_text="orders")).to_contain_text(re.compile("counting|USD"))
 
 
 def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     page = window.open("/topics/orders/subscriptions/search-index")
-    expect(page.locator("#age-words")).to_contain_text("again every 3 s")
+    expect(page.locator("#age-words")).to_contain_text("refreshes every 3 s")
     before = page.locator("#read-at").get_attribute("datetime")
     page.get_by_role("link", name="edit").focus()
     page.evaluate("document.querySelector('#backlog-title').dataset.keptNode = 'yes'; scrollTo(0, 120)")
@@ -315,7 +315,7 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
 
 def test_lanes_are_paused_together_watched_and_that_is_undone(window: Window) -> None:
     page = window.open("/?topic=quotes")
-    page.get_by_role("link", name="Pause these").click()
+    page.get_by_role("link", name="Pause selected").click()
     page.get_by_role("button", name="Pause 1 lane").click()
     page.get_by_role("button", name="Undo: resume 1 lane").click()
     expect(page.get_by_role("status")).to_contain_text("Done: 1 lane")
@@ -326,12 +326,12 @@ def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_sam
     page = window.open("/topics/payments/subscribe")
     page.get_by_label("Name: a letter").fill("typed")
     page.get_by_label("Address").fill("http://127.0.0.1:9/hook")
-    page.get_by_label("Seconds that an attempt may take").fill("4")
+    page.get_by_label("Timeout of an attempt").fill("4")
     command = "tagcast subscribe payments typed --url http://127.0.0.1:9/hook"
     expect(page.locator("#command")).to_contain_text(command)
     assert window.violations() == []
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("status")).to_contain_text("The subscription was made.")
+    expect(page.get_by_role("status")).to_contain_text("The subscription is created.")
     assert window.api.get_subscription("payments", "typed").timeout_seconds == 4
     window.api.delete_subscription("payments", "typed")
 
@@ -348,11 +348,11 @@ def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> Non
     expect(page.get_by_role("textbox", name="Message id")).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("?")
-    expect(page.get_by_role("heading", name="Keys")).to_be_visible()
-    page.get_by_label("Turn them off").check()
+    expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
+    page.get_by_label("Turn off shortcuts").check()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
-    expect(page.get_by_role("heading", name="Keys")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_hidden()
     page.evaluate("localStorage.clear()")
 
 

@@ -19,7 +19,7 @@ SHOWN_MAX = 3
 """Each takes two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
-UNDER_WAY = "under way"
+IN_PROGRESS = "in progress"
 """An attempt is being made just now: no next one is planned."""
 
 
@@ -54,7 +54,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Say whether attempts are made at the head of a lane in *state*: without a next one, one of them is under way.
+    """Say whether attempts are made at the head of a lane in *state*: without a next one, one of them is in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -65,7 +65,7 @@ def is_awake(state: str | None) -> bool:
 def next_attempt(lane: Json, delivery: Json) -> str:
     """Return when the head of a lane is attempted next, as people read it."""
     at = delivery.get("next_attempt_at")
-    return UNDER_WAY if at is None and is_awake(lane.get("state")) else readable_instant(at)
+    return IN_PROGRESS if at is None and is_awake(lane.get("state")) else readable_instant(at)
 
 
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
@@ -121,9 +121,9 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     ('waits while the subscription is paused', ['End the pause'])
     >>> blocked = {"lane": {"state": "blocked"}}
     >>> reason(blocked, {"message_id": "1", "attempts": 3, "last_outcome": "http 500"}, "2")[0]
-    'waits behind message 1, which failed (http 500, attempt 3); its next attempt: under way; it expires: —'
+    'waits behind message 1, which failed (http 500, attempt 3); its next attempt: in progress; it expires: —'
     >>> reason(blocked, {"message_id": "2", "attempts": 1, "last_outcome": "http 500"}, "2")[0]
-    'failed (http 500, attempt 1); its next attempt: under way; it expires: —'
+    'failed (http 500, attempt 1); its next attempt: in progress; it expires: —'
     """
     match _held(subscription):
         case "pending_confirmation":
@@ -136,7 +136,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
         case None if protocol_of(subscription.get("endpoint")) == "pull":
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
-            return "its attempt is under way", {"Look again": "tagcast lane {}"}
+            return "its attempt is in progress", {"Look again": "tagcast lane {}"}
     skipped = "it" if head.get("message_id") == message_id else "that one"
     helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
     return _behind(subscription.get("lane") or {}, head, message_id), helps

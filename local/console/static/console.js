@@ -53,7 +53,7 @@
   function show(text) {
     const wanted = new DOMParser().parseFromString(text, "text/html");
     const main = wanted.getElementById("main"), focused = document.activeElement;
-    if (!main) throw new Error("the answer is no page of the console");
+    if (!main) throw new Error("unexpected response");
     become(byId("main"), main);
     become(byId("read-at"), wanted.getElementById("read-at"));
     document.body.dataset.live = wanted.body.dataset.live || "0";
@@ -66,11 +66,11 @@
     asking = true;
     try {
       const answer = await fetch(location.href, { redirect: "error", headers: { "X-Refresh": "yes" } });
-      if (!answer.ok) throw new Error(answer.status === 404 ? "it is gone by now" : `answered with ${answer.status}`);
+      if (!answer.ok) throw new Error(answer.status === 404 ? "the page no longer exists" : `status ${answer.status}`);
       show(await answer.text());
       fault = "";
     } catch (error) {
-      fault = error.message || "nobody answers";
+      fault = error.message || "no response";
     } finally {
       asking = false;
       tell();
@@ -85,8 +85,8 @@
 
   function tell() {
     const age = (Date.now() - Date.parse(byId("read-at").getAttribute("datetime"))) / 1000;
-    const again = Number(document.body.dataset.live) ? (held ? ", held" : `, again every ${document.body.dataset.live} s`) : "";
-    byId("age-words").textContent = ` · ${words(age)} ago${again}${fault ? `; not since then: ${fault}` : ""}`;
+    const again = Number(document.body.dataset.live) ? (held ? ", held" : `, refreshes every ${document.body.dataset.live} s`) : "";
+    byId("age-words").textContent = ` · ${words(age)} ago${again}${fault ? `; refresh failed: ${fault}` : ""}`;
     byId("age").classList.toggle("old", Boolean(fault) || age > STALE_S);
   }
 

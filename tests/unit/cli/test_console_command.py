@@ -20,7 +20,7 @@ def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) 
         try:
             assert said is not None
             url = said.group(1)
-            assert wait_until(lambda: b"Every lane is active" in urllib.request.urlopen(url).read())
+            assert wait_until(lambda: b"All lanes are active" in urllib.request.urlopen(url).read())
         finally:
             process.terminate()
     assert process.returncode == 0

@@ -63,7 +63,7 @@ def test_each_reason_names_its_command(api: FakeApi, run: Run) -> None:
             "until a consumer pulls it",
             "tagcast consume fruit shop",
         ),
-        ({"lane": {"state": "active"}}, "its attempt is under way", "tagcast lane fruit shop"),
+        ({"lane": {"state": "active"}}, "its attempt is in progress", "tagcast lane fruit shop"),
     ):
         teach(api, {"shop": entry("pending")}, subscription("shop", **more))
         shown = run("message", "fruit", ID).output

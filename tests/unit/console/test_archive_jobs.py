@@ -45,20 +45,20 @@ def started(visitor: Visitor, **asked: str) -> Seen:
 
 def ended(visitor: Visitor) -> Seen:
     until = time.monotonic() + 60
-    while "under way" in (seen := visitor.get("/archive")).text and time.monotonic() < until:
+    while "in progress" in (seen := visitor.get("/archive")).text and time.monotonic() < until:
         time.sleep(0.02)
     return seen
 
 
 def test_a_job_is_told_of_then_started_and_leaves_a_page_that_is_read(stack: Visitor) -> None:
     told = stack.get("/archive/job?job=audit&topic=orders&from=2026-11-01&to=2026-11-02").text
-    assert "audit from 2026-11-01 to before 2026-11-02, of orders" in told
+    assert "audit of orders, from 2026-11-01 to 2026-11-02 (exclusive)" in told
     assert not list(stack.desk.reports.rglob("*"))
 
     seen = started(stack, job="audit", topic="orders")
 
-    assert "No violation in 12 judged deliveries." in seen.text
-    assert 'href="/archive/audit/day/index.html">Read its page' in seen.text
+    assert "No violations in 12 audited deliveries." in seen.text
+    assert 'href="/archive/audit/day/index.html">Open report' in seen.text
     assert 'data-live="0"' in seen.text
     page = stack.get("/archive/audit/day/index.html")
     assert "--topic orders" in page.text
@@ -66,7 +66,7 @@ def test_a_job_is_told_of_then_started_and_leaves_a_page_that_is_read(stack: Vis
 
 
 def test_a_backtest_has_a_topic_and_a_filter(stack: Visitor) -> None:
-    assert "name it" in stack.get("/archive/job?job=backtest").text
+    assert "A backtest needs a topic." in stack.get("/archive/job?job=backtest").text
 
     started(stack, job="backtest", topic="orders", kind="sql92", text="price > 100", subscription="mailer")
 
@@ -77,7 +77,7 @@ def test_a_backtest_has_a_topic_and_a_filter(stack: Visitor) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "said"),
-    [({"job": "replay"}, "no job"), ({"job": "audit", "from": "1.11.2026"}, "2026-11-20"),
+    [({"job": "replay"}, "Unknown job"), ({"job": "audit", "from": "1.11.2026"}, "2026-11-20"),
      ({"job": "report", "from": "2026-11-02"}, "later"), ({"job": "backtest", "topic": "t", "kind": "json"}, "JSON")],
 )  # fmt: skip
 def test_what_is_no_job_is_said_and_not_started(stack: Visitor, asked: dict[str, str], said: str) -> None:
@@ -90,7 +90,7 @@ def test_what_is_no_job_is_said_and_not_started(stack: Visitor, asked: dict[str,
 def test_a_failure_is_seen_with_what_was_said_last(stack: Visitor) -> None:
     seen = started(stack, job="report", topic="broken").text
 
-    assert "It failed." in seen
+    assert "The job failed." in seen
     assert "the archive has &lt;no&gt; such day" in seen
 
 
@@ -111,7 +111,7 @@ def test_one_job_runs_at_a_time_and_ends_with_the_console(stack: Visitor) -> Non
     while "reading what was archived" not in stack.get("/archive").text:
         assert time.monotonic() < until
 
-    assert "Another job is under way: audit" in stack.get("/archive/job?job=report").text
+    assert "Another job is in progress: audit" in stack.get("/archive/job?job=report").text
     assert stack.act("/archive/job", {**DAYS, "job": "report"}).status == 409
     # The fixture closes the console, which has to end the job: otherwise this never returns.
 

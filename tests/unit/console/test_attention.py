@@ -133,7 +133,7 @@ def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(visitor.desk.lanes, "look", look)
         seen = visitor.get("/").text
-    assert "The lanes are being read." in seen
+    assert "Loading lanes…" in seen
     assert 'id="lanes-count">…</span>' in seen
     assert re.search(r'id="lanes-count">1</span>', visitor.get("/").text)
 

@@ -107,7 +107,7 @@ def test_an_hour_has_a_bar_a_minute_and_a_day_one_for_a_quarter_of_an_hour() -> 
     hour, day = (charts_of(minutes, NOW, name) for name in ("hour", "day"))
 
     assert [chart.title for chart in hour] == [
-        "published a minute", "delivered a minute", "failed a minute", "95 % delivered within", "owed",
+        "Published/min", "Delivered/min", "Failed/min", "p95 latency", "Backlog",
     ]  # fmt: skip
     assert (len(hour[1].bars), hour[1].most, hour[1].last) == (2, "12", "12")
     assert [bar.words for bar in day[1].bars] == ["0.8", "1.6"]

@@ -42,7 +42,7 @@ def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(v
     made = visitor.api.get_topic("fresh")
     assert (made.retention_seconds, made.ordering, made.keep) == (43_200, "key", "life")
     again = visitor.act("/new-topic", {**said, "ordering": "none", "do": "yes"})
-    assert (again.status, "Nothing was changed" in again.text) == (422, True)
+    assert (again.status, "Nothing was updated" in again.text) == (422, True)
     assert visitor.api.get_topic("fresh").ordering == "key"
     wrong = visitor.act("/new-topic", {**said, "name": "other", "retention": "1s", "do": "yes"})
     assert "<code>/retention_seconds</code>" in wrong.text
