@@ -142,7 +142,7 @@ def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_i
     assert (refused.status, "The endpoint did not confirm: http 404" in refused.text) == (409, True)
     fakes.verifier.consents[NEW] = Consent()
     assert "?done=verify&" in visitor.act(f"{lane}/verify", {}).location
-    assert "unverified" not in visitor.get(lane).text
+    assert "unverified</span>" not in visitor.get(lane).text
 
 
 def test_what_was_done_is_told_with_when_it_was_done(visitor: Visitor, ids: list[str]) -> None:
