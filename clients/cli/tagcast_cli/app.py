@@ -12,6 +12,7 @@ from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 from tagcast_cli.cmq_keys import cmq_keys
 from tagcast_cli.console import console
 from tagcast_cli.consume import consume
+from tagcast_cli.dead_letters import dead_letters
 from tagcast_cli.doctor import doctor
 from tagcast_cli.filter_change import set_filter
 from tagcast_cli.filters import filters
@@ -113,6 +114,7 @@ app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)
+app.add_typer(dead_letters, name="dead-letters", rich_help_panel=_MESSAGES)
 app.command("lane", rich_help_panel=_LANES)(lane)
 app.command("lanes", rich_help_panel=_LANES)(lanes)
 app.command("hosts", rich_help_panel=_LANES)(hosts)

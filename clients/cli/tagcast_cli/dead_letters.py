@@ -1,0 +1,127 @@
+"""`tagcast dead-letters replay`: dead letters go back to the subscriptions that gave them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from tagcast_client import Accepted, ArchivedMessage, Client, NewMessage, ProblemError, Pulled
+from tagcast_client.operation import Json
+
+from tagcast_cli.content import body_fields
+from tagcast_cli.groups import GroupName
+from tagcast_cli.session import TopicName, session_of
+from tagcast_cli.visible import visible_line
+
+dead_letters = typer.Typer(no_args_is_help=True, help="Replay dead letters.")
+
+PREFIX, OF, FROM = "dead_letter_", "dead_letter_of", "dead_letter_from"
+PULLED_AT_ONCE = 10
+NOT_FOUND = 404
+
+
+@dataclass
+class _Replaying:
+    """A replay of the letters of one group: *stay* of them cannot go back; *pulled* are the receipt handles to nack."""
+
+    api: Client
+    topic: str
+    group: str
+    replayed: int = 0
+    stay: int = 0
+    pulled: list[str] = field(default_factory=list)
+
+    def pull(self, limit: int | None) -> tuple[Pulled, ...]:
+        """Pull the next letters; none are left once nothing comes within a second."""
+        most = PULLED_AT_ONCE if limit is None else min(PULLED_AT_ONCE, limit - self.replayed - self.stay)
+        if most <= 0:
+            return ()
+        letters = self.api.pull(self.topic, self.group, max_messages=most, wait_seconds=1)
+        self.pulled += [each.receipt_handle for each in letters]
+        return letters
+
+    def send(self, letter: Pulled) -> Json:
+        """Publish a letter to its subscription and acknowledge it; return what to print, with *error* if it stays."""
+        origin = letter.properties.get(FROM, "")
+        topic, _, subscription = origin.partition("/")
+        said: Json = {"message_id": letter.message_id, "subscription": origin or None}
+        if not subscription or OF not in letter.properties:
+            return self._stays(said, "it is not a dead letter")
+        original = ArchivedMessage(letter.properties[OF], _message_of(letter))
+        try:
+            # The same key for the same letter: a repeated replay publishes it once.
+            key = f"dead-letter-{letter.message_id}"
+            [result] = self.api.replay(topic, subscription, [original], idempotency_key=key)
+        except ProblemError as problem:
+            if problem.status != NOT_FOUND:
+                raise
+            return self._stays(said, str(problem))
+        if not isinstance(result, Accepted):
+            return self._stays(said, str(result.error.get("detail")))
+        if not result.matched:
+            return self._stays(said, f"the filter of {subscription} does not match it any more")
+        self.api.ack(self.topic, self.group, [letter.receipt_handle])
+        self.pulled.remove(letter.receipt_handle)
+        self.replayed += 1
+        return {**said, "replayed_as": result.message_id}
+
+    def _stays(self, said: Json, reason: str) -> Json:
+        self.stay += 1
+        return {**said, "error": reason}
+
+    def give_back(self) -> None:
+        """Make the letters that were not replayed visible again."""
+        for start in range(0, len(self.pulled), 100):
+            self.api.nack(self.topic, self.group, self.pulled[start : start + 100])
+
+
+def _message_of(letter: Pulled) -> NewMessage:
+    """Return the message of which *letter* was made, in its trace."""
+    return NewMessage(
+        body_fields(letter.body).get("body", letter.body),
+        tags=letter.tags,
+        routing_key=letter.routing_key,
+        properties={name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)},
+        ordering_key=letter.ordering_key,
+        content_type=letter.content_type,
+    )
+
+
+def _line(said: Json) -> Text:
+    text = Text(visible_line(f"{said['message_id']}  {said['subscription'] or '—'}  "))
+    if "error" in said:
+        return text.append(visible_line(f"stays: {said['error']}"), style="yellow")
+    return text.append(visible_line(f"replayed as {said['replayed_as']}"), style="green")
+
+
+@dead_letters.command("replay")
+def replay_letters(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: GroupName,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Replay at most N letters.")] = None,
+) -> None:
+    """Replay the dead letters of TOPIC that the consumer group pulls, each to the subscription that gave it up.
+
+    A letter leaves the group when its subscription has the message. It stays if that subscription was deleted, or if
+    its filter does not match the message any more; then the command exits with 1.
+    """
+    session = session_of(ctx)
+    replaying = _Replaying(session.api, topic, name)
+    try:
+        while letters := replaying.pull(limit):
+            for letter in letters:
+                said = replaying.send(letter)
+                if session.as_json:
+                    session.print_json(said)
+                else:
+                    session.out.print(_line(said), soft_wrap=True)
+    finally:
+        replaying.give_back()
+    if not session.as_json:
+        stays = f", {replaying.stay} stay" if replaying.stay else ""
+        session.out.print(f"{replaying.replayed} replayed{stays}.")
+    if replaying.stay:
+        raise typer.Exit(1)

@@ -1,0 +1,113 @@
+"""`tagcast dead-letters replay`: letters go back to the subscriptions that gave them up, and what cannot stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import FakeApi, Run
+
+GROUP = "/topics/dead/subscriptions/keepers"
+REPLAY = "POST /topics/orders/subscriptions/crm/replay"
+ACCEPTED = {"accepted_at": "2026-11-26T10:00:00Z", "expires_at": "2026-11-27T10:00:00Z"}
+
+
+def letter(number: int, **changes: Any) -> dict[str, Any]:
+    properties = {"customer": "42", "dead_letter_of": f"o{number}", "dead_letter_from": "orders/crm"}
+    properties |= {"dead_letter_state": "discarded", "dead_letter_attempts": "3"}
+    return {
+        "message_id": f"l{number}",
+        "receipt_handle": f"r{number}",
+        "topic": "dead",
+        "subscription": "keepers",
+        "attempt": 1,
+        "tags": ["paid"],
+        "content_type": None,
+        "routing_key": None,
+        "ordering_key": None,
+        "properties": properties,
+        "body": "poison",
+        **ACCEPTED,
+        **changes,
+    }
+
+
+def replayed(matched: int = 1) -> dict[str, Any]:
+    return {"results": [{"message_id": "n", "matched": matched, **ACCEPTED}], "accepted": 1, "rejected": 0}
+
+
+@pytest.fixture
+def letters(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
+    """What each pull brings, in turn; then nothing."""
+    pulls: list[list[dict[str, Any]]] = []
+    answer_to = api.answer_to
+
+    def answer(method: str, path: str) -> tuple[int, str, str]:
+        if path == f"{GROUP}/pull":
+            api.teach(f"POST {path}", {"messages": pulls.pop(0) if pulls else []})
+        return answer_to(method, path)
+
+    monkeypatch.setattr(api, "answer_to", answer)
+    for verb in ("ack", "nack"):
+        api.teach(f"POST {GROUP}/{verb}", {"results": []})
+    return pulls
+
+
+def told(api: FakeApi, verb: str) -> list[str]:
+    found = [request.body["receipt_handles"] for request in api.requests if request.path == f"{GROUP}/{verb}"]
+    return [handle for handles in found for handle in handles]
+
+
+def test_each_letter_is_published_as_it_was_to_the_subscription_that_gave_it_up(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    letters += [[letter(1), letter(2)], [letter(3)]]
+    api.teach(REPLAY, replayed())
+
+    result = run("dead-letters", "replay", "dead", "keepers")
+
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "3 replayed.")
+    sent = [request for request in api.requests if request.path.endswith("/replay")]
+    original = {"replay_of": "o1", "body": "poison", "tags": ["paid"], "properties": {"customer": "42"}}
+    assert sent[0].body == {"messages": [original]}
+    assert [request.headers["idempotency-key"] for request in sent] == [f"dead-letter-l{place}" for place in (1, 2, 3)]
+    assert (told(api, "ack"), told(api, "nack")) == (["r1", "r2", "r3"], [])
+
+
+def test_what_cannot_go_back_stays_in_the_group_and_is_named(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    gone = letter(2)
+    gone["properties"]["dead_letter_from"] = "orders/gone"
+    letters += [[letter(1), gone, letter(3, properties={})]]
+    api.teach(REPLAY, replayed(matched=0))
+
+    result = run("dead-letters", "replay", "dead", "keepers")
+
+    assert result.exit_code == 1
+    assert "l1  orders/crm  stays: the filter of crm does not match it any more" in result.output
+    assert "l2  orders/gone  stays: 404 Not found" in result.output
+    assert "l3  —  stays: it is not a dead letter" in result.output
+    assert (told(api, "ack"), told(api, "nack")) == ([], ["r1", "r2", "r3"])
+
+
+def test_a_limit_bounds_what_is_pulled(api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]) -> None:
+    letters += [[letter(1), letter(2)], [letter(3)]]
+    api.teach(REPLAY, replayed())
+
+    assert run("dead-letters", "replay", "dead", "keepers", "--limit", "2").exit_code == 0
+
+    assert [request.body["max_messages"] for request in api.requests if request.path == f"{GROUP}/pull"] == [2]
+    assert told(api, "ack") == ["r1", "r2"]
+
+
+def test_a_failure_in_between_gives_back_what_was_not_replayed(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    letters += [[letter(1, properties={}), letter(2)]]
+    api.teach(REPLAY, {"title": "Forbidden", "status": 403}, 403)
+
+    assert run("dead-letters", "replay", "dead", "keepers").exit_code == 1
+
+    assert (told(api, "ack"), told(api, "nack")) == ([], ["r1", "r2"])
