@@ -107,6 +107,7 @@ SUBSCRIPTIONS = _schema(
     content_format=_TEXT,
     ordered=_INT,
     dead_letter_topic=_TEXT,
+    dead_letter_expired=_INT,
     max_per_second=_TEXT,
     consume_from=_LONG,
     batch_messages_max=_INT,

@@ -83,7 +83,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
     before = forms.subscription_said(present)
-    said = {**before, "ordered": "", **said} if said else before
+    said = {**before, "ordered": "", "dead_letter_expired": "", **said} if said else before
 
     async def send() -> web.Response:
         changes = forms.subscription_changes(before, said)

@@ -111,6 +111,7 @@ def subscription_said(of: Subscription) -> dict[str, str]:
         "signature": of.signature,
         "ordered": "yes" if of.ordered else "",
         "dead_letter_topic": of.dead_letter_topic or "",
+        "dead_letter_expired": "yes" if of.dead_letter_expired else "",
     }
 
 
@@ -128,6 +129,7 @@ def subscription_settings(said: Said) -> Json:
     parts: Json = {
         "retry": _retry(said),
         "dead_letter_topic": said.get("dead_letter_topic", "").strip() or None,
+        "dead_letter_expired": True if said.get("dead_letter_expired") == "yes" else None,
         "ordered": True if said.get("ordered") == "yes" and is_group else None,
     }
     if not is_group:
@@ -162,6 +164,7 @@ def subscription_changes(before: Said, said: Said) -> Json:
         "timeout_seconds": _number(said, "timeout_seconds"),
         "max_per_second": _rate(said),
         "ordered": said.get("ordered") == "yes",
+        "dead_letter_expired": said.get("dead_letter_expired") == "yes",
         **{name: said.get(name, "").strip() or None for name in ("content_format", "signature", "dead_letter_topic")},
     }
     changes |= {name: value for name, value in wanted.items() if _differ(before, said, name)}
@@ -196,9 +199,11 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
         "strategy": "--strategy", "max_retries": "--max-retries", "interval_seconds": "--interval",
         "max_interval_seconds": "--max-interval", "timeout_seconds": "--timeout", "content_format": "--format",
         "signature": "--signature", "max_per_second": "--max-per-second", "batch_messages": "--batch-messages",
-        "batch_bytes": "--batch-bytes", "verification": "--verification",
+        "batch_bytes": "--batch-bytes", "verification": "--verification", "dead_letter_topic": "--dead-letter-topic",
     }  # fmt: skip
     words += _given(new, options)
+    if "dead_letter_expired" in new:
+        words.append("--dead-letter-expired" if said["dead_letter_expired"] == "yes" else "--no-dead-letter-expired")
     if said.get("secret", "").strip():
         words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
     try:

@@ -60,6 +60,7 @@ SIGNED = SubscriptionSettings(
     secret="whsec_",
     ordered=True,
     dead_letter_topic="dead",
+    dead_letter_expired=True,
     max_per_second=0.5,
     consume_from=1,
     batching=Batching(10, 65_536),

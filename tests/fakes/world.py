@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tagcast.delivery import publishing
+from tagcast.delivery.dead_letter import DEAD_LETTER_OF
 from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import Answer, redeliver
@@ -37,6 +38,8 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, Ended, relay
 from tagcast.repairing.sweep import Swept, sweep
+from tagcast.rows.message import MESSAGES
+from tagcast.tables import Key
 from tagcast.verification import Consent, Verification
 from tagcast_aws.store.signing_key import SubscriptionKeys
 
@@ -348,6 +351,7 @@ class FakeWorld:
     vault: FakeVault = field(default_factory=FakeVault)
     signer: FakeSigner = field(default_factory=FakeSigner)
     verifier: FakeVerifier = field(default_factory=FakeVerifier)
+    relayed: set[Key] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
@@ -441,8 +445,17 @@ class FakeWorld:
             row["message_id"] for key, row in self.store.rows.items() if key.sk == "MSG" and key not in before
         )
 
+    def relay_letters(self) -> None:
+        """Let the relay hear of every dead letter that was stored since it last did, as the table's stream would."""
+        letters = {key: row for key, row in self.store.rows.items() if DEAD_LETTER_OF in str(row.get("properties"))}
+        fresh = [MESSAGES.value_of(letters[key]) for key in letters.keys() - self.relayed]
+        self.relayed |= letters.keys()
+        if fresh:
+            relay(self.world, [Arrival("", row) for row in sorted(fresh, key=lambda row: row.message.message_id)])
+
     def deliver(self) -> None:
-        """Let fan-out take everything in the queue, ten at a time."""
+        """Let fan-out take everything in the queue, ten at a time, after the relay's dead letters."""
+        self.relay_letters()
         while self.queue.entries:
             batch, self.queue.entries = self.queue.entries[:10], self.queue.entries[10:]
             apart = [entry for entry in batch if entry.group.partition("#")[0] == entry.message_id]

@@ -33,7 +33,7 @@ HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflo
 FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS, HERD = "unit/test_members.py", "unit/test_herd.py"
-GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
+GROUP, PULLING, LETTERS = "unit/test_groups.py", "unit/test_pulling.py", "unit/test_dead_letters.py"
 EVERY_ANSWER, KEPT_SECRETS = "unit/api/test_every_answer.py", "unit/test_kept_secrets.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
@@ -1070,16 +1070,16 @@ GROUPS = (
     ),
     _planted(
         "of two groups that discard a message one makes a letter",
-        "tagcast.pulling.group:publish_dead_letter",
-        "{group.subscription_id} {message.message_id}",
+        "tagcast.delivery.dead_letter:publish_dead_letter",
+        "{subscription.subscription_id} {message.message_id}",
         "{message.message_id}",
         f"{PULLING}::test_each_of_two_groups",
     ),
     _planted(
         "a discard ends before its letter is published",
         "tagcast.pulling.group:end_after_pull",
-        "    if state is EntryState.DISCARDED:",
-        "    end_pulled(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
+        "    publish_dead_letter(",
+        "    end_pulled(world, group, row, entry)\n    publish_dead_letter(",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
     ),
     _planted(
@@ -1176,7 +1176,7 @@ GROUPS = (
     _planted(
         "what is discarded is published nowhere",
         "tagcast.pulling.group:end_after_pull",
-        "publish_dead_letter(world, group, row.message)",
+        "publish_dead_letter(world, group, row.message, entry)",
         "pass",
         f"{PULLING}::test_what_is_discarded_is_published",
     ),
@@ -2098,8 +2098,57 @@ RIGHTS = (
         "unit/api/test_dead_letter_rights.py::test_a_token_names",
     ),
     _planted(
+        "what a batch gave up before it went on makes no letter",
+        "tagcast.delivery.fan_out:Slice._join_under_claim",
+        "await self._publish_dead_letters(subscription, before)",
+        "pass",
+        "unit/test_late_answers.py::test_what_a_batch_gives_up",
+    ),
+    _planted(
+        "what the first round gives up makes no letter",
+        "tagcast.delivery.fan_out:Slice.deliver",
+        "await self._publish_dead_letters(subscription, result)",
+        "pass",
+        f"{LETTERS}::test_without_retries",
+    ),
+    _planted(
+        "what a retry gives up makes no letter",
+        "tagcast.delivery.retrying:_Outcomes.write",
+        "await self._publish_dead_letters()",
+        "pass",
+        f"{LETTERS}::test_a_push_that_is_discarded",
+    ),
+    _planted(
+        "a delivery ends before its letter is published",
+        "tagcast.delivery.retrying:_Outcomes.write",
+        "            await self._publish_dead_letters()\n            standing = await self._write_ends()",
+        "            standing = await self._write_ends()\n            await self._publish_dead_letters()",
+        f"{LETTERS}::test_an_accident_around",
+    ),
+    _planted(
+        "what expires behind a sleeping lane makes no letter",
+        "tagcast.repairing.expiry:expire_due",
+        "publish_dead_letter(world, owner, row.message, entry)",
+        "pass",
+        f"{LETTERS}::test_what_expires_behind_a_paused",
+    ),
+    _planted(
+        "what the search finds expired makes no letter",
+        "tagcast.repairing.expiry:_expire_message",
+        "publish_dead_letter(world, owner, message, entry)",
+        "pass",
+        f"{LETTERS}::test_what_the_search_finds",
+    ),
+    _planted(
+        "whatever expires makes a letter",
+        "tagcast.delivery.dead_letter:has_dead_letter",
+        " and settings.dead_letter_expired",
+        "",
+        f"{LETTERS}::test_what_expires_makes_a_letter_only",
+    ),
+    _planted(
         "a dead letter makes a second one",
-        "tagcast.pulling.group:publish_dead_letter",
+        "tagcast.delivery.dead_letter:publish_dead_letter",
         "if DEAD_LETTER_OF in message.properties:",
         "if False:",
         f"{PULLING}::test_a_message_that_is_a_dead_letter",

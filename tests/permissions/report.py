@@ -36,13 +36,16 @@ TEMPLATE = ROOT / "template.yaml"
 TIME_SCALE = "10"
 BY_AWS = "what AWS itself does in the role's name, outside of any code that runs here"
 BY_SPARK = "used by the jobs over the archive, whose end-to-end test needs Spark"
+LETTERS = "keeps the index of a dead-letter topic with two hundred subscriptions"
 SILENT = "removes a group that was silent for hours"
 NOT_USED: dict[tuple[str, str], str] = {
     ("*", "logs:*"): BY_AWS,
     ("*", "xray:*"): BY_AWS,
     ("*", "dynamodb:ListStreams"): "Lambda asks for it of whom it reads streams",
     ("*", "sqs:SendMessage group"): "on the local stack any queue may be an endpoint; test_roles takes that away",
-    ("PullFunctionRole", "s3:*"): "keeps the index of a dead letter topic with two hundred subscriptions",
+    ("PullFunctionRole", "s3:*"): LETTERS,
+    ("RetryFunctionRole", "s3:*"): LETTERS,
+    ("SweepFunctionRole", "s3:*"): LETTERS,
     ("SweepFunctionRole", "sqs:DeleteQueue group"): "removes the queue of a group that was never stored",
     (
         "PullFunctionRole",

@@ -77,6 +77,7 @@ class Story:
             "push": self.push,
             "sign": self.sign,
             "pull": self.pull,
+            "letters": self.letters,
             "recover": self.recover,
             "continue": self.continue_as_new,
             "tail": self.tail,
@@ -195,6 +196,18 @@ class Story:
         for name in ("late", "g"):
             self.call("DELETE", f"/topics/pulled/subscriptions/{name}")
         return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
+
+    def letters(self) -> bool:
+        """Deliveries that are given up are published to a dead-letter topic: by the first round, and by a retry."""
+        self.put("/topics/given-up", {})
+        self.put("/topics/letters", {})
+        self.subscribe("letters", "s", DEAD)
+        for name, retries in (("at-once", 0), ("retried", 1)):
+            retry = {"strategy": "BACKOFF_RETRY", "max_retries": retries, "interval_seconds": 10}
+            endpoint = {"protocol": "lambda", "function": "refuses"}
+            self.subscribe("given-up", name, endpoint, retry=retry, dead_letter_topic="letters")
+        self.publish("given-up")
+        return self.eventually(lambda: self.lane("letters", "s")["backlog"] == 2)
 
     def retained(self, topic: str, ids: Sequence[str]) -> list[str]:
         return [each for each in ids if self.state(topic, each) == "retained"]

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from tagcast.delivery.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.errors import ConflictError, NotFoundError, UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, QueueEntry, Row, Write
 from tagcast.pulling.answering import Answered, Status, acknowledge, extend, give_back
-from tagcast.pulling.group import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.registry import subscriptions
 from tagcast.repairing.relay import Arrival, Ended, relay

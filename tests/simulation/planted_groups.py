@@ -138,8 +138,8 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "of two groups that discard a message one makes a letter",
-                "tagcast.pulling.group:publish_dead_letter",
-                "{group.subscription_id} {message.message_id}",
+                "tagcast.delivery.dead_letter:publish_dead_letter",
+                "{subscription.subscription_id} {message.message_id}",
                 "{message.message_id}",
             ),
             27,
@@ -147,9 +147,9 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a letter is published as often as it is asked for",
-                "tagcast.pulling.group:publish_dead_letter",
-                "publish(world, topic, (draft,), once)",
-                "publish(world, topic, (draft,))",
+                "tagcast.delivery.dead_letter:publish_dead_letter",
+                "publish_by_relay(world, topic, draft, once)",
+                "publish_by_relay(world, topic, draft, replace(once, key=world.dice.unique_id(world.clock.now())))",
             ),
             260,
         ),
@@ -157,17 +157,17 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "a discard ends before its letter is published",
                 "tagcast.pulling.group:end_after_pull",
-                "    if state is EntryState.DISCARDED:",
-                "    end_pulled(world, group, row, entry)\n    if state is EntryState.DISCARDED:",
+                "    publish_dead_letter(",
+                "    end_pulled(world, group, row, entry)\n    publish_dead_letter(",
             ),
             41,
         ),
         (
             Mutant(
                 "a letter is written for what expired, too",
-                "tagcast.pulling.group:end_after_pull",
-                "    if state is EntryState.DISCARDED:",
-                "    if state.is_terminal:",
+                "tagcast.delivery.dead_letter:has_dead_letter",
+                " and settings.dead_letter_expired",
+                "",
             ),
             4,
         ),

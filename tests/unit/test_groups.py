@@ -83,7 +83,7 @@ def test_a_group_has_nothing_of_pushes(world: FakeWorld, field: str) -> None:
     assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#/{field}"])
 
 
-@pytest.mark.parametrize("settings", [{"ordered": True}, {"dead_letter_topic": "dead"}])
+@pytest.mark.parametrize("settings", [{"ordered": True}, {"consume_from": "earliest"}])
 def test_only_a_group_has_what_groups_have(world: FakeWorld, settings: dict[str, Any]) -> None:
     status, answer = put(world, {**HTTP, **settings})
 

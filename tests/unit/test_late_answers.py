@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from tagcast.model import EntryState, LaneState, PastAttempt, Strategy
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
-from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, due_put, position
 from tagcast.rows.lane import Lane
+from tagcast.rows.message import MESSAGES
 
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import in_one_order
@@ -82,6 +83,23 @@ def test_a_failure_that_comes_late_counts_and_is_retried_by_its_schedule(
     assert (lane.state, lane.planned_for) == (state, came.ids[0])
     assert wait_s[0] - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s[1]
     assert len(timed.starts) == 1, "the lane is handed on to an execution"
+
+
+def test_what_a_batch_gives_up_makes_a_letter_before_and_after_it_goes_on(timed: TimedWorld) -> None:
+    timed.fake.topic("dead")
+    timed.fake.subscribe("watch", topic="dead")
+    timed.subscribe("slow", answers=(0.5, FAIL), max_retries=0)
+    settings = get_subscription(timed.world, "test1", "slow").settings
+    put_subscription(timed.world, "test1", "slow", replace(settings, dead_letter_topic="dead"))
+    timed.loop.call_later(0.3, lambda: timed.receivers.replies.update(slow=(5.0, FAIL)))
+
+    came = timed.first_round("1", "2")
+
+    assert [came.row(place).map.entry(0).state for place in (0, 1)] == [EntryState.DISCARDED] * 2
+    assert timed.receivers.pushes_of("slow")[1].at_s - came.began_s < 1, "the batch left the second push under way"
+    found = [MESSAGES.value_of(row).message for row in timed.store.rows.values() if "dead_letter_of" in str(row)]
+    letters = {letter.properties["dead_letter_of"]: letter for letter in found if letter.topic == "dead"}
+    assert list(letters) == came.ids
 
 
 def test_while_a_push_is_under_way_its_lane_is_claimed_longer_than_it_lasts(timed: TimedWorld) -> None:

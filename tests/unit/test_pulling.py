@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import SubscriptionRound
+from tagcast.errors import UnavailableError
 from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
@@ -23,6 +24,8 @@ from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.lane_transitions import join
+from tagcast.rows.message import MessageRow
+from tagcast.tables import Put
 from tagcast.trace_context import trace_made
 
 from tests.fakes.group_queues import FakeGroupQueues
@@ -270,7 +273,8 @@ def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: Fak
     world.deliver()
 
     [push] = world.pusher.pushes
-    origin = {"dead_letter_of": message_id, "dead_letter_from": "test1/g"}
+    origin = {"dead_letter_of": message_id, "dead_letter_from": "test1/g", "dead_letter_state": "discarded"}
+    origin |= {"dead_letter_attempts": "1", "dead_letter_outcome": "returned"}
     assert (push.message.draft.body, dict(push.message.properties)) == (b"a", origin)
     assert push.message.message_id != message_id
     assert push.message.trace == trace_made("test1", message_id)
@@ -337,18 +341,24 @@ def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
     assert world.telemetry.ends == [("a", "g", EntryState.EXPIRED)]
 
 
-def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(world: FakeWorld) -> None:
+def away(row: MessageRow) -> Put:
+    raise UnavailableError("the table is away")
+
+
+def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.topic("dead")
     world.subscribe("watch", topic="dead")
     gives_up_to(world, "dead")
     [message_id] = published(world, "a")
     said(world, "nack", *pull(world))
 
-    world.queue.broken = True
-    status, problem = asked(world, "pull")
+    with monkeypatch.context() as patched:
+        patched.setattr("tagcast.delivery.publishing.accepted_put", away)
+        status, problem = asked(world, "pull")
     assert (status, problem["code"]) == (503, "unavailable")
     assert entry(world, message_id) == ("blocked", 1, "returned")
-    world.queue.broken = False
     world.clock.sleep(60)
 
     assert pull(world) == []

@@ -35,8 +35,14 @@ Function = Annotated[str | None, typer.Option("--lambda", metavar="NAME|ARN", he
 Pulled = Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")]
 DeadLetterTopic = Annotated[
     str | None,
+    typer.Option("--dead-letter-topic", metavar="TOPIC", help="Publish discarded messages to this topic."),
+]
+DeadLetterExpired = Annotated[
+    bool | None,
     typer.Option(
-        "--dead-letter-topic", metavar="TOPIC", help="Publish messages that a consumer group discards to this topic."
+        "--dead-letter-expired/--no-dead-letter-expired",
+        help="Publish expired messages to the dead-letter topic, too; default: no.",
+        show_default=False,
     ),
 ]
 AfterFailure = Annotated[

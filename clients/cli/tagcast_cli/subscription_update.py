@@ -29,6 +29,7 @@ from tagcast_cli.push_options import (
     ClientCertificate,
     ClientKey,
     ContentFormat,
+    DeadLetterExpired,
     DeadLetterTopic,
     Function,
     Headers,
@@ -112,6 +113,7 @@ def update(
     batch_bytes: BatchBytes = None,
     verification: Verification = None,
     dead_letter_topic: DeadLetterTopic = None,
+    dead_letter_expired: DeadLetterExpired = None,
     without: Annotated[
         list[Part] | None,
         typer.Option(
@@ -144,6 +146,7 @@ def update(
         batch=batch_of(batch_messages, batch_bytes),
         verification=verification,
         dead_letter_topic=dead_letter_topic,
+        dead_letter_expired=dead_letter_expired,
     )
     whole = given(
         endpoint=endpoint_of(url, sqs, function) if url or sqs or function else None,

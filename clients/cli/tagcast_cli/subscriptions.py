@@ -33,6 +33,7 @@ from tagcast_cli.push_options import (
     ClientCertificate,
     ClientKey,
     ContentFormat,
+    DeadLetterExpired,
     DeadLetterTopic,
     Function,
     Headers,
@@ -210,6 +211,7 @@ def subscribe(
     batch_bytes: BatchBytes = None,
     verification: Verification = None,
     dead_letter_topic: DeadLetterTopic = None,
+    dead_letter_expired: DeadLetterExpired = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an existing subscription as a whole; unnamed settings are lost.")
     ] = False,
@@ -245,6 +247,7 @@ def subscribe(
         batch=batch_of(batch_messages, batch_bytes),
         verification=verification,
         dead_letter_topic=dead_letter_topic,
+        dead_letter_expired=dead_letter_expired,
     )
     change = f"tagcast subscription update {topic} {name}"
     path = path_of("topics", topic, "subscriptions", name)

@@ -116,6 +116,7 @@ class Subscription:
     updated_at: datetime
     ordered: bool = False
     dead_letter_topic: str | None = None
+    dead_letter_expired: bool = False
     max_per_second: float | None = None
     consume_from: str | None = None
     signature: Signature = "v1"

@@ -120,6 +120,7 @@ class SubscriptionSettings(TypedDict, total=False):
     signature: Signature
     ordered: bool
     dead_letter_topic: str
+    dead_letter_expired: bool
     consume_from: str | datetime
     max_per_second: float
     batch: Batch
@@ -150,6 +151,7 @@ class SubscriptionChanges(TypedDict, total=False):
     signature: Signature | None
     ordered: bool | None
     dead_letter_topic: str | None
+    dead_letter_expired: bool | None
     consume_from: str | datetime | None
     max_per_second: float | None
     batch: Batch | None

@@ -48,10 +48,10 @@ def grouped(seed: int, aim: Aim, subscribers: tuple[Subscriber, ...]) -> tuple[S
     if dice.random() >= aim.grouped:
         return subscribers
     chosen = dice.sample(range(len(subscribers)), min(len(subscribers), dice.choice((1, 1, 2))))
-    return tuple(_as_group(seed, dice, each) if place in chosen else each for place, each in enumerate(subscribers))
+    return tuple(_as_group(dice, each) if place in chosen else each for place, each in enumerate(subscribers))
 
 
-def _as_group(seed: int, dice: Random, subscriber: Subscriber) -> Subscriber:
+def _as_group(dice: Random, subscriber: Subscriber) -> Subscriber:
     retry = RetryPolicy(subscriber.settings.retry.strategy, dice.choice((0, 1, 2, 3, 8)))
     settings = replace(
         subscriber.settings,
@@ -60,9 +60,20 @@ def _as_group(seed: int, dice: Random, subscriber: Subscriber) -> Subscriber:
         ordered=dice.random() < 0.5,
         max_per_second=None,
         batching=None,
-        dead_letter_topic=LETTERS if Random(f"aws letters {seed} {subscriber.name}").random() < 0.6 else None,
     )
     return replace(subscriber, settings=settings, mode=GROUP)
+
+
+def with_letters(seed: int, subscribers: tuple[Subscriber, ...]) -> tuple[Subscriber, ...]:
+    """Return *subscribers*, of which some have dead letters: groups more often than the others."""
+    return tuple(_with_letters(Random(f"aws letters {seed} {each.name}"), each) for each in subscribers)
+
+
+def _with_letters(dice: Random, subscriber: Subscriber) -> Subscriber:
+    if dice.random() >= (0.6 if subscriber.mode == GROUP else 0.4):
+        return subscriber
+    settings = replace(subscriber.settings, dead_letter_topic=LETTERS, dead_letter_expired=dice.random() < 0.5)
+    return replace(subscriber, settings=settings)
 
 
 def questioned(seed: int, subscribers: tuple[Subscriber, ...]) -> frozenset[str]:

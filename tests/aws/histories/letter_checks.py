@@ -1,4 +1,4 @@
-"""Dead letters on the box: each discard of a pull makes one, and one only within its life.
+"""Dead letters on the box: each delivery that is given up makes one, and one only within its life.
 
 Their topic stands apart from the one that all other checks look at: it has no subscriptions.
 """
@@ -9,21 +9,21 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from tagcast.pulling.group import DEAD_LETTER_FROM, DEAD_LETTER_OF
+from tagcast.delivery.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.rows.message import MESSAGES
 
-from tests.simulation.ledger import Change, Ledger, Receipt, Row, is_group
+from tests.simulation.ledger import Change, Ledger, Receipt, Row
 
 LETTERS = "letters"
 
 
 class LetterChecks:
-    """What groups that name a dead-letter topic discard is published there."""
+    """What subscriptions that name a dead-letter topic give up is published there."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._accepted: dict[tuple[str, str], list[int]] = defaultdict(list)
-        """Until when letters of a message and a group live."""
+        """Until when letters of a message and a subscription live."""
 
     def committed(self, changes: list[Change]) -> list[Change]:
         """Take down new letters; return the changes that are about anything else."""
@@ -33,28 +33,29 @@ class LetterChecks:
         rest = [change for change in changes if not is_of_letters(change[0].pk, change[0].sk)]
         for message_id, before, after in self.ledger.around(rest):
             if before is not None:
-                self._discarded(message_id, before, after)
+                self._given_up(message_id, before, after)
         return rest
 
     def _new(self, row: Row) -> None:
         ledger, letter = self.ledger, MESSAGES.value_of(row).message
         message_id = letter.properties[DEAD_LETTER_OF]
-        topic, _, group = letter.properties[DEAD_LETTER_FROM].partition("/")
-        told = f"the letter of {message_id} by {topic}/{group}"
+        topic, _, name = letter.properties[DEAD_LETTER_FROM].partition("/")
+        told = f"the letter of {message_id} by {topic}/{name}"
         if topic != ledger.stage.plan.topic or message_id not in ledger.receipts:
             ledger.fail("letters", f"{told}, which never was")
-        earlier = self._accepted[message_id, group]
+        earlier = self._accepted[message_id, name]
         if earlier and ledger.clocks_agree and letter.accepted_at < earlier[-1]:
             ledger.fail("letters", f"{told} is published twice within its life")
         earlier.append(letter.expires_at)
 
-    def _discarded(self, message_id: str, before: Receipt, after: Receipt) -> None:
-        for ordinal in before.owed & before.handed - after.owed:
+    def _given_up(self, message_id: str, before: Receipt, after: Receipt) -> None:
+        for ordinal in before.owed - after.owed:
             owner = self.ledger.owner(ordinal)
             state, _ = after.terminal(ordinal) or ("", 0)
-            has_letters = is_group(owner) and owner.get("dead_letter_topic") == LETTERS
-            if has_letters and state == "discarded" and not self._accepted[message_id, owner["name"]]:
-                self.ledger.fail("letters", f"{message_id} is discarded by {owner['name']} without one")
+            of_states = ("discarded", "expired") if "dead_letter_expired" in owner else ("discarded",)
+            has_letters = owner.get("dead_letter_topic") == LETTERS and state in of_states
+            if has_letters and not self._accepted[message_id, owner["name"]]:
+                self.ledger.fail("letters", f"{message_id} ends {state} for {owner['name']} without one")
 
 
 def is_of_letters(pk: str, sk: str) -> bool:

@@ -178,10 +178,12 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
         retry["interval_seconds"] = settings.retry.interval_s
     body: dict[str, Any] = {"endpoint": {"protocol": settings.endpoint.protocol.value}, "retry": retry}
     if settings.is_group:
-        body |= {"ordered": settings.ordered, "dead_letter_topic": settings.dead_letter_topic}
+        body["ordered"] = settings.ordered
     else:
         body["endpoint"]["url"] = settings.endpoint.target
         body |= {"timeout_seconds": settings.timeout_s, "content_format": settings.content_format.value}
+    if settings.dead_letter_topic is not None:
+        body |= {"dead_letter_topic": LETTERS, "dead_letter_expired": settings.dead_letter_expired}
     if settings.filter is not None:
         body["filter"] = dict(settings.filter)
     if settings.max_per_second is not None:

@@ -11,7 +11,7 @@ from tagcast.model import (
 )
 
 from tests.aws.faults import Kind
-from tests.aws.histories.asked import asking, grouped, questioned, with_pulls, with_verifying
+from tests.aws.histories.asked import asking, grouped, questioned, with_letters, with_pulls, with_verifying
 from tests.simulation.asked import rules_for, settings_of
 from tests.simulation.plan import (
     ANYTHING,
@@ -95,7 +95,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.95 else dice.choice((28_800, 86_400))
     rules = rules_for(aim)
-    subscribers = grouped(seed, aim, asking(seed, aim, _subscribers(dice, aim, rules)))
+    subscribers = with_letters(seed, grouped(seed, aim, asking(seed, aim, _subscribers(dice, aim, rules))))
     asked = questioned(seed, subscribers)
     calm = dice.random() < 0.15
     actions = _actions(dice, aim, ordering, subscribers, rules)

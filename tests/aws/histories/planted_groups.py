@@ -1,4 +1,4 @@
-"""Bugs of groups in the adapter of their queues, in the handlers of pulls and around them, for histories on the box.
+"""Bugs of groups and of dead letters, in the adapter of queues, in the handlers of pulls, for histories on the box.
 
 Each has the seed of the history in which it was caught last: that one is tried first.
 """
@@ -111,10 +111,47 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         Mutant(
             "a discard makes no letter",
             "tagcast.pulling.group:end_after_pull",
-            "if state is EntryState.DISCARDED:",
-            "if False:",
+            "publish_dead_letter(world, group, row.message, entry)",
+            "pass",
             CALM,
         ),
         19,
+    ),
+    (
+        Mutant(
+            "what a retry gives up makes no letter",
+            "tagcast.delivery.retrying:_Outcomes.write",
+            "await self._publish_dead_letters()",
+            "pass",
+        ),
+        2,
+    ),
+    (
+        Mutant(
+            "what the first round gives up makes no letter",
+            "tagcast.delivery.fan_out:Slice.deliver",
+            "await self._publish_dead_letters(subscription, result)",
+            "pass",
+        ),
+        3,
+    ),
+    (
+        Mutant(
+            "what expires behind a sleeping lane makes no letter",
+            "tagcast.repairing.expiry:expire_due",
+            "publish_dead_letter(world, owner, row.message, entry)",
+            "pass",
+            Aim(operations=("pause",), retention_s=60),
+        ),
+        2,
+    ),
+    (
+        Mutant(
+            "a delivery ends before its letter is published",
+            "tagcast.delivery.retrying:_Outcomes.write",
+            "            await self._publish_dead_letters()\n            standing = await self._write_ends()",
+            "            standing = await self._write_ends()\n            await self._publish_dead_letters()",
+        ),
+        2,
     ),
 )

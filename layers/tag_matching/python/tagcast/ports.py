@@ -170,8 +170,8 @@ class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
     Maps over *section_max* entries are kept in sections. A first round is worked off in parts of at most *slice_max*
-    messages. *scope_prefix* stands before the scopes of tokens. *dead_letter_topics* are pairs of patterns: whose
-    groups may have dead letters published where. As many pulls and questions for the tail as *waiting_max* may
+    messages. *scope_prefix* stands before the scopes of tokens. *dead_letter_topics* are pairs of patterns: which
+    topics' dead letters may be published where. As many pulls and questions for the tail as *waiting_max* may
     wait of one topic.
     """
 

@@ -112,8 +112,9 @@ class SubscriptionSettings:
 
     - *sealed*: a mark of the row that has the secrets, encrypted. They are not in this value until they are opened.
       A group's secret is made by the service and signs receipt handles.
-    - *ordered*, *dead_letter_topic*, *consume_from*: of groups only. A new group gets the kept messages that were
-      accepted at *consume_from* or later; None: no older messages.
+    - *ordered*, *consume_from*: of groups only. A new group gets the kept messages that were accepted at *consume_from*
+      or later; None: no older messages.
+    - *dead_letter_topic*: where discarded messages are published, and expired ones with *dead_letter_expired*.
     - *max_per_second*, *batching*: of subscriptions with pushes. The most requests a second, None: no limit; several
       messages in a request, None: one.
     - *unverified*: why the endpoint may not be pushed to, by its last answer; None: it may.
@@ -130,6 +131,7 @@ class SubscriptionSettings:
     secret: str | None = field(repr=False)
     ordered: bool = False
     dead_letter_topic: str | None = None
+    dead_letter_expired: bool = False
     max_per_second: float | None = None
     consume_from: int | None = None
     batching: Batching | None = None

@@ -18,6 +18,7 @@ from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
+from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
 from tagcast.delivery.retrying import write_late
@@ -281,6 +282,7 @@ class Slice:
         this = self.rounds[ordinal].pushed(before, math.inf, now)
         assert self.directory is not None
         subscription = self.directory.by_ordinal[ordinal]
+        await self._publish_dead_letters(subscription, before)
         if not (messages := this.remainder()):
             return None
         attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
@@ -313,6 +315,7 @@ class Slice:
                 if departure is not None and (late := await departure) is not None:
                     await late.write(result)
                 else:
+                    await self._publish_dead_letters(subscription, result)
                     rounds[ordinal] = this = this.pushed(result, until, world.clock.now())
                 if circuit.has_news:
                     await circuit.tell()
@@ -324,6 +327,11 @@ class Slice:
             await world.clock.pause(pause_s(world, tries + 1))
             rounds[ordinal] = this = await self._read_again(subscription, this)
         raise ConditionLostError
+
+    async def _publish_dead_letters(self, subscription: Subscription, result: RunResult) -> None:
+        if result.ended and subscription.settings.dead_letter_topic is not None:
+            messages = [row.message for row in self.rows.values()]
+            await publish_dead_letter_after_run(self.world, subscription, messages, result.ended)
 
     async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
         """Read what was proved stale, for this subscription: messages first, then the lane."""

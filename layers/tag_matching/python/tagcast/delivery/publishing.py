@@ -109,6 +109,19 @@ def publish(
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
+def publish_by_relay(world: World, topic: str, draft: Draft, idempotency: Idempotency) -> None:
+    """Store a message as :func:`publish` does, and leave its way into the queue to the relay.
+
+    The functions that push may not send to the service's own queue: an endpoint could name it. A letter waits for the
+    stream, which has it within a second as a rule.
+    """
+    directory = publishing_directory(world, topic)
+    _check_sizes(world, directory, (draft,))
+    taken = _accept(world, directory, draft, None, idempotency, lambda row: row)
+    if directory.shadows and taken.is_new and taken.row is not None:
+        observe(world, directory.shadows, (taken.row,))
+
+
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
     """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
     directory = publishing_directory(world, topic)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import enqueue_due, slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease, StaleWorkerError, continue_as_new
 from tagcast.errors import ConditionLostError, ContendedError
@@ -150,6 +151,7 @@ class _Outcomes:
     async def write(self) -> Drained:
         """Write what came of the attempts, ends before failures."""
         try:
+            await self._publish_dead_letters()
             standing = await self._write_ends()
             await self._write_unattempted()
             await self._write_failures()
@@ -162,6 +164,14 @@ class _Outcomes:
             if self.unwritten:  # The next worker makes these attempts once more.
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
         return Drained.WAITING if self.result.failures else Drained.GOING_ON
+
+    async def _publish_dead_letters(self) -> None:
+        """Publish the dead letters of what ended; only what is published may end."""
+        if self.subscription.settings.dead_letter_topic is None:
+            return
+        messages = [each.row.message for each in self.owed.values()]
+        ended = {each: self.owed[each].due.as_last_seen(entry) for each, entry in self.result.ended.items()}
+        await publish_dead_letter_after_run(self.lease.world, self.subscription, messages, ended)
 
     async def _write_ends(self) -> bool:
         """Write ends: of a batch as many in a transaction as it takes, otherwise one by one.

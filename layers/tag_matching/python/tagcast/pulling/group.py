@@ -1,23 +1,19 @@
-"""The group that a member names, how entries of its queue end, and its dead letters."""
+"""The group that a member names, and how entries of its queue end."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from math import ceil
 
+from tagcast.delivery.dead_letter import publish_dead_letter
 from tagcast.delivery.ending import TRIES_MAX, end_alone
-from tagcast.delivery.publishing import Idempotency, publish
-from tagcast.errors import ConflictError, NotFoundError, TooLargeError, UnavailableError
+from tagcast.errors import ConflictError, UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import GroupQueue, QueueCounts, World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import Pulled, last_pull, pulled_put
 from tagcast.rows.message import MessageRow
-
-DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
-"""The properties of a dead letter: the id that the message had, and ``topic/group`` of its group."""
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
@@ -64,8 +60,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
     if pulls:
         known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
-    if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
-        publish_dead_letter(world, group, row.message)
+    publish_dead_letter(world, group, row.message, entry)
     if end_pulled(world, group, row, entry):
         world.telemetry.settled(row.message, group, state)
 
@@ -74,25 +69,3 @@ def keep_failure(world: World, group: Subscription, message: Message, pulls: int
     """Write down that *pulls* pulls came to nothing, so that people see it while the entry is owed."""
     pulled = Pulled(pulls, world.clock.now(), outcome)
     world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))
-
-
-def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:
-    """Publish *message* as a new one with a life of its own, once within that life, however often it is asked for.
-
-    A topic that is not there, or takes no such body, gets nothing; nor does any of what is a letter already, so that
-    topics that name each other pass nothing around for ever. Both are counted as ``DeadLettersLost``.
-    """
-    topic = group.settings.dead_letter_topic
-    if topic is None:
-        return
-    if DEAD_LETTER_OF in message.properties:
-        world.telemetry.count("DeadLettersLost")
-        return
-    origin = {DEAD_LETTER_OF: message.message_id, DEAD_LETTER_FROM: f"{group.topic}/{group.name}"}
-    draft = replace(message.draft, properties={**message.properties, **origin}, trace=message.trace)
-    once = Idempotency(f"dead letter {group.subscription_id} {message.message_id}", message.message_id)
-    try:
-        publish(world, topic, (draft,), once)
-    except (NotFoundError, TooLargeError) as fault:
-        world.telemetry.count("DeadLettersLost")
-        world.telemetry.failed(f"a dead letter for topic {topic}", fault)

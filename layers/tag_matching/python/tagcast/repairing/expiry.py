@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import at_once, each
+from tagcast.delivery.dead_letter import has_dead_letter, publish_dead_letter
 from tagcast.delivery.ending import complete, end_due, end_many
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import ordinal_of
-from tagcast.model import Entry, EntryState
+from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import Row, World, Write
+from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, OwedDelivery, Pulled
 from tagcast.rows.lane import Lane
@@ -79,10 +81,13 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     page = await world.executor.run(read)
     dues = await each(world, "a due row", page, at_once(DUES.value_of))
     over = [due for due in dues if due.expires_at <= now]
+    owner_of = partial(_subscription_with_letters, world, lane.topic, ordinal_of(lane.subscription_id))
+    owner = await world.executor.run(owner_of) if over else None
     for due in dues:
         if due.expires_at > now:
             backlog.keeps(due.expires_at)
-    expired = await each(world, "a due row", over, lambda due: world.executor.run(lambda: expire_due(world, lane, due)))
+    expire = partial(expire_due, world, lane, owner)
+    expired = await each(world, "a due row", over, lambda due: world.executor.run(partial(expire, due)))
     if not all(expired) or len(expired) < len(over):
         backlog.keeps(now)
     backlog.quiet = 0 if over else backlog.quiet + 1
@@ -94,13 +99,32 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     return sum(expired), True
 
 
-def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
-    """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
+def expire_due(world: World, lane: Lane, owner: Subscription | None, due: OwedDelivery) -> bool:
+    """End one owed delivery as expired, with its attempts; say whether its due row is gone.
+
+    It makes a dead letter of *owner*, the lane's subscription, unless that is None.
+    """
+    entry, ordinal = due.entry(EntryState.EXPIRED), ordinal_of(due.subscription_id)
     for _ in range(TRIES_MAX):
+        known = None
+        if owner is not None:
+            row = stored.message_with(world.store, lane.topic, due.message_id, ordinal)
+            if row is not None and row.map.is_with_lane(ordinal):
+                publish_dead_letter(world, owner, row.message, entry)
+                known = row
         with suppress(ConditionLostError):
-            end_due(world.store, lane.topic, due, due.entry(EntryState.EXPIRED))
+            end_due(world.store, lane.topic, due, entry, known=known)
             return True
     return False
+
+
+def _subscription_with_letters(world: World, topic: str, ordinal: int) -> Subscription | None:
+    """Return a subscription if its expired messages make dead letters. No ordinal is used twice."""
+    try:
+        found = subscription_at(world, topic, ordinal)
+    except NotFoundError:
+        return None
+    return found if found is not None and has_dead_letter(found.settings, EntryState.EXPIRED) else None
 
 
 def _expired_entry(known: OwedDelivery | Pulled | None) -> Entry:
@@ -206,6 +230,9 @@ def _expire_message(
         found = {o: dues.get((o, message.message_id)) for o in within}
         pulls = stored.pulled(store, *row.names) if enqueued else {}
         ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
+        for ordinal, entry in ends.items():
+            if (owner := _subscription_with_letters(world, message.topic, ordinal)) is not None:
+                publish_dead_letter(world, owner, message, entry)
         try:
             end_many(store, row, ends, {o: due for o, due in found.items() if due})
         except ConditionLostError:

@@ -54,6 +54,7 @@ class SubscriptionPatch(Body):
     signature: Literal["v1", "v1a"] | None = None
     ordered: bool | None = None
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    dead_letter_expired: bool | None = None
     consume_from: ConsumeFrom | None = None
     max_per_second: float | None = None
     batch: _Object | None = None

@@ -62,7 +62,7 @@ OF_PUSHES: JsonDict = {
     "max_per_second": _NULL,
     "batch": _NULL,
 }
-OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL, "consume_from": _NULL}
+OF_GROUPS: JsonDict = {"ordered": {"const": False}, "consume_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
@@ -98,6 +98,7 @@ class SubscriptionBody(Body):
     signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    dead_letter_expired: bool = False
     consume_from: ConsumeFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
     batch: BatchedPushes | None = None
@@ -138,6 +139,7 @@ class SubscriptionBody(Body):
             signature=Signature(self.signature),
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
+            dead_letter_expired=self.dead_letter_expired,
             max_per_second=self.max_per_second,
             consume_from=instant_of(self.consume_from),
             batching=batching_of(self.batch),
@@ -163,6 +165,7 @@ class SubscriptionAnswer(TypedDict):
     signatures: list[Annotated[str, one_of(Signature)]]
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    dead_letter_expired: NotRequired[bool]
     consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
     state: NotRequired[Literal["pending_confirmation"]]
@@ -224,6 +227,7 @@ def shown(
         answer["consume_from"] = shown_from(chosen.consume_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
+        answer["dead_letter_expired"] = chosen.dead_letter_expired
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
     if chosen.unverified is not None:

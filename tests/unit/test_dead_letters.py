@@ -1,0 +1,236 @@
+"""Dead letters of pushes: what a subscription gives up is published to its dead-letter topic before it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tagcast.errors import ConditionLostError, UnavailableError
+from tagcast.model import EntryState, Outcome, Strategy, Subscription
+from tagcast.operating.lanes import pause, skip_head
+from tagcast.operating.messages import message_view
+from tagcast.registry import shadows
+from tagcast.registry.subscriptions import put_subscription
+from tagcast.repairing.expiry import expire_messages
+from tagcast.tables import Update, Write
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, FakeWorld
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    """A world with a topic and a dead-letter topic, which *watch* is subscribed to."""
+    world = FakeWorld()
+    world.topic()
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    world.pusher.behaviours |= dict.fromkeys(("a", "b", "back"), lambda push: FAIL)
+    return world
+
+
+def subscribed(
+    world: FakeWorld,
+    name: str = "a",
+    *,
+    max_retries: int = 1,
+    expired: bool = False,
+    strategy: Strategy = Strategy.BACKOFF_RETRY,
+    topic: str = "test1",
+    letters: str = "dead",
+) -> Subscription:
+    made = world.subscribe(name, max_retries=max_retries, strategy=strategy, topic=topic)
+    settings = replace(made.settings, dead_letter_topic=letters, dead_letter_expired=expired)
+    return put_subscription(world.world, topic, name, settings)[0]
+
+
+def state(world: FakeWorld, message_id: str, name: str = "a") -> EntryState:
+    return message_view(world.world, "test1", message_id).subscribers[name].state
+
+
+def letters(world: FakeWorld) -> list[dict[str, str]]:
+    """Deliver the dead letters; return what they say of their origin."""
+    world.deliver()
+    found = [dict(push.message.properties) for push in world.pusher.pushes if push.message.topic == "dead"]
+    return [{name.removeprefix("dead_letter_"): value for name, value in each.items()} for each in found]
+
+
+def later(world: FakeWorld, seconds: float = 3_600) -> None:
+    world.run_workflows(world.clock.instant + round(seconds * 1000))
+
+
+def test_a_push_that_is_discarded_is_published_with_its_end_attempts_and_last_outcome(world: FakeWorld) -> None:
+    subscribed(world, max_retries=2)
+    [message_id] = world.publish("hello")
+    world.deliver()
+    assert letters(world) == []
+
+    later(world)
+
+    assert state(world, message_id) is EntryState.DISCARDED
+    expected = {"of": message_id, "from": "test1/a", "state": "discarded", "attempts": "3", "outcome": "http 500"}
+    assert letters(world) == [expected]
+    [letter] = [push.message for push in world.pusher.pushes if push.message.topic == "dead"]
+    assert (letter.body, letter.message_id != message_id) == (b"hello", True)
+
+
+def test_a_letter_says_what_the_receiver_said_last(world: FakeWorld) -> None:
+    subscribed(world)
+    refused = Outcome(False, "http 422", status=422, answer=b"no such customer")
+    world.pusher.behaviours["a"] = lambda push: refused
+    world.publish("hello")
+    world.deliver()
+    later(world)
+
+    assert [each["response"] for each in letters(world)] == ["no such customer"]
+
+
+def test_without_retries_the_first_round_publishes_the_letter(world: FakeWorld) -> None:
+    subscribed(world, max_retries=0)
+    ids = world.publish("one", "two", "three")
+    world.deliver()
+
+    assert [each["of"] for each in letters(world)] == ids
+    assert {state(world, each) for each in ids} == {EntryState.DISCARDED}
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_what_expires_makes_a_letter_only_where_that_is_chosen(world: FakeWorld, expired: bool) -> None:
+    world.topic(retention_s=3_600)
+    subscribed(world, max_retries=176, strategy=Strategy.EXPONENTIAL_DECAY_RETRY, expired=expired)
+    [message_id] = world.publish("hello")
+    world.deliver()
+    later(world, 7_200)
+
+    assert state(world, message_id) is EntryState.EXPIRED
+    assert [each["state"] for each in letters(world)] == (["expired"] if expired else [])
+
+
+def test_what_expires_in_the_queue_makes_a_letter(world: FakeWorld) -> None:
+    subscribed(world, expired=True)
+    world.publish("hello")
+    world.clock.sleep(DAY_S)
+
+    world.deliver()
+
+    assert [(each["state"], each["attempts"]) for each in letters(world)] == [("expired", "0")]
+
+
+def test_what_expires_behind_a_paused_lane_makes_a_letter(world: FakeWorld) -> None:
+    subscribed(world, expired=True)
+    pause(world.world, "test1", "a")
+    ids = world.publish("one", "two")
+    world.deliver()
+    world.clock.sleep(DAY_S)
+
+    world.sweep()
+
+    assert {state(world, each) for each in ids} == {EntryState.EXPIRED}
+    assert [each["of"] for each in letters(world)] == ids
+
+
+def test_what_the_search_finds_expired_makes_a_letter(world: FakeWorld) -> None:
+    subscribed(world, expired=True)
+    [message_id] = world.publish("hello")
+    world.clock.sleep(DAY_S)
+
+    asyncio.run(expire_messages(world.world, "test1", [(message_id, None)]))
+
+    assert state(world, message_id) is EntryState.EXPIRED
+    assert [each["of"] for each in letters(world)] == [message_id]
+
+
+def test_what_a_person_skips_makes_no_letter(world: FakeWorld) -> None:
+    subscribed(world, expired=True)
+    [message_id] = world.publish("hello")
+    world.deliver()
+    skip_head(world.world, "test1", "a", "a test")
+
+    assert state(world, message_id) is EntryState.CANCELLED
+    assert letters(world) == []
+
+
+def test_each_of_two_subscriptions_that_give_a_message_up_makes_a_letter(world: FakeWorld) -> None:
+    for name in "ab":
+        subscribed(world, name, max_retries=0)
+    [message_id] = world.publish("hello")
+    world.deliver()
+
+    assert sorted(each["from"] for each in letters(world)) == ["test1/a", "test1/b"]
+    assert {each["of"] for each in letters(world)} == {message_id}
+
+
+def test_a_letter_that_is_given_up_makes_no_second_one(world: FakeWorld) -> None:
+    subscribed(world, max_retries=0)
+    subscribed(world, "back", max_retries=0, topic="dead", letters="test1")
+    world.publish("hello")
+    world.deliver()
+    world.deliver()
+
+    assert [push.message.topic for push in world.pusher.pushes].count("test1") == 1
+    assert world.telemetry.counts["DeadLettersLost"] == 1
+
+
+def test_a_shadow_of_the_dead_letter_topic_counts_the_letter(world: FakeWorld) -> None:
+    shadows.put_shadow(world.world, "dead", "watch", {"kind": "tags", "tags": ["x"]})
+    subscribed(world, max_retries=0)
+    world.publish("hello")
+    world.deliver()
+
+    counts = shadows.get_shadow(world.world, "dead", "watch").counts
+    assert {verdict.value: count for verdict, count in counts.items() if count} == {"only_active": 1}
+
+
+class FailingStore(MemoryStore):
+    """A store that refuses the writes to which *fails* says yes, as often as *times*."""
+
+    times = 0
+    of_letters = False
+
+    def transact(self, writes: list[Write]) -> None:  # type: ignore[override]
+        is_letter = any(write.key.pk.startswith("MSG#dead#") for write in writes)
+        ends = any(write.key.pk.startswith("MSG#test1#") and self._is_end(write) for write in writes)
+        if self.times and (is_letter if self.of_letters else ends):
+            self.times -= 1
+            raise UnavailableError("the table is away")
+        super().transact(writes)
+
+    @staticmethod
+    def _is_end(write: Write) -> bool:
+        return write.key.sk.startswith("END#") or isinstance(write, Update)
+
+
+@pytest.mark.parametrize("max_retries", [0, 1])
+@pytest.mark.parametrize("of_letters", [True, False])
+def test_an_accident_around_the_letter_loses_none_and_stores_one(max_retries: int, of_letters: bool) -> None:
+    store = FailingStore()
+    world = FakeWorld(store=store)
+    world.topic()
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    subscribed(world, max_retries=max_retries)
+    world.pusher.behaviours["a"] = lambda push: FAIL
+    [message_id] = world.publish("hello")
+    if max_retries:
+        world.deliver()
+        world.clock.sleep(60)
+    store.times, store.of_letters = 1, of_letters
+
+    def work() -> None:
+        if max_retries:
+            [task] = world.workflow.tasks
+            world.redeliver(task)
+        else:
+            world.fan_out("test1", [message_id])
+
+    with pytest.raises((UnavailableError, ConditionLostError)):
+        work()
+    assert not state(world, message_id).is_terminal
+    world.clock.sleep(300)
+    work()
+
+    assert state(world, message_id) is EntryState.DISCARDED
+    assert [each["of"] for each in letters(world)] == [message_id]
