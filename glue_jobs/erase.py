@@ -378,7 +378,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at}).encode())
     counts = erase(archive, forgetting, days)
     objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at or rfc3339(now)}).encode())
-    tell(f"{len(matching)} messages erased; point-in-time backups of the tables keep what they had for 35 days")
+    tell(f"{len(matching)} messages erased; backups keep them for 35 days if MessagesPointInTimeRecovery is true")
     finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})
     return 0
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import typer
 from tagcast.model import LaneState
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import TRANSITIONS, Transition
 from tagcast.tables import Delete, Update
+from tagcast_cli.app import app
 
 from local.template.translated import read_template
 
@@ -31,12 +31,29 @@ def documents() -> dict[str, str]:
 
 
 def commands() -> str:
-    """Return the reference of the command line, as Typer writes it."""
-    written = subprocess.run(
-        [sys.executable, "-m", "typer", "tagcast_cli.app", "utils", "docs", "--name", "tagcast"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    return html.unescape(written).strip() + "\n"
+    """Return the page of the command line: each command and its help's first sentence, by the panels of the help."""
+    panels: dict[str, list[str]] = {}
+    for panel, name, sentence in _commands(typer.main.get_command(app)):
+        panels.setdefault(panel, []).append(f"| `{name}` | {sentence} |")
+    tables = ["\n".join([f"## {panel}\n", "| command | |", "|---|---|", *rows]) for panel, rows in panels.items()]
+    return "\n\n".join([_COMMANDS_HEAD, *tables]) + "\n"
+
+
+_COMMANDS_HEAD = """# The command line
+
+`tagcast COMMAND --help` prints the arguments and options of a command, `tagcast --help` the options of all commands.
+How to install it, and what some commands need besides: [clients/cli](../clients/cli/README.md)."""
+
+
+def _commands(command: Any, name: str = "tagcast", panel: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield panel, name and first sentence of each command that has none below it."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        first = " ".join(command.help.split("\n\n")[0].split())
+        yield panel, name, re.split(r"(?<=\.) (?=[A-Z`])", first)[0].replace("|", "\\|")
+        return
+    for inner, one in below.items():
+        yield from _commands(one, f"{name} {inner}", panel or one.rich_help_panel)
 
 
 def _parameters() -> str:

@@ -252,7 +252,8 @@ def erase(
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
     You can erase a message five days after its life: to try it, use --before with a day a week ago. Run the command
-    once per topic. Point-in-time backups of the tables keep the contents for 35 days.
+    once per topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents
+    for 35 days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):

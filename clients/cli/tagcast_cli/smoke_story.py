@@ -312,7 +312,7 @@ class Story:
         if late:
             raise BrokenPromiseError(f"{len(late)} pushes came after the message expired at {expires_at}.")
         if len(pushes) < 2:
-            raise BrokenPromiseError(f"The message expired after {len(pushes)} attempts; there was time for more.")
+            raise BrokenPromiseError(f"Attempts before the expiry: {len(pushes)}. There was time for more.")
         return f"The message expired after {len(pushes)} attempts, all with 503. No push came after its expiry."
 
     def see_receipts(self) -> str:

@@ -70,12 +70,18 @@ from tagcast_cli.visible import visible_line
 
 
 def _retry_text(retry: Any) -> str:
+    """Say when a failed delivery is retried.
+
+    >>> _retry_text({"strategy": "BACKOFF_RETRY", "max_retries": 1, "interval_seconds": 15})
+    'BACKOFF_RETRY (1 retry, 15 s apart)'
+    """
     if not isinstance(retry, dict):
         return "—"
+    retries = " retry" if retry.get("max_retries") == 1 else " retries"
     bounds = ", ".join(
         f"{retry[name]}{unit}"
         for name, unit in (
-            ("max_retries", " retries"),
+            ("max_retries", retries),
             ("interval_seconds", " s apart"),
             ("max_interval_seconds", " s at most"),
         )

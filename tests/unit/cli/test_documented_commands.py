@@ -15,9 +15,7 @@ from typer.exceptions import TyperException
 
 COMMANDS: Any = typer.main.get_command(app)
 ROOT = Path(__file__).parents[3]
-MADE = "cli.md"
-"""Made from the commands themselves."""
-PAGES = [f"docs/{each.name}" for each in ROOT.glob("docs/*.md") if each.name != MADE]
+PAGES = [f"docs/{each.name}" for each in ROOT.glob("docs/*.md")]
 DOCUMENTS = ("README.md", "clients/python/README.md", "clients/cli/README.md", *PAGES)
 COMMAND = re.compile(r"(?:`|^(?:\$ .*?)?\b)tagcast (?:--json |--(?:url|profile) [^\s`]+ )*(?!is )([a-z][^`\n]*)", re.M)
 
