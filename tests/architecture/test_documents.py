@@ -159,10 +159,11 @@ def _note(found: dict[str, set[object]], target: ast.expr, value: ast.expr) -> N
 def test_every_limit_is_the_number_in_the_code(name: str, column: str) -> None:
     known = constants()
     checked = 0
-    for what, told, constant in table_rows(name, "what", column, "constant"):
-        if constant:
-            number = float(re.search(r"[\d,.]+", told).group().replace(",", ""))  # type: ignore[union-attr]
-            assert number in known[constant.strip("`")], what
+    for what, told, named in table_rows(name, "what", column, "constant"):
+        numbers = [float(each.replace(",", "")) for each in re.findall(r"\d[\d,.]*\d|\d", told)]
+        names = re.findall(r"`(\w+)`", named)
+        for number, constant in zip(numbers if len(names) > 1 else numbers[:1], names, strict=bool(names)):
+            assert number in known[constant], what
             checked += 1
 
     assert checked >= 10
