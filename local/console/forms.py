@@ -203,7 +203,8 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
     }  # fmt: skip
     words += _given(new, options)
     if "dead_letter_expired" in new:
-        words.append("--dead-letter-expired" if said["dead_letter_expired"] == "yes" else "--no-dead-letter-expired")
+        is_chosen = said["dead_letter_expired"] == "yes"
+        words += ["--dead-letter-expired"] if is_chosen else ["--without", "dead-letter-expired"]
     if said.get("secret", "").strip():
         words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
     try:

@@ -39,11 +39,7 @@ DeadLetterTopic = Annotated[
 ]
 DeadLetterExpired = Annotated[
     bool | None,
-    typer.Option(
-        "--dead-letter-expired/--no-dead-letter-expired",
-        help="Publish expired messages to the dead-letter topic, too; default: no.",
-        show_default=False,
-    ),
+    typer.Option("--dead-letter-expired", help="Publish expired messages to the dead-letter topic, too."),
 ]
 AfterFailure = Annotated[
     Strategy | None,

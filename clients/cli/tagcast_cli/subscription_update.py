@@ -65,6 +65,7 @@ class Part(StrEnum):
     MAX_PER_SECOND = "max-per-second"
     BATCH = "batch"
     DEAD_LETTER_TOPIC = "dead-letter-topic"
+    DEAD_LETTER_EXPIRED = "dead-letter-expired"
 
     @property
     def field(self) -> str:

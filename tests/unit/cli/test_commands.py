@@ -669,13 +669,13 @@ def test_a_group_and_its_dead_letter_topic_are_named_and_removed(api: FakeApi, r
     assert run("subscription", "update", "test1", "A", "--dead-letter-topic", "other").exit_code == 0
     assert run("subscription", "update", "test1", "A", "--without", "dead-letter-topic").exit_code == 0
     assert run("subscription", "update", "test1", "A", "--dead-letter-expired").exit_code == 0
-    assert run("subscription", "update", "test1", "A", "--no-dead-letter-expired").exit_code == 0
+    assert run("subscription", "update", "test1", "A", "--without", "dead-letter-expired").exit_code == 0
     assert [request.body for request in api.requests] == [
         {"endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"},
         {"dead_letter_topic": "other"},
         {"dead_letter_topic": None},
         {"dead_letter_expired": True},
-        {"dead_letter_expired": False},
+        {"dead_letter_expired": None},
     ]
     assert "--pull" in run("subscribe", "test1", "A", "--pull", "--url", "http://x/").stderr
 
