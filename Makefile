@@ -17,6 +17,8 @@ JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
 SEED ?= 1
+SYNC := clients/python/tagcast_client/_sync/client.py
+READY := .venv/.installed $(SYNC)
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Everything here starts many processes, each of which would compile all modules anew.
@@ -29,7 +31,7 @@ TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-install: .venv/.installed  ## Make the environment (every other command does it by itself).
+install: $(READY)  ## Make the environment (every other command does it by itself).
 
 .venv/.installed: requirements.lock pyproject.toml clients/cli/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -42,6 +44,9 @@ install: .venv/.installed  ## Make the environment (every other command does it 
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e clients/cli
 	@touch $@
 
+$(SYNC): .venv/.installed clients/python/hatch_build.py $(wildcard clients/python/tagcast_client/_async/*.py)
+	@$(BIN)/python clients/python/hatch_build.py
+
 spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).
 
 .venv/.installed-spark: .venv/.installed requirements-spark.lock requirements-s3a.lock
@@ -51,7 +56,7 @@ spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands tha
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --upgrade --target .venv/s3a -r requirements-s3a.lock
 	@touch $@
 
-run: .venv/.installed  ## Start the service here, and the console: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
+run: $(READY)  ## Start the service here, and the console: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
 	@exec $(BIN)/python -m local $(RUN_FLAGS)
 
 chromium:  ## Find a Chromium for the tests of the console, or install Debian's where that is allowed.
@@ -59,10 +64,10 @@ chromium:  ## Find a Chromium for the tests of the console, or install Debian's 
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } \
 	  || { echo "The tests of the console need Chromium: sudo apt-get install chromium (or put one into the PATH)." >&2; exit 1; }
 
-pictures: .venv/.installed chromium  ## Picture the console for the documents, from a scene that is played for it.
+pictures: $(READY) chromium  ## Picture the console for the documents, from a scene that is played for it.
 	$(BIN)/python -m tests.console.pictures $(FOLDER)
 
-test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
+test: $(READY) .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -70,11 +75,11 @@ test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, i
 	$(BIN)/cfn-lint template.yaml
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40
 
-nightly: .venv/.installed .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
+nightly: $(READY) .venv/.installed-spark .venv-second/.installed chromium  ## Plant every planted bug, play the long stories, of which `make test` takes a tenth, then `make bench`.
 	@status=0; $(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40 $(TESTS) || status=1; \
 	  $(MAKE) bench || status=1; exit $$status
 
-second-opinion: .venv/.installed .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
+second-opinion: $(READY) .venv-second/.installed  ## Play the most important stories on implementations of AWS that are not ours.
 	$(BIN)/pytest -m "nightly or not nightly" --durations 20 $(or $(TESTS),tests/second_opinion)
 
 .venv-second/.installed: requirements-second.lock
@@ -83,42 +88,42 @@ second-opinion: .venv/.installed .venv-second/.installed  ## Play the most impor
 	@set -o pipefail; .venv-second/bin/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements-second.lock | $(TOLD)
 	@touch $@
 
-demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
+demo: $(READY)  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
 
-worst-day: .venv/.installed  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
+worst-day: $(READY)  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
 	@exec $(BIN)/python -m tests.console.worst_day --port $(PORT) --console-port $(CONSOLE_PORT)
 
-bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
+bench: $(READY) .venv/.installed-spark  ## Measure the budgets, and ratios beside the recorded ones: make bench ONLY="filters push" RECORD=1
 	@status=0; $(BIN)/python -m tests.benchmarks $(ONLY) $(if $(RECORD),--record) || status=1; \
 	  $(if $(ONLY),,$(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit || status=1;) exit $$status
 
-twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
+twin: $(READY)  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60 PLACE=small
 	$(BIN)/python -m tests.benchmarks.twin --table $(SUBSCRIPTIONS) --wide $(WIDE) --seconds $(CELL_SECONDS) --place $(PLACE)
 
-simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
+simulate: $(READY)  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
 
-simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
+simulate-aws: $(READY)  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
 	$(BIN)/python -m tests.aws.histories --resume --runs $(RUNS) --jobs $(JOBS)
 
-digests: .venv/.installed  ## Compare what seeds of both simulations ask of their ports with what was recorded.
+digests: $(READY)  ## Compare what seeds of both simulations ask of their ports with what was recorded.
 	$(BIN)/python -m tests.simulation.digests --jobs $(JOBS)
 
-mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
+mutate: $(READY)  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
 
-fuzz: .venv/.installed  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
+fuzz: $(READY)  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
 	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
 
-permissions: .venv/.installed  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
+permissions: $(READY)  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
 	$(BIN)/python -m tests.permissions.report --again $(AGAIN)
 
-format: .venv/.installed  ## Rewrite the sources in the house style.
+format: $(READY)  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: .venv/.installed  ## Write the documents that are made from the code: commands, parameters, the API.
+docs: $(READY)  ## Write the documents that are made from the code: commands, parameters, the API.
 	$(BIN)/python -m local.documents
 	$(BIN)/python -m tagcast_aws.api > docs/openapi.json
 
@@ -148,6 +153,7 @@ python313:  ## Run unit and integration tests, and the build, on the Python that
 	@test -n "$(PYTHON313)" || { echo "no Python 3.13 was found. Name one with: make PYTHON313=/path/to/python3.13 python313" >&2; exit 1; }
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
 	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	.venv-3.13/bin/python clients/python/hatch_build.py
 	# The jobs run on the Python of Glue, and Spark is not installed here.
 	.venv-3.13/bin/python -m pytest -q $(or $(TESTS),tests/unit tests/integration) \
 	  --deselect tests/unit/cli/test_job_commands.py::test_a_job_that_breaks_is_quoted
@@ -158,8 +164,8 @@ sam-validate:  ## Validate and build with the SAM command line, in an environmen
 	PATH="$(CURDIR)/.venv-sam/bin:$$PATH:$(dir $(PYTHON313))" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --region us-east-1
 	PATH="$(CURDIR)/.venv-sam/bin:$$PATH:$(dir $(PYTHON313))" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build
 
-jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sync dist/jobs s3://BUCKET/jobs
+jobs: $(READY)  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sync dist/jobs s3://BUCKET/jobs
 	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
-	rm -rf .venv .venv-3.13 .venv-second .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.13 .venv-second .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis $(dir $(SYNC))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import subprocess
-import sys
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
@@ -16,6 +15,7 @@ from typing import get_args, get_type_hints, is_typeddict
 import httpx
 import pytest
 import tagcast_client
+from hatch_build import write_sync
 from tagcast_client import (
     Accepted,
     ArchivedMessage,
@@ -440,16 +440,19 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
     assert len(api.fakes.queue.entries) == 1
 
 
-def test_both_clients_are_one_source() -> None:
-    folder = Path(__file__).parents[2] / "clients/python"
-    make = (
-        "import json, make_sync as m; "
-        "print(json.dumps({target: m.made_from(m.HERE / source) for source, target in m.FILES.items()}))"
-    )
-    made = subprocess.run([sys.executable, "-c", make], cwd=folder, capture_output=True, text=True, check=True).stdout
-    for target, text in json.loads(made).items():
-        assert (folder / "tagcast_client" / target).read_text() == text
+def test_the_synchronous_half_is_the_one_that_its_source_gives(tmp_path: Path) -> None:
+    package = Path(__file__).parents[2] / "clients/python/tagcast_client"
+    shutil.copytree(package / "_async", tmp_path / "_async")
+    write_sync(tmp_path)
 
+    def texts(folder: Path) -> dict[str, str]:
+        return {path.name: path.read_text() for path in folder.glob("*.py")}
+
+    if texts(package / "_sync") != texts(tmp_path / "_sync"):
+        pytest.fail("tagcast_client/_sync is older than tagcast_client/_async. Build it: make install", pytrace=False)
+
+
+def test_both_clients_have_the_same_methods() -> None:
     def methods(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 

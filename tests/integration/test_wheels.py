@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -21,13 +22,21 @@ PACKAGES = {".": {"tagcast", "tagcast_aws"}, "clients/python": {"tagcast_client"
 OURS = {"tagcast-client", "tagcast-cli"}
 
 
+def fresh_checkout(folder: Path) -> Path:
+    """Copy the clients without the files that git ignores: a build writes the synchronous half beside its source."""
+    shutil.copy(ROOT / ".gitignore", folder)
+    shutil.copytree(ROOT / "clients", folder / "clients", ignore=shutil.ignore_patterns("_sync", "__pycache__"))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {}
     for source in PACKAGES:
         folder = tmp_path_factory.mktemp("wheel")
+        checkout = ROOT if source == "." else fresh_checkout(tmp_path_factory.mktemp("checkout"))
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-        subprocess.run(command, cwd=ROOT / source, capture_output=True, check=True)
+        subprocess.run(command, cwd=checkout / source, capture_output=True, check=True)
         found[source] = next(folder.glob("*.whl"))
     return found
 
@@ -83,6 +92,13 @@ def test_a_wheel_brings_its_own_packages_and_nothing_by_a_common_name(wheels: di
         with zipfile.ZipFile(wheels[source]) as archive:
             tops = {name.split("/")[0] for name in archive.namelist()}
         assert {top for top in tops if not top.endswith(".dist-info")} == packages
+
+
+def test_the_client_brings_both_halves(wheels: dict[str, Path]) -> None:
+    with zipfile.ZipFile(wheels["clients/python"]) as archive:
+        names = set(archive.namelist())
+    source = {path.name for path in (ROOT / "clients/python/tagcast_client/_async").glob("*.py")}
+    assert {f"tagcast_client/{half}/{name}" for half in ("_async", "_sync") for name in source} <= names
 
 
 def test_the_command_line_asks_for_the_client_and_typer_alone(wheels: dict[str, Path]) -> None:

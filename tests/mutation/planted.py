@@ -1934,21 +1934,21 @@ CLIENT = (
     ),
     _planted(
         "who dies while it works on a message keeps it for a day",
-        "tagcast_client.deduplication:MemoryStore.claim",
+        "tagcast_client._sync.deduplication:MemoryStore.claim",
         "now + lease_s",
         "now + 86_400.0",
         "clients/test_deduplication.py::test_a_message_whose_process_died",
     ),
     _planted(
         "who fails too late ends another's claim",
-        "tagcast_client.deduplication:MemoryStore.release",
+        "tagcast_client._sync.deduplication:MemoryStore.release",
         "== token",
         "is not None",
         "clients/test_deduplication.py::test_who_fails_after_its_lease",
     ),
     _planted(
         "a name that is kept anew is evicted as the oldest",
-        "tagcast_client.deduplication:MemoryStore._keep",
+        "tagcast_client._sync.deduplication:MemoryStore._keep",
         "self._kept.move_to_end(name)",
         "pass",
         "clients/test_deduplication.py::test_the_memory_is_bounded",
@@ -1976,7 +1976,7 @@ CLIENT = (
     ),
     _planted(
         "a program that starts gives up when the answer to what it creates is lost",
-        "tagcast_client.connection:Connection._bring",
+        "tagcast_client._sync.connection:Connection._bring",
         "replace(operation, repeatable=True)",
         "operation",
         "clients/test_changing.py::test_whatever_answers_are_lost",

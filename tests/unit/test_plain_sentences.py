@@ -89,7 +89,7 @@ def test_every_public_docstring_of_the_client_is_plain() -> None:
     client = ROOT / "clients/python/tagcast_client"
     found = [
         f"{module.name}:{line}: {text}"
-        for module in sorted(client.glob("*.py"))
+        for module in sorted(client.rglob("*.py"))
         for line, text in public_docstrings(module)
         if riddle_in(text)
     ]

@@ -4,16 +4,16 @@
 Only the names of this module and of `tagcast_client.testing` are public.
 """
 
-from tagcast_client.async_client import AsyncClient
-from tagcast_client.async_connection import AsyncPages
-from tagcast_client.async_consumer import AsyncConsumer
-from tagcast_client.async_deduplication import AsyncDeduplicator, AsyncMemoryStore, AsyncSeenStore
+from tagcast_client._async.client import AsyncClient
+from tagcast_client._async.connection import AsyncPages
+from tagcast_client._async.consumer import AsyncConsumer
+from tagcast_client._async.deduplication import AsyncDeduplicator, AsyncMemoryStore, AsyncSeenStore
+from tagcast_client._sync.client import Client
+from tagcast_client._sync.connection import Pages
+from tagcast_client._sync.consumer import Consumer
+from tagcast_client._sync.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.claims import Claim, InProgressError
-from tagcast_client.client import Client
-from tagcast_client.connection import Pages
-from tagcast_client.consumer import Consumer
 from tagcast_client.consuming import ConsumerOptions, ConsumeStatus, Later, MessageModel, MessageSelector
-from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.errors import (
     AlreadyExistsError,
     BatchInterruptedError,

@@ -1,11 +1,20 @@
-"""Work beside each other, as tasks of asyncio; `threads` has the same for the synchronous consumer."""
+"""Functions, tasks and slots of the asynchronous half. `threads` has each of them for the synchronous half."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
+
+from tagcast_client.group_models import Pulled
+from tagcast_client.operation import Page
+
+T = TypeVar("T")
+
+AsyncListener = Callable[[Sequence[Pulled]], Awaitable[object]]
+AsyncPageReader = Callable[[str | None], Awaitable[Page[T]]]
+AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 class AsyncTasks:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tagcast_client.client import Client
+from tagcast_client._sync.client import Client
 from tagcast_client.testing import FakeApi
 
 

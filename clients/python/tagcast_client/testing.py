@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 from standardwebhooks.webhooks import hmac_data
 
-from tagcast_client.async_client import AsyncClient
+from tagcast_client._async.client import AsyncClient
+from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
-from tagcast_client.client import Client
 from tagcast_client.verifying import SECRET_PREFIX, verifier_of
 
 TEST_SECRET = "whsec_dGFnY2FzdCBzaWducyB0ZXN0IHB1c2hlcy4="

@@ -1,11 +1,20 @@
-"""Work beside each other, as threads; `asyncio_tasks` has the same for the asynchronous consumer."""
+"""Functions, threads and slots of the synchronous half. `asyncio_tasks` has each of them for the asynchronous half."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tagcast_client.group_models import Pulled
+from tagcast_client.operation import Page
+
+T = TypeVar("T")
+
+Listener = Callable[[Sequence[Pulled]], object]
+PageReader = Callable[[str | None], Page[T]]
+Sleep = Callable[[float], object]
 
 
 class Tasks:

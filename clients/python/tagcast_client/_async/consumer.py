@@ -1,18 +1,17 @@
-"""The synchronous consumer, made from `async_consumer` by `make_sync.py`: change that file, not this one."""
+"""The consumer. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from tagcast_client.client import Client
+from tagcast_client._async.client import AsyncClient
+from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
 from tagcast_client.filters import AnyFilter
-from tagcast_client.group_models import Pulled
-from tagcast_client.threads import Slots, Tasks
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
@@ -24,7 +23,7 @@ def _log(fault: Exception) -> None:
     _LOG.warning("%s: %s", type(fault).__name__, fault)
 
 
-class Consumer:
+class AsyncConsumer:
     """A member of a consumer group: it pulls messages, calls a listener, and acknowledges.
 
     The consumer continues after a failed listener, a changed filter of the group, or an unreachable API. It reports
@@ -33,7 +32,7 @@ class Consumer:
 
     def __init__(
         self,
-        client: Client,
+        client: AsyncClient,
         consumer_group: str,
         options: ConsumerOptions | None = None,
         on_error: Callable[[Exception], None] = _log,
@@ -42,65 +41,65 @@ class Consumer:
         self.consumer_group = consumer_group
         self.options = options or ConsumerOptions()
         self._on_error = on_error
-        self._listener: Callable[[Sequence[Pulled]], object] | None = None
+        self._listener: AsyncListener | None = None
         self._filters: dict[str, AnyFilter | None] = {}
         self._subscriptions: dict[str, str] = {}
         self._batches: set[Batch] = set()
-        self._pulls, self._work, self._upkeep = Tasks(), Tasks(), Tasks()
-        self._slots = Slots(self.options.consume_thread_max)
+        self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
+        self._slots = AsyncSlots(self.options.consume_thread_max)
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
         """Subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
         self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
 
-    def register_message_listener(self, listener: Callable[[Sequence[Pulled]], object]) -> None:
+    def register_message_listener(self, listener: AsyncListener) -> None:
         """Call *listener* with each batch. It returns None, a `ConsumeStatus` or `Later`."""
         self._listener = listener
 
-    def __enter__(self) -> Self:
-        self.start()
+    async def __aenter__(self) -> Self:
+        await self.start()
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown()
+        await self.shutdown()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError."""
         if self._listener is None or not self._filters:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
         for topic in self._filters:
-            self._beat(topic)
+            await self._beat(topic)
         for topic in self._filters:
             self._upkeep.start(self._stay_alive, topic)
             self._pulls.start(self._pull_all, topic)
         self._upkeep.start(self._prolong)
 
-    def wait(self, seconds: float | None = None) -> bool:
+    async def wait(self, seconds: float | None = None) -> bool:
         """Wait for `shutdown`, at most *seconds*. Return whether it was called."""
-        return self._work.pause(seconds)
+        return await self._work.pause(seconds)
 
-    def shutdown(self) -> None:
+    async def shutdown(self) -> None:
         """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
         Messages of an abandoned pull become visible again when their visibility timeout ends.
         """
         self._work.stop()
         self._pulls.stop()
-        self._pulls.abandon(ABANDONED_AFTER_S)
-        self._work.join()
+        await self._pulls.abandon(ABANDONED_AFTER_S)
+        await self._work.join()
         self._upkeep.stop()
-        self._upkeep.join()
+        await self._upkeep.join()
         for topic in self._subscriptions:
             try:
-                self.client.leave(topic, self.consumer_group, self.options.client_id)
+                await self.client.leave(topic, self.consumer_group, self.options.client_id)
             except TagcastError as fault:
                 self._on_error(fault)
 
-    def _beat(self, topic: str) -> None:
+    async def _beat(self, topic: str) -> None:
         options = self.options
-        group = self.client.heartbeat(
+        group = await self.client.heartbeat(
             topic,
             self.consumer_group,
             options.client_id,
@@ -112,21 +111,21 @@ class Consumer:
         )
         self._subscriptions[topic] = group.subscription
 
-    def _stay_alive(self, topic: str) -> None:
-        while not self._upkeep.pause(self.options.heartbeat_seconds):
+    async def _stay_alive(self, topic: str) -> None:
+        while not await self._upkeep.pause(self.options.heartbeat_seconds):
             try:
-                self._beat(topic)
+                await self._beat(topic)
             except TagcastError as fault:
                 self._on_error(fault)
 
-    def _pull_all(self, topic: str) -> None:
+    async def _pull_all(self, topic: str) -> None:
         rest_s, options = 0.0, self.options
-        while not self._work.pause(rest_s):
-            slots = self._slots.take(1 if options.orderly else options.consume_thread_max)
+        while not await self._work.pause(rest_s):
+            slots = await self._slots.take(1 if options.orderly else options.consume_thread_max)
             batches: list[Batch] = []
             try:
                 if not self._work.stopping:
-                    batches = self._pulled(topic, slots)
+                    batches = await self._pulled(topic, slots)
                 rest_s = 0.0 if batches else options.pull_interval_seconds
             except (TagcastError, RuntimeError) as fault:  # One whose client was closed meanwhile is a RuntimeError.
                 if self._pulls.stopping:
@@ -137,14 +136,14 @@ class Consumer:
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
             if self._pulls.is_abandoned:
                 return
-            self._slots.give_back(slots - len(batches))
+            await self._slots.give_back(slots - len(batches))
             for batch in batches:
                 self._batches.add(batch)
                 self._work.start(self._consume, batch)
 
-    def _pulled(self, topic: str, slots: int) -> list[Batch]:
+    async def _pulled(self, topic: str, slots: int) -> list[Batch]:
         options = self.options
-        messages = self.client.pull(
+        messages = await self.client.pull(
             topic,
             self._subscriptions[topic],
             max_messages=options.wanted(slots),
@@ -154,39 +153,39 @@ class Consumer:
         )
         return Batch.several(topic, messages, options.consume_message_batch_max_size)
 
-    def _consume(self, batch: Batch) -> None:
-        delay_s = self._heard(batch)
+    async def _consume(self, batch: Batch) -> None:
+        delay_s = await self._heard(batch)
         self._batches.discard(batch)
         subscription = self._subscriptions[batch.topic]
         try:
             if delay_s is None:
-                self.client.ack(batch.topic, subscription, batch.handles)
+                await self.client.ack(batch.topic, subscription, batch.handles)
             else:
-                self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
+                await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
         except TagcastError as fault:
             self._on_error(fault)
-        self._slots.give_back(1)
+        await self._slots.give_back(1)
 
-    def _heard(self, batch: Batch) -> int | None:
+    async def _heard(self, batch: Batch) -> int | None:
         """Return the listener's verdict on a batch: None, or the seconds until it becomes visible again."""
         assert self._listener is not None
         try:
-            return self.options.delay_s(self._listener(batch.messages))
+            return self.options.delay_s(await self._listener(batch.messages))
         except Exception as fault:  # noqa: BLE001 - told, and the batch comes again
             self._on_error(fault)
             return self.options.suspend_seconds
 
-    def _prolong(self) -> None:
+    async def _prolong(self) -> None:
         """Extend the visibility timeout of the messages that listeners work on."""
         pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
-        while not self._upkeep.pause(pause_s):
+        while not await self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
-                    batch.handles = self._extended(batch)
+                    batch.handles = await self._extended(batch)
                 except TagcastError as fault:
                     self._on_error(fault)
 
-    def _extended(self, batch: Batch) -> list[str]:
+    async def _extended(self, batch: Batch) -> list[str]:
         subscription, seconds = self._subscriptions[batch.topic], self.options.invisible_seconds
-        results = self.client.extend(batch.topic, subscription, batch.handles, invisible_seconds=seconds)
+        results = await self.client.extend(batch.topic, subscription, batch.handles, invisible_seconds=seconds)
         return [result.new_receipt_handle or result.receipt_handle for result in results]

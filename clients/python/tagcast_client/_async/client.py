@@ -1,4 +1,4 @@
-"""The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."""
+"""The client. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from tagcast_client import models, operations, publishing, service
+from tagcast_client._async.connection import AsyncPages
+from tagcast_client._async.groups import AsyncGroups
+from tagcast_client._async.lanes import AsyncLanes
+from tagcast_client._async.subscriptions import AsyncSubscriptions
+from tagcast_client._async.tail import AsyncWatching
 from tagcast_client.changing import topic_patch
-from tagcast_client.client_groups import Groups
-from tagcast_client.client_lanes import Lanes
-from tagcast_client.client_tail import Watching
-from tagcast_client.connection import Pages
 from tagcast_client.filters import AnyFilter
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.outgoing import list_tags
 from tagcast_client.publishing import Result
 from tagcast_client.settings import TopicChanges, TopicSettings, as_json
-from tagcast_client.subscriptions import Subscriptions
 from tagcast_client.tracing import current_trace
 
 
-class Client(Groups, Lanes, Subscriptions, Watching):
+class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     """A client of the API at *url*; default: the environment variable ``TAGCAST_URL``.
 
     The client signs requests to AWS with the default AWS credentials, unless you give *auth*. Other requests are plain.
 
     The client retries lost answers, 429 and 5xx by *retries*, if a repeated request changes nothing. Each publish has
     an idempotency key for that. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
-    client as a context manager, or call `close`.
+    client as a context manager, or close it.
     """
 
     # Publishing
 
-    def publish(
+    async def publish(
         self,
         topic: str,
         body: models.Body,
@@ -50,9 +50,9 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         An object or a list as *body* becomes JSON.
         """
         message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
-        return self._send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
+        return await self._send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
-    def publish_batch(
+    async def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
     ) -> tuple[Result, ...]:
         """Publish any number of messages in order, split into requests by the API's limits.
@@ -62,9 +62,9 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """
         parts = publishing.parts([message.as_json() for message in messages])
         key, trace = idempotency_key or _new_key(), current_trace()
-        return self._send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
+        return await self._send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
-    def replay(
+    async def replay(
         self,
         topic: str,
         subscription: str,
@@ -75,28 +75,28 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """Replay archived messages to one subscription; otherwise like `publish_batch`."""
         parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        return self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+        return await self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
-    def push(self, topic: str) -> tuple[str, ...]:
+    async def push(self, topic: str) -> tuple[str, ...]:
         """Retry now the blocked subscriptions of the topic, and return their names."""
-        return self._send(operations.push(topic))
+        return await self._send(operations.push(topic))
 
     # Topics
 
-    def create_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
+    async def create_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
         """Create a topic; unnamed settings get their defaults. Raises AlreadyExistsError."""
-        return self._send(operations.create_topic(topic, as_json(settings, TopicSettings)))
+        return await self._send(operations.create_topic(topic, as_json(settings, TopicSettings)))
 
-    def update_topic(
+    async def update_topic(
         self, topic: str, *, if_version: int | None = None, **changes: Unpack[TopicChanges]
     ) -> models.Topic:
         """Update the named settings; None resets one to its default. All other settings stay.
 
         *if_version* updates only this version of the topic, else raises PreconditionFailedError.
         """
-        return self._send(operations.update_topic(topic, as_json(changes, TopicChanges), if_version))
+        return await self._send(operations.update_topic(topic, as_json(changes, TopicChanges), if_version))
 
-    def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
+    async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
         """Create the topic, or update the named settings; all others stay. Call it at the start of a program."""
         wanted = as_json(settings, TopicSettings)
 
@@ -104,23 +104,23 @@ class Client(Groups, Lanes, Subscriptions, Watching):
             patch = topic_patch(present, wanted)
             return operations.update_topic(topic, patch, present.version) if patch else None
 
-        return self._bring(operations.get_topic(topic), change, operations.create_topic(topic, wanted))
+        return await self._bring(operations.get_topic(topic), change, operations.create_topic(topic, wanted))
 
-    def get_topic(self, topic: str) -> models.Topic:
+    async def get_topic(self, topic: str) -> models.Topic:
         """Return a topic."""
-        return self._send(operations.get_topic(topic))
+        return await self._send(operations.get_topic(topic))
 
-    def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
+    async def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
         """Delete a topic. It must have no subscriptions."""
-        self._send(operations.delete_topic(topic, if_version))
+        await self._send(operations.delete_topic(topic, if_version))
 
-    def list_topics(self, *, limit: int | None = None) -> Pages[models.Topic]:
+    def list_topics(self, *, limit: int | None = None) -> AsyncPages[models.Topic]:
         """Yield all topics, by name."""
         return self._list(lambda cursor: operations.list_topics(limit, cursor))
 
     # Messages
 
-    def get_message(
+    async def get_message(
         self, topic: str, message_id: str, *, cursor: str | None = None, only: str | None = None
     ) -> models.Message:
         """Return a message, or its receipt, with its delivery to each subscription, failed deliveries first.
@@ -128,55 +128,61 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         One answer has at most a thousand deliveries. *cursor* is its ``next_cursor``, to get the next ones. *only*
         selects deliveries in one state, or `failing` ones.
         """
-        return self._send(operations.get_message(topic, message_id, cursor, only))
+        return await self._send(operations.get_message(topic, message_id, cursor, only))
 
-    def find_message(self, message_id: str, *, cursor: str | None = None, only: str | None = None) -> models.Message:
+    async def find_message(
+        self, message_id: str, *, cursor: str | None = None, only: str | None = None
+    ) -> models.Message:
         """Return a message by its id alone, like `get_message`. The API searches all topics."""
-        return self._send(operations.find_message(message_id, cursor, only))
+        return await self._send(operations.find_message(message_id, cursor, only))
 
-    def list_messages(self, topic: str, *, bodies: bool = False, limit: int | None = None) -> Pages[models.Message]:
+    def list_messages(
+        self, topic: str, *, bodies: bool = False, limit: int | None = None
+    ) -> AsyncPages[models.Message]:
         """Yield the messages with pending deliveries, oldest first."""
         return self._list(lambda cursor: operations.list_messages(topic, bodies, limit, cursor))
 
-    def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> Pages[models.Attempted]:
+    def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> AsyncPages[models.Attempted]:
         """Yield the failed deliveries of a message, and those to retry, with their last attempts."""
         return self._list(lambda cursor: operations.list_attempts(topic, message_id, limit, cursor))
 
-    def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
+    async def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Explain why a subscription did or did not receive a message."""
-        return self._send(operations.explain(topic, message_id, subscription))
+        return await self._send(operations.explain(topic, message_id, subscription))
 
     # Filters
 
-    def set_shadow(self, topic: str, subscription: str, filter: AnyFilter | None) -> models.Shadow:
+    async def set_shadow(self, topic: str, subscription: str, filter: AnyFilter | None) -> models.Shadow:
         """Run a candidate filter beside the active one, without deliveries."""
-        return self._send(operations.set_shadow(topic, subscription, filter))
+        return await self._send(operations.set_shadow(topic, subscription, filter))
 
-    def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
+    async def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
         """Return the candidate filter, its counts and samples."""
-        return self._send(operations.get_shadow(topic, subscription))
+        return await self._send(operations.get_shadow(topic, subscription))
 
-    def delete_shadow(self, topic: str, subscription: str) -> None:
+    async def delete_shadow(self, topic: str, subscription: str) -> None:
         """Delete the candidate filter."""
-        self._send(operations.delete_shadow(topic, subscription))
+        await self._send(operations.delete_shadow(topic, subscription))
 
-    def promote_shadow(
+    async def promote_shadow(
         self, topic: str, subscription: str, *, shadow_version: int | None = None
     ) -> models.Subscription:
         """Make the candidate the active filter; *shadow_version* promotes only this version."""
-        return self._send(operations.promote_shadow(topic, subscription, shadow_version))
+        return await self._send(operations.promote_shadow(topic, subscription, shadow_version))
 
-    def test_filter(self, filter: AnyFilter | None, message: models.NewMessage | None = None) -> models.FilterTest:
+    async def test_filter(
+        self, filter: AnyFilter | None, message: models.NewMessage | None = None
+    ) -> models.FilterTest:
         """Test a filter on a message. The API stores and sends nothing."""
-        return self._send(operations.test_filter(filter, message or models.NewMessage("")))
+        return await self._send(operations.test_filter(filter, message or models.NewMessage("")))
 
     # Anything
 
-    def health(self) -> service.Health:
+    async def health(self) -> service.Health:
         """Return the API's health and version."""
-        return self._send(service.health())
+        return await self._send(service.health())
 
-    def request(
+    async def request(
         self,
         method: str,
         path: str,
@@ -185,7 +191,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send any request and return the unchanged answer. Raises like all methods."""
-        return self._send(raw(method, path, body, query, headers))
+        return await self._send(raw(method, path, body, query, headers))
 
 
 def _new_key() -> str:

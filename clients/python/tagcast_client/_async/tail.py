@@ -1,10 +1,10 @@
-"""How the asynchronous client watches; `client_tail` is made from this file by `make_sync.py`."""
+"""The client's view of a topic's events. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from tagcast_client.async_connection import AsyncConnection
+from tagcast_client._async.connection import AsyncConnection
 from tagcast_client.tailing import Tail, TailWish, tail
 
 WAIT_S = 20

@@ -1,4 +1,4 @@
-"""Asynchronous deduplication; `deduplication` is made from this file by `make_sync.py`."""
+"""Deduplication. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."""
+"""The connection. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep
 from tagcast_client.errors import (
     BatchInterruptedError,
     NotFoundError,
@@ -38,8 +40,8 @@ _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", 
 """Requests to this machine bypass the proxies of the environment."""
 
 
-class Connection:
-    """Runs operations and repeats them where that is safe, as described for `Client`."""
+class AsyncConnection:
+    """Runs operations and repeats them where that is safe, as described for the client."""
 
     def __init__(
         self,
@@ -48,9 +50,9 @@ class Connection:
         auth: httpx.Auth | None = None,
         retries: Retries | None = None,
         timeout: httpx.Timeout | float = TIMEOUT,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         user_agent: str = f"tagcast-client/{__version__}",
-        sleep: Callable[[float], object] = time.sleep,
+        sleep: AsyncSleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = checked_url(url or os.environ.get(URL_VARIABLE, ""))
@@ -59,7 +61,7 @@ class Connection:
         self._sleep = sleep
         self._clock = clock
         self._is_known = False
-        self._http = httpx.Client(
+        self._http = httpx.AsyncClient(
             auth=self.auth,
             timeout=timeout,
             transport=transport,
@@ -71,23 +73,23 @@ class Connection:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.aclose()
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
-        self._http.close()
+        await self._http.aclose()
 
-    def _send(self, operation: Operation[T]) -> T:
+    async def _send(self, operation: Operation[T]) -> T:
         """Run an operation, and repeat it where that is safe."""
         tries = Tries(self._retries, self._clock())
         while True:
-            outcome = self._try(operation)
+            outcome = await self._try(operation)
             wait_s = tries.wait_s(operation, outcome, self._clock(), is_known=self._is_known)
             if wait_s is None:
                 break
@@ -99,7 +101,7 @@ class Connection:
                 tries.made + 1,
                 wait_s,
             )
-            self._sleep(wait_s)
+            await self._sleep(wait_s)
         if isinstance(outcome, UnreachableError):
             raise outcome
         if outcome.status == 404 and operation.gone_is_done and tries.made > 1:
@@ -108,7 +110,7 @@ class Connection:
             raise refusal(outcome.status, outcome.text, creates=operation.creates)
         return operation.read(outcome)
 
-    def _send_parts(
+    async def _send_parts(
         self,
         operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[T, ...]]],
         parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
@@ -121,20 +123,20 @@ class Connection:
         results: tuple[T, ...] = ()
         for place, part in parts:
             try:
-                results += self._send(operation_of(part, key_of_part(key, place)))
+                results += await self._send(operation_of(part, key_of_part(key, place)))
             except TagcastError as fault:
                 if results:
                     raise BatchInterruptedError(results, len(results)) from fault
                 raise
         return results
 
-    def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
+    async def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
         headers = dict(operation.headers)
         content = operation.content
         if content is not None:
             headers["content-type"] = "application/json"
         try:
-            got = self._http.request(
+            got = await self._http.request(
                 operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
             )
         except httpx.TransportError as fault:
@@ -143,7 +145,7 @@ class Connection:
         self._is_known = True
         return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
 
-    def _bring(
+    async def _bring(
         self, look: Operation[T], change: Callable[[T], Operation[T] | None], create: Operation[T] | None = None
     ) -> T:
         """Update the resource of *look*, or *create* a missing one, also while other clients change it.
@@ -154,7 +156,7 @@ class Connection:
         for _ in range(BROUGHT_WITHIN):
             operation = create
             try:
-                present = self._send(look)
+                present = await self._send(look)
                 operation = change(present)
                 if operation is None:
                     return present
@@ -162,35 +164,35 @@ class Connection:
                 if operation is None:
                     raise
             try:
-                return self._send(replace(operation, repeatable=True))
+                return await self._send(replace(operation, repeatable=True))
             except PreconditionFailedError as fault:
                 lost = fault
         assert lost is not None
         raise lost
 
-    def _list(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> Pages[T]:
-        return Pages(lambda cursor: self._send(page_at(cursor)))
+    def _list(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> AsyncPages[T]:
+        return AsyncPages(lambda cursor: self._send(page_at(cursor)))
 
 
-class Pages(Generic[T]):
+class AsyncPages(Generic[T]):
     """A list of the API: iterate over all of it, page by page, or read one page."""
 
-    def __init__(self, read: Callable[[str | None], Page[T]]) -> None:
+    def __init__(self, read: AsyncPageReader[T]) -> None:
         self._read = read
 
-    def __iter__(self) -> Iterator[T]:
+    async def __aiter__(self) -> AsyncIterator[T]:
         cursor: str | None = None
         while True:
-            page = self.page(cursor)
+            page = await self.page(cursor)
             for item in page.items:
                 yield item
             cursor = page.next_cursor
             if cursor is None:
                 return
 
-    def page(self, cursor: str | None = None) -> Page[T]:
+    async def page(self, cursor: str | None = None) -> Page[T]:
         """Return the first page, or the one at a *cursor*, which is the ``next_cursor`` of the page before."""
-        return self._read(cursor)
+        return await self._read(cursor)
 
 
 def checked_url(url: str) -> str:

@@ -1,4 +1,4 @@
-"""The asynchronous client's subscriptions; `subscriptions` is made from this file by `make_sync.py`."""
+"""The client's subscriptions. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from tagcast_client import models, operations, publishing
-from tagcast_client.async_connection import AsyncConnection, AsyncPages
+from tagcast_client._async.connection import AsyncConnection, AsyncPages
 from tagcast_client.changing import GENERATE, needs_present, patch_of, subscription_patch
 from tagcast_client.filters import AnyFilter
 from tagcast_client.operation import Operation

@@ -1,9 +1,9 @@
-"""What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`."""
+"""The client's lanes. `_sync` is built from `_async` by `hatch_build.py`; change `_async`."""
 
 from __future__ import annotations
 
 from tagcast_client import models, operations
-from tagcast_client.async_connection import AsyncConnection, AsyncPages
+from tagcast_client._async.connection import AsyncConnection, AsyncPages
 from tagcast_client.hosts import Host, list_hosts
 
 
