@@ -43,9 +43,7 @@ from tagcast_client.filters import (
     TagExpressionFilter,
     TagsFilter,
 )
-from tagcast_client.group_models import Handle, Pulled
-from tagcast_client.groups import Group, Member
-from tagcast_client.hosts import Host
+from tagcast_client.groups import Group, Handle, Member, Pulled
 from tagcast_client.models import (
     Accepted,
     ArchivedMessage,
@@ -57,12 +55,16 @@ from tagcast_client.models import (
     Entry,
     FilterTest,
     Head,
+    Health,
+    Host,
     Lane,
     Message,
     NewMessage,
     OwedHead,
     Refused,
     Shadow,
+    ShadowCounts,
+    ShadowSample,
     Subscription,
     Topic,
     UrgentLane,
@@ -72,7 +74,6 @@ from tagcast_client.operation import Answer, Page
 from tagcast_client.received import Received, UnreadableError, item_failures, read, read_batch
 from tagcast_client.receiver import Receiver, VerificationError, VerificationFailure
 from tagcast_client.retrying import Retries
-from tagcast_client.service import Health
 from tagcast_client.settings import (
     BackoffRetry,
     Batch,
@@ -90,7 +91,6 @@ from tagcast_client.settings import (
     TopicChanges,
     TopicSettings,
 )
-from tagcast_client.shadow_models import ShadowCounts, ShadowSample
 from tagcast_client.signing import BearerToken, SigV4
 from tagcast_client.tailing import Counts, Tail, TailEvent, TailWish
 from tagcast_client.tracing import trace_context

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tagcast_client.group_models import Pulled
+from tagcast_client.groups import Pulled
 from tagcast_client.operation import Page
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum, StrEnum
 
 from tagcast_client.filters import Filter, SqlDialect, SqlFilter, TagExpressionFilter
-from tagcast_client.group_models import Pulled
+from tagcast_client.groups import Pulled
 
 PULL_MAX = 32
 """A pull brings at most 32 messages."""

@@ -17,8 +17,6 @@ from tagcast_client.outgoing import Body as Body
 from tagcast_client.outgoing import NewMessage as NewMessage
 from tagcast_client.outgoing import Tags as Tags
 from tagcast_client.settings import ContentFormat, Endpoint, Keep, Ordering, Retry, Signature
-from tagcast_client.shadow_models import ShadowCounts as ShadowCounts
-from tagcast_client.shadow_models import ShadowSample as ShadowSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +237,26 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowCounts:
+    """How often the active filter and the shadow agreed, and how they differed."""
+
+    evaluated: int
+    both: int
+    only_active: int
+    only_shadow: int
+    neither: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSample:
+    """A message that one of the two filters would deliver and the other would not."""
+
+    message_id: str
+    way: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shadow:
     """A candidate filter beside the active one, with counts and samples of both."""
 
@@ -258,3 +276,23 @@ class FilterTest:
     verdict: str
     explanation: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host that did not respond in the last hour. An open circuit allows one probe at a time."""
+
+    host: str
+    circuit: str
+    last_failed_at: datetime | None
+    opened_at: datetime | None
+    closed_at: datetime | None
+    next_probe_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The health and version of the service."""
+
+    status: str
+    version: str

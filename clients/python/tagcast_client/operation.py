@@ -118,6 +118,11 @@ def reads(kind: type[T]) -> Callable[[Answer], T]:
     return lambda answer: decode(kind, answer.json)
 
 
+def reads_list(kind: type[T], key: str) -> Callable[[Answer], tuple[T, ...]]:
+    """Return a reader of answers that have a list of a *kind* under *key*."""
+    return lambda answer: tuple(decode(kind, each) for each in answer.json.get(key, ()))
+
+
 def reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | models.Refused, ...]]:
     """Return a reader of answers that hold a *kind*, or why it was refused, for each item of a batch."""
     return lambda answer: tuple(
@@ -154,11 +159,6 @@ def listing(kind: type[T], key: str, path: str, query: Mapping[str, str | int | 
         return Page(tuple(decode(kind, each) for each in found.get(key, ())), found.get("next_cursor"))
 
     return Operation("GET", path, read, query=query_of(query))
-
-
-def key_header(idempotency_key: str | None) -> dict[str, str]:
-    """Return the header of an idempotency key."""
-    return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
 
 
 def condition(version: int | None) -> dict[str, str]:

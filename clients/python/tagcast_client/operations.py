@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from tagcast_client import models
-from tagcast_client.decoding import decode
 from tagcast_client.filters import AnyFilter
 from tagcast_client.operation import (
-    Answer,
     Operation,
     Page,
     condition,
@@ -19,6 +17,7 @@ from tagcast_client.operation import (
     path_of,
     query_of,
     reads,
+    reads_list,
     reads_results,
     subscription_path,
     topic_path,
@@ -134,11 +133,7 @@ def list_subscriptions(topic: str, limit: int | None, cursor: str | None) -> Ope
 
 def list_versions(topic: str, name: str) -> Operation[tuple[models.Version, ...]]:
     """GET /topics/{topic}/subscriptions/{subscription}/versions."""
-
-    def read(answer: Answer) -> tuple[models.Version, ...]:
-        return tuple(decode(models.Version, each) for each in answer.json.get("versions", ()))
-
-    return Operation("GET", subscription_path(topic, name, "versions"), read)
+    return Operation("GET", subscription_path(topic, name, "versions"), reads_list(models.Version, "versions"))
 
 
 def get_message(topic: str, message_id: str, cursor: str | None, only: str | None) -> Operation[models.Message]:
@@ -227,3 +222,13 @@ def test_filter(filter: AnyFilter | None, message: models.NewMessage) -> Operati
     """POST /filters/test."""
     body = {"filter": filter, "message": message.as_json()}
     return Operation("POST", "/filters/test", reads(models.FilterTest), body)
+
+
+def list_hosts(limit: int | None, cursor: str | None) -> Operation[Page[models.Host]]:
+    """GET /hosts."""
+    return listing(models.Host, "hosts", "/hosts", {"limit": limit, "cursor": cursor})
+
+
+def health() -> Operation[models.Health]:
+    """GET /health."""
+    return Operation("GET", "/health", reads(models.Health))

@@ -3,61 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tagcast_client import models
 from tagcast_client.instants import json_default
-from tagcast_client.operation import Operation, key_header, reads, reads_results, subscription_path, topic_path
+from tagcast_client.operation import Answer, Operation, reads, reads_results, subscription_path, topic_path
+
+T = TypeVar("T")
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 _BATCH_BYTES_AROUND = len('{"subscriptions": []}')
 
 
+Result = models.Accepted | models.Refused
+
+
 def publish(
     topic: str, message: models.NewMessage, idempotency_key: str | None, trace: Mapping[str, str]
 ) -> Operation[models.Accepted]:
     """POST /topics/{topic}/messages; *trace* are headers."""
-    return Operation(
-        "POST",
-        topic_path(topic, "messages"),
-        reads(models.Accepted),
-        message.as_json(),
-        headers={**key_header(idempotency_key), **trace},
-        repeatable=idempotency_key is not None,
-    )
-
-
-Result = models.Accepted | models.Refused
+    return _post(topic_path(topic, "messages"), reads(models.Accepted), message.as_json(), idempotency_key, trace)
 
 
 def publish_batch(
     topic: str, messages: Sequence[Mapping[str, Any]], idempotency_key: str | None, trace: Mapping[str, str]
 ) -> Operation[tuple[Result, ...]]:
     """POST /topics/{topic}/messages/batch; *trace* are headers."""
-    return Operation(
-        "POST",
-        topic_path(topic, "messages", "batch"),
-        reads_results(models.Accepted),
-        {"messages": list(messages)},
-        headers={**key_header(idempotency_key), **trace},
-        repeatable=idempotency_key is not None,
-    )
+    path, body = topic_path(topic, "messages", "batch"), {"messages": list(messages)}
+    return _post(path, reads_results(models.Accepted), body, idempotency_key, trace)
 
 
 def replay(
     topic: str, name: str, messages: Sequence[Mapping[str, Any]], idempotency_key: str | None
 ) -> Operation[tuple[Result, ...]]:
     """POST /topics/{topic}/subscriptions/{subscription}/replay."""
-    return Operation(
-        "POST",
-        subscription_path(topic, name, "replay"),
-        reads_results(models.Accepted),
-        {"messages": list(messages)},
-        headers=key_header(idempotency_key),
-        repeatable=idempotency_key is not None,
-    )
+    path, body = subscription_path(topic, name, "replay"), {"messages": list(messages)}
+    return _post(path, reads_results(models.Accepted), body, idempotency_key, {})
+
+
+def _post(
+    path: str, read: Callable[[Answer], T], body: Mapping[str, Any], key: str | None, headers: Mapping[str, str]
+) -> Operation[T]:
+    """Return a request that may be repeated if it has an idempotency key."""
+    named = {} if key is None else {"Idempotency-Key": key}
+    return Operation("POST", path, read, body, headers={**named, **headers}, repeatable=key is not None)
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:

@@ -149,11 +149,8 @@ def _octets(found: Mapping[str, Any], text_name: str, octets_name: str) -> bytes
 
 
 def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
-    return Received(
-        message_id=base.message_id,
-        topic=base.topic,
-        subscription=base.subscription,
-        attempt=base.attempt,
+    return replace(
+        base,
         body=_octets(found, "body", "body_base64"),
         content_type=found["content_type"],
         tags=tuple(found["tags"]),
@@ -163,27 +160,19 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
         expires_at=datetime.fromisoformat(found["expires_at"]),
         replay_of=found.get("replay_of"),
-        traceparent=base.traceparent,
-        tracestate=base.tracestate,
     )
 
 
 def _event(base: Received, attributes: Mapping[str, str], body: bytes) -> Received:
     if attributes["id"] != base.message_id:
         raise ValueError("the event has another id than the push")
-    return Received(
-        message_id=base.message_id,
-        topic=base.topic,
-        subscription=base.subscription,
-        attempt=base.attempt,
+    return replace(
+        base,
         body=body,
         content_type=attributes.get("datacontenttype", base.content_type),
-        tags=base.tags,
         ordering_key=attributes.get("partitionkey"),
         accepted_at=datetime.fromisoformat(attributes["time"]),
         replay_of=attributes.get("replayof", base.replay_of),
-        traceparent=base.traceparent,
-        tracestate=base.tracestate,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tagcast_client.group_models import Pulled
+from tagcast_client.groups import Pulled
 from tagcast_client.operation import Page
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from tagcast_client import models, operations, publishing, service
+from tagcast_client import models, operations, publishing
 from tagcast_client._async.connection import AsyncPages
 from tagcast_client._async.groups import AsyncGroups
 from tagcast_client._async.lanes import AsyncLanes
@@ -178,9 +178,9 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
 
     # Anything
 
-    async def health(self) -> service.Health:
+    async def health(self) -> models.Health:
         """Return the API's health and version."""
-        return await self._send(service.health())
+        return await self._send(operations.health())
 
     async def request(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tagcast_client import group_models, group_operations, groups
+from tagcast_client import groups
 from tagcast_client._async.connection import AsyncConnection
 from tagcast_client.filters import AnyFilter
 from tagcast_client.instants import instant
@@ -59,24 +59,22 @@ class AsyncGroups(AsyncConnection):
         wait_seconds: int | None = None,
         invisible_seconds: int | None = None,
         client_id: str | None = None,
-    ) -> tuple[group_models.Pulled, ...]:
+    ) -> tuple[groups.Pulled, ...]:
         """Pull messages. Their visibility timeout is *invisible_seconds*: other members do not get them meanwhile."""
-        return await self._send(
-            group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id)
-        )
+        return await self._send(groups.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id))
 
-    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
+    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[groups.Handle, ...]:
         """Acknowledge at most 100 messages."""
-        return await self._send(group_operations.ack(topic, group, receipt_handles))
+        return await self._send(groups.ack(topic, group, receipt_handles))
 
     async def nack(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
-    ) -> tuple[group_models.Handle, ...]:
+    ) -> tuple[groups.Handle, ...]:
         """Nack messages: they become visible now, or *delay_seconds* from now."""
-        return await self._send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
+        return await self._send(groups.nack(topic, group, receipt_handles, delay_seconds))
 
     async def extend(
         self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
-    ) -> tuple[group_models.Handle, ...]:
+    ) -> tuple[groups.Handle, ...]:
         """Extend the visibility timeout to *invisible_seconds* from now. The answer has new handles."""
-        return await self._send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))
+        return await self._send(groups.extend(topic, group, receipt_handles, invisible_seconds))

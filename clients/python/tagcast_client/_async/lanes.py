@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tagcast_client import models, operations
 from tagcast_client._async.connection import AsyncConnection, AsyncPages
-from tagcast_client.hosts import Host, list_hosts
 
 
 class AsyncLanes(AsyncConnection):
@@ -34,6 +33,6 @@ class AsyncLanes(AsyncConnection):
         """Yield the lanes of all topics that are not active, the most urgent first."""
         return self._list(lambda cursor: operations.list_lanes(limit, cursor))
 
-    def list_hosts(self, *, limit: int | None = None) -> AsyncPages[Host]:
+    def list_hosts(self, *, limit: int | None = None) -> AsyncPages[models.Host]:
         """Yield the hosts that did not respond in the last hour, with their circuits."""
-        return self._list(lambda cursor: list_hosts(limit, cursor))
+        return self._list(lambda cursor: operations.list_hosts(limit, cursor))
