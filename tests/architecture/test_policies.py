@@ -39,6 +39,8 @@ REQUESTS = (
     "POST /topics/orders/subscriptions/workers/ack",
     "PUT /topics/orders/subscriptions/workers",
     "POST /topics/orders/subscriptions/others/pull",
+    "POST /lanes/retry",
+    "POST /lanes/skip",
 )
 OF_THE_URL = TEXT.partition("\n## The URL of the function publish\n")[2]
 ALLOWED = {
@@ -46,6 +48,7 @@ ALLOWED = {
     "Run the topics of one team": (REQUESTS[3], REQUESTS[6], REQUESTS[13], REQUESTS[17], REQUESTS[18]),
     "Subscribe to one topic": (REQUESTS[9], *REQUESTS[11:13], *REQUESTS[14:16], *REQUESTS[19:21], REQUESTS[23]),
     "Consume as one group": REQUESTS[19:23],
+    "Act on many lanes": REQUESTS[25:27],
     "Look only": REQUESTS[8:14],
 }
 

@@ -46,6 +46,8 @@ from tagcast_client.filters import (
 from tagcast_client.groups import Group, Handle, Member, Pulled
 from tagcast_client.models import (
     Accepted,
+    ActedLane,
+    ActedLanes,
     ArchivedMessage,
     Attempt,
     Attempted,
@@ -98,6 +100,8 @@ from tagcast_client.version import __version__
 
 __all__ = [
     "Accepted",
+    "ActedLane",
+    "ActedLanes",
     "AlreadyExistsError",
     "Answer",
     "AnyFilter",

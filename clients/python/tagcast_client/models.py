@@ -228,6 +228,35 @@ class UrgentLane:
 
 
 @dataclass(frozen=True, slots=True)
+class ActedLane:
+    """One lane of an act on many: its head before the act, and its state after it.
+
+    *result* is `planned` (dry run), `changed`, `unchanged` (the act does not fit its state, or it has another head)
+    or `failed`. *error* is the problem that says why.
+    """
+
+    topic: str
+    subscription: str
+    result: str
+    state: str | None = None
+    message_id: str | None = None
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActedLanes:
+    """One part of an act on many lanes: counts, each lane, and the cursor of the next part."""
+
+    matched: int
+    planned: int
+    changed: int
+    unchanged: int
+    failed: int
+    lanes: tuple[ActedLane, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """One version in the history of a subscription's filter."""
 

@@ -173,11 +173,26 @@ def change_lane(topic: str, name: str, change: str) -> Operation[models.Lane]:
     return Operation("POST", subscription_path(topic, name, change), reads(models.Lane))
 
 
-def skip(topic: str, name: str, reason: str) -> Operation[models.Lane]:
+def skip(topic: str, name: str, reason: str, message_id: str | None) -> Operation[models.Lane]:
     """POST …/skip: never repeated after a lost answer, since that might skip one more."""
-    return Operation(
-        "POST", subscription_path(topic, name, "skip"), reads(models.Lane), {"reason": reason}, repeatable=False
-    )
+    path, body = subscription_path(topic, name, "skip"), given(reason=reason, message_id=message_id)
+    return Operation("POST", path, reads(models.Lane), body, repeatable=False)
+
+
+def change_lanes(
+    change: str,
+    selection: Mapping[str, str],
+    lanes: Sequence[Mapping[str, str]] | None,
+    *,
+    reason: str | None = None,
+    dry_run: bool = False,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Operation[models.ActedLanes]:
+    """POST /lanes/retry, /pause, /resume or /skip: one part. A skip is not repeated after a lost answer."""
+    body = given(**selection, lanes=lanes, reason=reason, dry_run=dry_run, limit=limit, cursor=cursor)
+    is_repeatable = dry_run or change != "skip"
+    return Operation("POST", path_of("lanes", change), reads(models.ActedLanes), body, repeatable=is_repeatable)
 
 
 def backlog(topic: str, name: str, limit: int | None, cursor: str | None) -> Operation[Page[models.Delivery]]:

@@ -252,7 +252,7 @@ def test_every_instant_of_the_document_is_one_and_every_state_says_what_it_may_b
         if name in ("state", "status", "mode", "ordering", "keep", "content_format", "kind", "protocol", "strategy"):
             states.append(name)
             assert model == "Problem" or '"enum"' in told or '"const"' in told or name == "status", (model, name)
-    assert (len(instants), states.count("state")) == (36, 9)
+    assert (len(instants), states.count("state")) == (36, 12)
 
 
 def properties() -> Iterator[tuple[str, str, Any]]:

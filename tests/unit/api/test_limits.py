@@ -23,6 +23,7 @@ from tagcast_aws.api.http.body import read
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody
 from tagcast_aws.api.subscriptions.lane import SkipBody
+from tagcast_aws.api.subscriptions.lane_acts import LanesBody
 from tagcast_aws.cmq import limits as of_cmq
 from tagcast_aws.cmq.errors import Fault
 
@@ -170,6 +171,7 @@ OF_REQUESTS: dict[str, Taken] = {
     "SECRET_BYTES_MIN": subscription(secret),
     "SECRET_BYTES_MAX": subscription(secret),
     "REASON_LENGTH_MAX": lambda n: read(SkipBody, {"reason": "r" * n})[1] == [],
+    "LANE_TEXT_LENGTH_MAX": lambda n: read(LanesBody, {"text": "t" * n})[1] == [],
     "GRACE_S_MAX": ask("POST", f"{S}/secret/rotate", lambda n: {"grace_seconds": n}),
     "RETENTION_S_MIN": topic("retention_seconds"),
     "RETENTION_S_MAX": topic("retention_seconds"),

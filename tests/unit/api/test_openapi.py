@@ -50,6 +50,7 @@ METHODS = {
     "put_subscriptions": "create_subscriptions",
     "change_subscription": "update_subscription",
     "change_filter": "update_filter",
+    **dict.fromkeys(("retry_lanes", "pause_lanes", "resume_lanes", "skip_lanes"), "change_lanes"),
 }
 """Methods of the client that have another name: a PUT of the API may replace, `create_…` never does."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tagcast_client import models, operations
 from tagcast_client._async.connection import AsyncConnection, AsyncPages
 
@@ -21,9 +23,32 @@ class AsyncLanes(AsyncConnection):
         """Retry the head of a lane now."""
         return await self._send(operations.change_lane(topic, subscription, "retry"))
 
-    async def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
-        """Cancel the head of a lane, with a reason."""
-        return await self._send(operations.skip(topic, subscription, reason))
+    async def skip(self, topic: str, subscription: str, reason: str, message_id: str | None = None) -> models.Lane:
+        """Cancel the head of a lane, with a reason. With *message_id*, raise ConflictError for another head."""
+        return await self._send(operations.skip(topic, subscription, reason, message_id))
+
+    async def change_lanes(
+        self,
+        change: str,
+        lanes: Sequence[Mapping[str, str]] | None = None,
+        *,
+        selection: Mapping[str, str] | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> models.ActedLanes:
+        """Retry, pause, resume or skip one part of many lanes; *change* is one of these four words.
+
+        *selection* (`topic`, `state`, `host`, `outcome`, `text`) chooses among the lanes that are not active, or
+        among *lanes* (up to 100 objects with `topic` and `subscription`). A skip needs a *reason* and, unless it is a
+        dry run, *lanes* with the `message_id` of each head. Continue with the `next_cursor` of the answer.
+        """
+        return await self._send(
+            operations.change_lanes(
+                change, selection or {}, lanes, reason=reason, dry_run=dry_run, limit=limit, cursor=cursor
+            )
+        )
 
     def list_backlog(self, topic: str, subscription: str, *, limit: int | None = None) -> AsyncPages[models.Delivery]:
         """Yield the backlog of a subscription, in order."""

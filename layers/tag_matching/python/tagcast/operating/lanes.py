@@ -208,8 +208,11 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
     return tuple(sorted(pushed))
 
 
-def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
-    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed."""
+def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
+    """Cancel the head with *reason* and let the next delivery become the head.
+
+    Raises ConflictError if nothing is pending, or if the head is another message than *message_id* (None: any).
+    """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -218,6 +221,8 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
         if lane is None or head is None:
             besides = "; its members handle the messages in its queue" if subscription.settings.is_group else ""
             raise ConflictError(f"subscription {name} has nothing to skip in its backlog{besides}")
+        if message_id not in (None, head.message_id):
+            raise ConflictError(f"the head of subscription {name} is {head.message_id}, not {message_id}")
         _skip(world, subscription, lane, head, reason)
         return lane_view(world, subscription)
 

@@ -13,6 +13,7 @@ from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
 from tagcast.paging import Page
 from tagcast.ports import World
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.host import HOSTS, Host, host_of, host_rows
 from tagcast.rows.keys import subscription_key
@@ -29,6 +30,7 @@ class UrgentLane:
     """A lane that is not active, by name, with what it owes first; *accepted_at* is when that was accepted.
 
     *host* is where its pushes go, None of a group; *unverified* is why its endpoint may not be pushed to yet.
+    *generation* is the lane's own: each act on a lane gives it a new one.
     """
 
     topic: str
@@ -37,6 +39,7 @@ class UrgentLane:
     head: DueDelivery | None
     host: str | None = None
     unverified: str | None = None
+    generation: str = ""
 
     @property
     def accepted_at(self) -> int | None:
@@ -83,9 +86,17 @@ def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> Urg
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
     head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
     if of is None:
-        return UrgentLane(lane.topic, name, lane.state, head)
+        return UrgentLane(lane.topic, name, lane.state, head, generation=lane.generation)
     host = None if of.settings.is_group else host_of(of.settings.endpoint)
-    return UrgentLane(lane.topic, name, lane.state, head, host, of.settings.unverified)
+    return UrgentLane(lane.topic, name, lane.state, head, host, of.settings.unverified, lane.generation)
+
+
+def find_lane(world: World, topic: str, name: str) -> UrgentLane:
+    """Return one lane as the list has it, an active one too. Raises NotFoundError (topic, subscription)."""
+    subscription = get_subscription(world, topic, name)
+    row = stored.lane(world.store, topic, subscription.subscription_id)
+    lane = row or Lane(topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)
+    return _urgent(world, lane, name, subscription)
 
 
 def _written(last: list[Lane | None]) -> str:

@@ -73,4 +73,5 @@ CONSUME_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 GRACE_S_DEFAULT = 86_400
 REASON_LENGTH_MAX = 256
+LANE_TEXT_LENGTH_MAX = 256
 CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"

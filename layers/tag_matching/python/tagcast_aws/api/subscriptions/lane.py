@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
@@ -14,13 +14,14 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import PENDING_CONFIRMATION, AnyEntryState, AnyLaneState, Instant
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.api.limits import REASON_LENGTH_MAX
+from tagcast_aws.api.limits import MESSAGE_ID, REASON_LENGTH_MAX
 
 
 class SkipBody(Body):
-    """Why an operator skips the head of a backlog."""
+    """Why an operator skips the head of a backlog; with *message_id* only while that message is the head."""
 
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]
+    message_id: Annotated[str, StringConstraints(pattern=MESSAGE_ID)] | None = None
 
 
 class HeadAnswer(TypedDict):

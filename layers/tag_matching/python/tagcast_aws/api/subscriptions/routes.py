@@ -6,20 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError
+from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import Subscription
-from tagcast.operating.lanes import (
-    LaneView,
-    backlog,
-    lane_view,
-    lane_views,
-    pause,
-    repush,
-    resume,
-    retry_now,
-    skip_head,
-)
+from tagcast.operating.lane_changes import LaneChange, change_lane
+from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, repush
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import has_to_agree, put_verified, verify
 from tagcast.ports import World
@@ -52,6 +43,7 @@ from tagcast_aws.api.subscriptions.lane import (
     shown_lane,
     shown_urgent,
 )
+from tagcast_aws.api.subscriptions.lane_acts import ROUTES as BULK
 from tagcast_aws.api.subscriptions.patch import SubscriptionPatch
 from tagcast_aws.api.subscriptions.patch import change as change_subscription
 from tagcast_aws.api.subscriptions.public_keys import public_keys
@@ -148,24 +140,26 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Stop the attempts of a subscription."""
-    return _lane(world, request, pause(world, request.topic, request.subscription))
+    return _lane(world, request, change_lane(world, LaneChange.PAUSE, request.topic, request.subscription))
 
 
 def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """End a pause or a suspension."""
-    return _lane(world, request, resume(world, request.topic, request.subscription))
+    return _lane(world, request, change_lane(world, LaneChange.RESUME, request.topic, request.subscription))
 
 
 def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Attempt the head at once; ConflictError while the endpoint has not agreed to be pushed to."""
-    if get_subscription(world, request.topic, request.subscription).settings.unverified is not None:
-        raise ConflictError("the endpoint is unverified; verify it first (POST .../verify)")
-    return _lane(world, request, retry_now(world, request.topic, request.subscription))
+    return _lane(world, request, change_lane(world, LaneChange.RETRY, request.topic, request.subscription))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
-    """Cancel the head for a reason."""
-    return _lane(world, request, skip_head(world, request.topic, request.subscription, request.body.reason))
+    """Cancel the head for a reason; if the request names a message, only while that is the head."""
+    reason, message_id = request.body.reason, request.body.message_id
+    lane = change_lane(
+        world, LaneChange.SKIP, request.topic, request.subscription, reason=reason, message_id=message_id
+    )
+    return _lane(world, request, lane)
 
 
 def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
@@ -223,6 +217,7 @@ _LANE = {200: LaneAnswer}
 
 ROUTES = (
     Route("GET", "/lanes", urgent, "List the lanes that are not active", {200: UrgentLanesAnswer}, query=PAGING),
+    *BULK,
     SEVERAL,
     Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
     Route(

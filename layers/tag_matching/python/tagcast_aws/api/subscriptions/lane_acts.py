@@ -1,0 +1,235 @@
+"""Acts on many lanes: retry, pause, resume or skip what a filter takes or a preview named, a part per request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
+from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError
+from tagcast.operating.lane_changes import LaneChange, LaneResult, NamedLane, Order, Part, change_listed, change_named
+from tagcast.operating.urgency import UrgentLane
+from tagcast.ports import World
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.answer_types import AnyLaneState
+from tagcast_aws.api.http.authorization import ForbiddenError, Rights, covers
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.paging import decode_cursor, encode_cursor
+from tagcast_aws.api.http.problems import problem_of
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.lane import shown_urgent
+
+_Name = Annotated[str, StringConstraints(pattern=limits.NAME)]
+_State = Literal["active", "blocked", "lost_contact", "paused", "suspended", "pending_confirmation"]
+
+
+class LaneBody(Body):
+    """A lane by its names."""
+
+    topic: _Name
+    subscription: _Name
+
+
+class LaneHeadBody(LaneBody):
+    """A lane by its names, and the message that may be skipped: another head stays."""
+
+    message_id: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
+
+
+class LanesBody(Body):
+    """Which lanes to act on: those that have every value given here, of all that are not active.
+
+    *text* is a part of the names. With *lanes*, the filter is applied to these lanes alone. A dry run changes nothing.
+    """
+
+    topic: _Name | None = None
+    state: _State | None = None
+    host: Annotated[str, Field(max_length=limits.URL_LENGTH_MAX)] | None = None
+    outcome: Annotated[str, Field(max_length=limits.LANE_TEXT_LENGTH_MAX)] | None = None
+    text: Annotated[str, Field(max_length=limits.LANE_TEXT_LENGTH_MAX)] | None = None
+    lanes: Annotated[list[LaneBody], Field(min_length=1, max_length=limits.BATCH_MAX)] | None = None
+    dry_run: bool = False
+    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = limits.PAGE_DEFAULT
+    cursor: (
+        Annotated[
+            str,
+            Field(max_length=limits.CURSOR_LENGTH_MAX, pattern=limits.CURSOR, json_schema_extra={"format": "cursor"}),
+        ]
+        | None
+    ) = None
+
+    @property
+    def named(self) -> list[NamedLane] | None:
+        """The lanes that the request names, if it does."""
+        if self.lanes is None:
+            return None
+        return [NamedLane(each.topic, each.subscription, getattr(each, "message_id", None)) for each in self.lanes]
+
+    def takes(self, lane: UrgentLane) -> bool:
+        """Say whether a lane, as lists show it, has every value that is asked for."""
+        shown = shown_urgent(lane)
+        outcome = None if shown["head"] is None else shown["head"]["last_outcome"]
+        asked = ((self.topic, lane.topic), (self.state, shown["state"]), (self.outcome, outcome))
+        if any(wanted not in (None, value) for wanted, value in asked):
+            return False
+        if self.host is not None and self.host.rstrip("/") != lane.host:
+            return False
+        return self.text is None or self.text.lower() in f"{lane.topic} / {lane.subscription}".lower()
+
+
+_NAMED_UNLESS_DRY: JsonDict = {
+    "if": {"properties": {"dry_run": {"const": True}}, "required": ["dry_run"]},
+    "else": {"required": ["lanes"], "properties": {"lanes": {"type": "array"}}},
+}
+
+
+class SkipLanesBody(LanesBody):
+    """Which heads to skip, and why. Only a dry run finds lanes by a filter: a skip names each head that it cancels."""
+
+    model_config = ConfigDict(json_schema_extra=_NAMED_UNLESS_DRY)
+
+    lanes: Annotated[list[LaneHeadBody], Field(min_length=1, max_length=limits.BATCH_MAX)] | None = None  # type: ignore[assignment]
+    reason: Annotated[str, Field(min_length=1, max_length=limits.REASON_LENGTH_MAX)]
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Refuse a skip without the heads that it cancels."""
+        if value.get("dry_run") is True or value.get("lanes") is not None:
+            return []
+        return [Fault("is required; a dry run answers lanes with their heads", "/lanes", FaultCode.REQUIRED)]
+
+
+class ActedLaneAnswer(TypedDict):
+    """A lane of an act: its head before the act, its state after it; ``error`` says why it was not changed.
+
+    ``unchanged``: the act does not fit the state of the lane, which may have moved since a preview, or its head is
+    another message. ``planned``: in a dry run, the act would change it.
+    """
+
+    topic: str
+    subscription: str
+    result: Literal["planned", "changed", "unchanged", "failed"]
+    state: NotRequired[AnyLaneState]
+    message_id: NotRequired[str]
+    error: NotRequired[dict[str, Any]]
+
+
+class ActedLanesAnswer(TypedDict):
+    """One part of an act on many lanes: how many were matched, and the result of each."""
+
+    matched: int
+    planned: int
+    changed: int
+    unchanged: int
+    failed: int
+    lanes: list[ActedLaneAnswer]
+    next_cursor: str | None
+
+
+def retry_lanes(world: World, request: Request[LanesBody]) -> Answer:
+    """Attempt the heads of many lanes at once."""
+    return _act(world, request, Order(LaneChange.RETRY, is_plan=request.body.dry_run))
+
+
+def pause_lanes(world: World, request: Request[LanesBody]) -> Answer:
+    """Stop the attempts of many lanes."""
+    return _act(world, request, Order(LaneChange.PAUSE, is_plan=request.body.dry_run))
+
+
+def resume_lanes(world: World, request: Request[LanesBody]) -> Answer:
+    """End the pause or suspension of many lanes."""
+    return _act(world, request, Order(LaneChange.RESUME, is_plan=request.body.dry_run))
+
+
+def skip_lanes(world: World, request: Request[SkipLanesBody]) -> Answer:
+    """Cancel the heads that the request names."""
+    return _act(world, request, Order(LaneChange.SKIP, request.body.reason, request.body.dry_run))
+
+
+def _act(world: World, request: Request[Any], order: Order) -> Answer:
+    """Act on the lanes whose topics the caller's token covers; others are not found, and named ones are refused."""
+    body, rights = request.body, request.rights
+    if (named := body.named) is not None:
+        mine = [each for each in named if _may(rights, each.topic)]
+        done = Part(change_named(world, order, mine, body.takes), None)
+        others = [_refused(each) for each in named if not _may(rights, each.topic)]
+    else:
+        done = change_listed(
+            world,
+            order,
+            lambda lane: _may(rights, lane.topic) and body.takes(lane),
+            body.limit,
+            _cursor(body.cursor),
+        )
+        others = []
+    lanes = [_shown(each, is_dry_run=order.is_plan) for each in done.lanes] + others
+    results = Counter(each["result"] for each in lanes)
+    answer: ActedLanesAnswer = {
+        "matched": len(lanes),
+        "planned": results["planned"],
+        "changed": results["changed"],
+        "unchanged": results["unchanged"],
+        "failed": results["failed"],
+        "lanes": lanes,
+        "next_cursor": encode_cursor(done.cursor),
+    }
+    return Answer(200, answer)
+
+
+def _may(rights: Rights | None, topic: str) -> bool:
+    return rights is None or covers(rights.topics, topic)
+
+
+def _cursor(text: str | None) -> str | None:
+    if text is None:
+        return None
+    if (cursor := decode_cursor(text)) is None:
+        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+    return cursor
+
+
+def _refused(named: NamedLane) -> ActedLaneAnswer:
+    problem = problem_of(ForbiddenError("the token does not name this topic"))
+    assert problem is not None
+    return {
+        "topic": named.topic,
+        "subscription": named.subscription,
+        "result": "failed",
+        "error": problem.as_json(),
+    }
+
+
+def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
+    named = value.named
+    answer: ActedLaneAnswer = {
+        "topic": named.topic,
+        "subscription": named.subscription,
+        "result": "planned" if is_dry_run else "changed",
+    }
+    if value.found is not None and value.state is not None:
+        is_asleep, is_pending = value.state.is_asleep, value.found.unverified is not None
+        answer["state"] = "pending_confirmation" if is_pending and not is_asleep else value.state.value
+        if value.found.head is not None:
+            answer["message_id"] = value.found.head.message_id
+    if value.error is not None:
+        problem = problem_of(value.error)
+        assert problem is not None
+        answer["result"] = "unchanged" if isinstance(value.error, (ConflictError, NotFoundError)) else "failed"
+        answer["error"] = problem.as_json()
+    return answer
+
+
+ROUTES = tuple(
+    Route("POST", f"/lanes/{act}", serve, summary, {200: ActedLanesAnswer}, body=body, names_no_topic=True)
+    for act, serve, summary, body in (
+        (LaneChange.RETRY, retry_lanes, "Retry the heads of many lanes now", LanesBody),
+        (LaneChange.PAUSE, pause_lanes, "Pause many lanes", LanesBody),
+        (LaneChange.RESUME, resume_lanes, "Resume many lanes", LanesBody),
+        (LaneChange.SKIP, skip_lanes, "Cancel the heads of many lanes", SkipLanesBody),
+    )
+)
