@@ -19,6 +19,7 @@ from tagcast_cli.filters import filters
 from tagcast_cli.groups import group
 from tagcast_cli.hosts import hosts
 from tagcast_cli.jobs import archive, audit, backtest, erase, replay, report, retain
+from tagcast_cli.lane_acts import pause_lanes, resume_lanes, retry_lanes, skip_lanes
 from tagcast_cli.lanes import lane, lanes, pause, resume, retry, skip
 from tagcast_cli.listen import listen
 from tagcast_cli.messages import explain, list_messages, message, publish
@@ -116,7 +117,11 @@ app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.add_typer(dead_letters, name="dead-letters", rich_help_panel=_MESSAGES)
 app.command("lane", rich_help_panel=_LANES)(lane)
-app.command("lanes", rich_help_panel=_LANES)(lanes)
+lanes.command("retry")(retry_lanes)
+lanes.command("pause")(pause_lanes)
+lanes.command("resume")(resume_lanes)
+lanes.command("skip")(skip_lanes)
+app.add_typer(lanes, name="lanes", rich_help_panel=_LANES)
 app.command("hosts", rich_help_panel=_LANES)(hosts)
 app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)

@@ -15,6 +15,7 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.instant import readable_instant
+from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
 from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -161,30 +162,44 @@ def grouped(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
     ]
 
 
-def lanes(
+lanes = typer.Typer(invoke_without_command=True)
+"""`tagcast lanes` lists; its commands act on many lanes."""
+
+
+@lanes.callback()
+def list_lanes(
     ctx: typer.Context,
     limit: Limit = 20,
     cursor: Cursor = None,
     every: EveryPage = False,
     by: Annotated[Common | None, typer.Option(help="Count all lanes by this attribute.")] = None,
-    host: Annotated[str | None, typer.Option(help="Only lanes whose endpoint is at this host.")] = None,
+    topic: OfTopic = None,
+    state: OfState = None,
+    host: OfHost = None,
+    outcome: OfOutcome = None,
+    text: OfText = None,
 ) -> None:
     """List the lanes that are not active, by their next attempt. Sleeping lanes come by their first expiry.
 
-    With --by and --json: {"groups": [...]}.
+    With --by and --json: {"groups": [...]}. The commands below act on many lanes; give their options behind them.
     """
+    selection = Selection(topic, state, host, outcome, text)
+    if ctx.invoked_subcommand is not None:
+        if selection.asked or every or by is not None or cursor is not None:
+            raise typer.BadParameter(f"give the options behind {ctx.invoked_subcommand}", param_hint="lanes")
+        return
     session = session_of(ctx)
-    if by is None and host is None:
+    if by is None and not selection.asked:
         _say_what_helps(session, session.show_list("/lanes", LISTING, Page(limit, cursor, every)))
         return
     found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
-    found = [lane for lane in found if host is None or Common.HOST.of(lane) == host.rstrip("/")]
+    found = list(filter(selection.takes, found))
     groups = None if by is None else grouped(found, by)
     if session.as_json:
         shown = {"lanes": found} if groups is None else {"groups": groups}
         typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))
     elif not found:
-        session.out.print(LISTING.empty if host is None else "No lanes match.")
+        session.out.print("No lanes match." if selection.asked else LISTING.empty)
     elif groups is None:
         session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
         _say_what_helps(session, found)

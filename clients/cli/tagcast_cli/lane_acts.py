@@ -1,0 +1,288 @@
+"""`tagcast lanes retry`, `pause`, `resume` and `skip`: one act on many lanes, after a preview, with progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from tagcast_client import Client, TagcastError
+from tagcast_client.models import ActedLane, ActedLanes
+
+from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
+from tagcast_cli.screen import rows_table, state_text
+from tagcast_cli.session import Session, session_of
+from tagcast_cli.visible import visible_line
+
+PAGE, NAMED_MAX, REASONS_MAX = 100, 10, 20
+LANES_OF_A_REQUEST, AT_ONCE = 10, 4
+"""A request has 10 lanes and 4 requests are under way, so that a stop waits for few lanes."""
+SAID_EVERY_S = 5.0
+INTERRUPTED = 130
+MEANS: Mapping[str, str] = {
+    "retry": "The head of each lane is attempted now, regardless of the schedule. If it succeeds, the rest follows.",
+    "pause": "No attempts are made until you resume these lanes. Their backlogs wait and still expire.",
+    "resume": "The lanes make attempts again, starting with their heads.",
+    "skip": "The head of each lane is cancelled permanently: {}. A lane with another head does not change.",
+}
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only.")]
+Reason = Annotated[str, typer.Option(help="Reason; recorded with each delivery.")]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "lane"), counted(2, "lane")
+    ('1 lane', '2 lanes')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def retry_lanes(
+    ctx: typer.Context,
+    topic: OfTopic = None,
+    state: OfState = None,
+    host: OfHost = None,
+    outcome: OfOutcome = None,
+    text: OfText = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Retry the heads of the selected lanes now, after a preview. Exits 1 if a lane failed."""
+    _run(session_of(ctx), Act("retry", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+
+
+def pause_lanes(
+    ctx: typer.Context,
+    topic: OfTopic = None,
+    state: OfState = None,
+    host: OfHost = None,
+    outcome: OfOutcome = None,
+    text: OfText = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Pause the selected lanes, after a preview. Exits 1 if a lane failed."""
+    _run(session_of(ctx), Act("pause", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+
+
+def resume_lanes(
+    ctx: typer.Context,
+    topic: OfTopic = None,
+    state: OfState = None,
+    host: OfHost = None,
+    outcome: OfOutcome = None,
+    text: OfText = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Resume the selected lanes that are paused or suspended, after a preview. Exits 1 if a lane failed."""
+    _run(session_of(ctx), Act("resume", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+
+
+def skip_lanes(
+    ctx: typer.Context,
+    reason: Reason,
+    topic: OfTopic = None,
+    state: OfState = None,
+    host: OfHost = None,
+    outcome: OfOutcome = None,
+    text: OfText = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Cancel the heads of the selected lanes, after a preview. Exits 1 if a lane failed.
+
+    The command cancels only the messages of the preview. A lane with another head by then does not change.
+    """
+    _run(session_of(ctx), Act("skip", Selection(topic, state, host, outcome, text), reason), yes=yes, dry_run=dry_run)
+
+
+@dataclass(frozen=True)
+class Act:
+    """One act on the lanes of a selection; a skip has a reason."""
+
+    verb: str
+    selection: Selection
+    reason: str | None = None
+
+    def preview(self, api: Client) -> Iterator[ActedLanes]:
+        """Yield what the act would do to all lanes of the selection, page by page."""
+        cursor = None
+        while True:
+            page = api.change_lanes(
+                self.verb, reason=self.reason, dry_run=True, limit=PAGE, cursor=cursor, selection=self.selection.asked
+            )
+            yield page
+            if (cursor := page.next_cursor) is None:
+                return
+
+    def carry_out(self, api: Client, lanes: Sequence[ActedLane]) -> ActedLanes:
+        """Act on a few lanes of the preview; a request that fails is the failure of all of them."""
+        named = [
+            {"topic": lane.topic, "subscription": lane.subscription}
+            | ({"message_id": str(lane.message_id)} if self.verb == "skip" else {})
+            for lane in lanes
+        ]
+        try:
+            return api.change_lanes(self.verb, named, reason=self.reason)
+        except TagcastError as fault:
+            error = {"detail": str(fault)}
+            failed = tuple(ActedLane(lane.topic, lane.subscription, "failed", error=error) for lane in lanes)
+            return ActedLanes(len(failed), 0, 0, 0, len(failed), failed, None)
+
+
+@dataclass
+class Outcome:
+    """How far an act is: the results of the lanes so far."""
+
+    total: int
+    lanes: list[ActedLane] = field(default_factory=list)
+    is_interrupted: bool = False
+
+    def count(self, result: str) -> int:
+        """Return the number of lanes with this result."""
+        return sum(lane.result == result for lane in self.lanes)
+
+    @property
+    def line(self) -> str:
+        """Return the numbers so far."""
+        unchanged, failed = self.count("unchanged"), self.count("failed")
+        return (
+            f"{len(self.lanes)} of {self.total}: {self.count('changed')} done, {unchanged} unchanged, {failed} failed"
+        )
+
+
+def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
+    if session.as_json and not (yes or dry_run):
+        raise typer.BadParameter("give --yes or --dry-run with --json", param_hint="--json")
+    found: list[ActedLane] = []
+    for page in act.preview(session.api):
+        if session.as_json and dry_run:
+            session.print_json(_shown(page))
+        found += page.lanes
+    planned = list({(lane.topic, lane.subscription): lane for lane in found if lane.result == "planned"}.values())
+    if not session.as_json:
+        _tell_preview(session.out, act.verb, planned, [lane for lane in found if lane.result != "planned"])
+    if dry_run or not planned:
+        return
+    if not yes:
+        typer.confirm("Continue?", abort=True)
+    outcome = _carry_out(session, act, planned)
+    if not session.as_json:
+        _tell_outcome(session.out, outcome)
+    if outcome.is_interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if outcome.count("failed"):
+        raise typer.Exit(1)
+
+
+def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcome:
+    """Act on all lanes, a few requests at a time. After an interrupt only the requests under way are completed."""
+    parts = [lanes[place : place + LANES_OF_A_REQUEST] for place in range(0, len(lanes), LANES_OF_A_REQUEST)]
+    outcome, progress = Outcome(len(lanes)), _Progress(is_silent=session.as_json)
+    waiting, running = iter(parts), set[Future[ActedLanes]]()
+
+    def take(done: Future[ActedLanes]) -> None:
+        part = done.result()
+        outcome.lanes.extend(part.lanes)
+        if session.as_json:
+            session.print_json(_shown(part))
+        progress.tell(outcome)
+
+    with ThreadPoolExecutor(AT_ONCE) as workers:
+        try:
+            while True:
+                while len(running) < AT_ONCE and (part := next(waiting, None)) is not None:
+                    running.add(workers.submit(act.carry_out, session.api, part))
+                if not running:
+                    break
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    running.remove(done)
+                    take(done)
+        except KeyboardInterrupt:
+            outcome.is_interrupted = True
+            for done in wait(running).done:
+                take(done)
+    progress.end()
+    return outcome
+
+
+class _Progress:
+    """One line that changes in a terminal; elsewhere a line every few seconds; nothing if it is silent."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        self._is_silent, self._is_terminal = is_silent, sys.stderr.isatty()
+        self._said_at = time.monotonic()
+
+    def tell(self, outcome: Outcome) -> None:
+        """Say how far the act is."""
+        if self._is_silent:
+            return
+        if self._is_terminal:
+            sys.stderr.write(f"\r\x1b[K{outcome.line}")
+            sys.stderr.flush()
+        elif time.monotonic() - self._said_at >= SAID_EVERY_S:
+            self._said_at = time.monotonic()
+            typer.echo(outcome.line, err=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._is_terminal and not self._is_silent:
+            sys.stderr.write("\r\x1b[K")
+
+
+def _shown(part: ActedLanes) -> dict[str, Any]:
+    """Return a part as the API answers it."""
+    lanes = [{name: value for name, value in asdict(lane).items() if value is not None} for lane in part.lanes]
+    return {**asdict(part), "lanes": lanes}
+
+
+def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others: Sequence[ActedLane]) -> None:
+    if not planned and not others:
+        out.print("No lanes match.")
+        return
+    topics = len({lane.topic for lane in planned})
+    out.print(Text(f"{verb.capitalize()} {counted(len(planned), 'lane')} in {counted(topics, 'topic')}", style="bold"))
+    if planned:
+        out.print(MEANS[verb].format(counted(len(planned), "message")))
+        rows = (
+            [state_text(lane.state), lane.topic, lane.subscription, lane.message_id] for lane in planned[:NAMED_MAX]
+        )
+        out.print(rows_table(rows, "state", "topic", "subscription", "head"))
+    if len(planned) > NAMED_MAX:
+        out.print(f"… and {counted(len(planned) - NAMED_MAX, 'more lane')}.")
+    for reason, number in Counter(map(_reason, others)).most_common(REASONS_MAX):
+        out.print(f"{counted(number, 'matching lane')} will not change: {visible_line(reason)}")
+
+
+def _tell_outcome(out: Console, outcome: Outcome) -> None:
+    numbers = (
+        f"{outcome.count('changed')} done, {outcome.count('unchanged')} unchanged, {outcome.count('failed')} failed"
+    )
+    if outcome.is_interrupted:
+        left = outcome.total - len(outcome.lanes)
+        out.print(Text(f"Stopped: {numbers}, {left} not started.", style="yellow"))
+    else:
+        out.print(f"{counted(outcome.total, 'lane')}: {numbers}.")
+    for result, style in (("unchanged", "yellow"), ("failed", "red")):
+        lanes = [lane for lane in outcome.lanes if lane.result == result]
+        for lane in lanes[:REASONS_MAX]:
+            line = f"{result}: {lane.topic} / {lane.subscription}: {_reason(lane)}"
+            out.print(Text(visible_line(line), style=style), soft_wrap=True)
+        if len(lanes) > REASONS_MAX:
+            out.print(f"… and {len(lanes) - REASONS_MAX} more {result}.")
+
+
+def _reason(lane: ActedLane) -> str:
+    error = lane.error or {}
+    return str(error.get("detail") or error.get("title") or "no reason given")
