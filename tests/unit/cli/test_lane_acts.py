@@ -147,8 +147,16 @@ def test_a_skip_cancels_only_the_heads_of_its_preview(api: Api) -> None:
 
 def test_a_request_that_fails_fails_its_lanes_and_no_others(api: Api) -> None:
     problem = {"title": "Service Unavailable", "status": 503, "code": "unavailable", "detail": "no time"}
-    api.befall = lambda number: httpx.Response(503, json=problem) if number == 2 else None
+    refused = list[int]()
 
+    def refuse(number: int) -> httpx.Response | None:
+        """Refuse the first request of ten lanes that comes second or later: requests overtake each other."""
+        if number == 1 or refused or len(api.acts[-1]["lanes"]) < 10:
+            return None
+        refused.append(number)
+        return httpx.Response(503, json=problem)
+
+    api.befall = refuse
     done = run("pause", "--yes")
 
     assert (done.exit_code, "25 lanes: 15 done, 0 unchanged, 10 failed." in done.output) == (1, True)
