@@ -2135,7 +2135,7 @@ RIGHTS = (
     _planted(
         "what the search finds expired makes no letter",
         "tagcast.repairing.expiry:_expire_message",
-        "publish_dead_letter(world, owner, message, entry)",
+        "publish_dead_letter(world, owners[ordinal], message, ends[ordinal])",
         "pass",
         f"{LETTERS}::test_what_the_search_finds",
     ),

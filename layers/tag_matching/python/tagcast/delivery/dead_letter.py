@@ -81,7 +81,7 @@ async def publish_dead_letter_after_run(
     world: World, subscription: Subscription, messages: Collection[Message], ended: Mapping[str, Entry]
 ) -> None:
     """Publish the dead letters of those *messages* that *ended* names, in their order."""
-    found = [(message, ended[message.message_id]) for message in messages if message.message_id in ended]
-    letters = [each for each in found if has_dead_letter(subscription.settings, each[1].state)]
-    for message, entry in letters:
-        await world.executor.run(partial(publish_dead_letter, world, subscription, message, entry))
+    for message in messages:
+        entry = ended.get(message.message_id)
+        if entry is not None and has_dead_letter(subscription.settings, entry.state):
+            await world.executor.run(partial(publish_dead_letter, world, subscription, message, entry))

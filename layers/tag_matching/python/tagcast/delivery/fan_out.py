@@ -329,7 +329,7 @@ class Slice:
         raise ConditionLostError
 
     async def _publish_dead_letters(self, subscription: Subscription, result: RunResult) -> None:
-        if result.ended and subscription.settings.dead_letter_topic is not None:
+        if subscription.settings.dead_letter_topic is not None:
             messages = [row.message for row in self.rows.values()]
             await publish_dead_letter_after_run(self.world, subscription, messages, result.ended)
 

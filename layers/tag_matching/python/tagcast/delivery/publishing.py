@@ -115,11 +115,7 @@ def publish_by_relay(world: World, topic: str, draft: Draft, idempotency: Idempo
     The functions that push may not send to the service's own queue: an endpoint could name it. A letter waits for the
     stream, which has it within a second as a rule.
     """
-    directory = publishing_directory(world, topic)
-    _check_sizes(world, directory, (draft,))
-    taken = _accept(world, directory, draft, None, idempotency, lambda row: row)
-    if directory.shadows and taken.is_new and taken.row is not None:
-        observe(world, directory.shadows, (taken.row,))
+    _accept_all(world, publishing_directory(world, topic), [(draft, None)], idempotency, is_queued=False)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
@@ -150,18 +146,25 @@ def replay(
 
 
 def _accept_all(
-    world: World, directory: Directory, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
+    world: World,
+    directory: Directory,
+    offers: Sequence[tuple[Draft, str | None]],
+    idempotency: Idempotency | None,
+    *,
+    is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
-    """Accept each draft, with the id of the message that it replays, if any."""
+    """Accept each draft, with the id of the message that it replays, if any; send all to the queue if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers])
     taken: list[_Taken] = []
+    lost = 0
     try:
         for place, (draft, replay_of) in enumerate(offers):
             claim = None if idempotency is None else idempotency.at(place)
             carrying = partial(_carrying, directory.topic, taken, len(offers))
             taken.append(_accept(world, directory, draft, replay_of, claim, carrying))
     finally:  # Also of a request that fails: what was stored of it is carried by no row.
-        lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
+        if is_queued:
+            lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
     rows = [each.row for each in taken if each.row is not None and each.is_new]
     if directory.shadows and rows:
         observe(world, directory.shadows, rows)

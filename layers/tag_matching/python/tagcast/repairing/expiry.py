@@ -81,8 +81,9 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     page = await world.executor.run(read)
     dues = await each(world, "a due row", page, at_once(DUES.value_of))
     over = [due for due in dues if due.expires_at <= now]
-    owner_of = partial(_subscription_with_letters, world, lane.topic, ordinal_of(lane.subscription_id))
-    owner = await world.executor.run(owner_of) if over else None
+    ordinal = ordinal_of(lane.subscription_id)
+    owners_of = partial(_subscriptions_with_letters, world, lane.topic)
+    owner = (await world.executor.run(partial(owners_of, (ordinal,)))).get(ordinal) if over else None
     for due in dues:
         if due.expires_at > now:
             backlog.keeps(due.expires_at)
@@ -118,13 +119,13 @@ def expire_due(world: World, lane: Lane, owner: Subscription | None, due: OwedDe
     return False
 
 
-def _subscription_with_letters(world: World, topic: str, ordinal: int) -> Subscription | None:
-    """Return a subscription if its expired messages make dead letters. No ordinal is used twice."""
-    try:
-        found = subscription_at(world, topic, ordinal)
-    except NotFoundError:
-        return None
-    return found if found is not None and has_dead_letter(found.settings, EntryState.EXPIRED) else None
+def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[int]) -> dict[int, Subscription]:
+    """Return those of the subscriptions whose expired messages make dead letters. No ordinal is used twice."""
+    with suppress(NotFoundError):
+        found = [subscription_at(world, topic, each) for each in sorted(ordinals)]
+        chosen = [each for each in found if each is not None and has_dead_letter(each.settings, EntryState.EXPIRED)]
+        return {each.ordinal: each for each in chosen}
+    return {}
 
 
 def _expired_entry(known: OwedDelivery | Pulled | None) -> Entry:
@@ -197,7 +198,9 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))
     for part in await each(world, "a backlog", sorted(owed), reading):
         dues |= part
-    settle = partial(_expire_message, world, dues, lanes.keys())
+    ordinals = set[int]().union(*(row.map.owed for row in rows))
+    owners = await world.executor.run(partial(_subscriptions_with_letters, world, topic, ordinals))
+    settle = partial(_expire_message, world, dues, lanes.keys(), owners)
     return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
 
 
@@ -220,9 +223,13 @@ async def _dues(
 
 
 def _expire_message(
-    world: World, dues: Mapping[tuple[int, str], OwedDelivery | None], laned: Set[int], known: MessageRow
+    world: World,
+    dues: Mapping[tuple[int, str], OwedDelivery | None],
+    laned: Set[int],
+    owners: Mapping[int, Subscription],
+    known: MessageRow,
 ) -> int:
-    """End what a message owes as expired, and let it go; return how much."""
+    """End what a message owes as expired, with the dead letters of *owners*, and let it go; return how much."""
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
         enqueued = row.map.enqueued
@@ -230,9 +237,8 @@ def _expire_message(
         found = {o: dues.get((o, message.message_id)) for o in within}
         pulls = stored.pulled(store, *row.names) if enqueued else {}
         ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
-        for ordinal, entry in ends.items():
-            if (owner := _subscription_with_letters(world, message.topic, ordinal)) is not None:
-                publish_dead_letter(world, owner, message, entry)
+        for ordinal in sorted(ends.keys() & owners.keys()):
+            publish_dead_letter(world, owners[ordinal], message, ends[ordinal])
         try:
             end_many(store, row, ends, {o: due for o, due in found.items() if due})
         except ConditionLostError:
