@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -47,46 +47,31 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def retry_lanes(
-    ctx: typer.Context,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Retry the heads of the selected lanes now, after a preview. Exits 1 if a lane failed."""
-    _run(session_of(ctx), Act("retry", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+def _command(verb: str, help_text: str) -> Callable[..., None]:
+    """Return the command of an act that needs no reason."""
+
+    def act_on_lanes(
+        ctx: typer.Context,
+        topic: OfTopic = None,
+        state: OfState = None,
+        host: OfHost = None,
+        outcome: OfOutcome = None,
+        text: OfText = None,
+        yes: Yes = False,
+        dry_run: DryRun = False,
+    ) -> None:
+        _run(session_of(ctx), Act(verb, Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+
+    act_on_lanes.__doc__ = help_text
+    return act_on_lanes
 
 
-def pause_lanes(
-    ctx: typer.Context,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Pause the selected lanes, after a preview. Exits 1 if a lane failed."""
-    _run(session_of(ctx), Act("pause", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
-
-
-def resume_lanes(
-    ctx: typer.Context,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Resume the selected lanes that are paused or suspended, after a preview. Exits 1 if a lane failed."""
-    _run(session_of(ctx), Act("resume", Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
+retry_lanes = _command("retry", "Retry the heads of the selected lanes now, after a preview. Exits 1 if a lane failed.")
+pause_lanes = _command("pause", "Pause the selected lanes, after a preview. Exits 1 if a lane failed.")
+resume_lanes = _command(
+    "resume",
+    "Resume the selected lanes that are paused or suspended, after a preview. Exits 1 if a lane failed.",
+)
 
 
 def skip_lanes(
@@ -154,12 +139,15 @@ class Outcome:
         return sum(lane.result == result for lane in self.lanes)
 
     @property
+    def numbers(self) -> str:
+        """Return how many lanes were changed, stayed as they were, and failed."""
+        changed, unchanged, failed = map(self.count, ("changed", "unchanged", "failed"))
+        return f"{changed} done, {unchanged} unchanged, {failed} failed"
+
+    @property
     def line(self) -> str:
-        """Return the numbers so far."""
-        unchanged, failed = self.count("unchanged"), self.count("failed")
-        return (
-            f"{len(self.lanes)} of {self.total}: {self.count('changed')} done, {unchanged} unchanged, {failed} failed"
-        )
+        """Return how far the act is."""
+        return f"{len(self.lanes)} of {self.total}: {self.numbers}"
 
 
 def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
@@ -266,14 +254,11 @@ def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others:
 
 
 def _tell_outcome(out: Console, outcome: Outcome) -> None:
-    numbers = (
-        f"{outcome.count('changed')} done, {outcome.count('unchanged')} unchanged, {outcome.count('failed')} failed"
-    )
     if outcome.is_interrupted:
         left = outcome.total - len(outcome.lanes)
-        out.print(Text(f"Stopped: {numbers}, {left} not started.", style="yellow"))
+        out.print(Text(f"Stopped: {outcome.numbers}, {left} not started.", style="yellow"))
     else:
-        out.print(f"{counted(outcome.total, 'lane')}: {numbers}.")
+        out.print(f"{counted(outcome.total, 'lane')}: {outcome.numbers}.")
     for result, style in (("unchanged", "yellow"), ("failed", "red")):
         lanes = [lane for lane in outcome.lanes if lane.result == result]
         for lane in lanes[:REASONS_MAX]:

@@ -112,7 +112,11 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending
             "attempts": value.head.attempts,
             "next_attempt_at": rfc3339_or_none(value.head.next_attempt_at),
         }
-    answer: LaneAnswer = {"state": _state(value.state, is_pending=is_pending), "backlog": value.backlog, "head": head}
+    answer: LaneAnswer = {
+        "state": shown_state(value.state, is_pending=is_pending),
+        "backlog": value.backlog,
+        "head": head,
+    }
     if value.has_more:
         answer["backlog_has_more"] = True
     if value.is_filling:
@@ -122,10 +126,10 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending
     return answer
 
 
-def _state(state: LaneState, *, is_pending: bool) -> str:
+def shown_state(state: LaneState, *, is_pending: bool) -> str:
     """Return the word for the state of a lane.
 
-    >>> _state(LaneState.BLOCKED, is_pending=True), _state(LaneState.PAUSED, is_pending=True)
+    >>> shown_state(LaneState.BLOCKED, is_pending=True), shown_state(LaneState.PAUSED, is_pending=True)
     ('pending_confirmation', 'paused')
     """
     return PENDING_CONFIRMATION if is_pending and not state.is_asleep else state.value
@@ -152,7 +156,7 @@ def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
     answer: UrgentLaneAnswer = {
         "topic": value.topic,
         "subscription": value.subscription,
-        "state": _state(value.state, is_pending=value.unverified is not None),
+        "state": shown_state(value.state, is_pending=value.unverified is not None),
         "head": head,
     }
     if value.host is not None:

@@ -22,7 +22,7 @@ from tagcast_aws.api.http.paging import decode_cursor, encode_cursor
 from tagcast_aws.api.http.problems import problem_of
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.lane import shown_urgent
+from tagcast_aws.api.subscriptions.lane import shown_state
 
 _Name = Annotated[str, StringConstraints(pattern=limits.NAME)]
 _State = Literal["active", "blocked", "lost_contact", "paused", "suspended", "pending_confirmation"]
@@ -72,9 +72,9 @@ class LanesBody(Body):
 
     def takes(self, lane: UrgentLane) -> bool:
         """Say whether a lane, as lists show it, has every value that is asked for."""
-        shown = shown_urgent(lane)
-        outcome = None if shown["head"] is None else shown["head"]["last_outcome"]
-        asked = ((self.topic, lane.topic), (self.state, shown["state"]), (self.outcome, outcome))
+        state = shown_state(lane.state, is_pending=lane.unverified is not None)
+        outcome = None if lane.head is None else lane.head.last_outcome
+        asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
         if any(wanted not in (None, value) for wanted, value in asked):
             return False
         if self.host is not None and self.host.rstrip("/") != lane.host:
@@ -212,8 +212,7 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
         "result": "planned" if is_dry_run else "changed",
     }
     if value.found is not None and value.state is not None:
-        is_asleep, is_pending = value.state.is_asleep, value.found.unverified is not None
-        answer["state"] = "pending_confirmation" if is_pending and not is_asleep else value.state.value
+        answer["state"] = shown_state(value.state, is_pending=value.found.unverified is not None)
         if value.found.head is not None:
             answer["message_id"] = value.found.head.message_id
     if value.error is not None:
