@@ -61,7 +61,8 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     # A 410 suspends and leaves its delivery owed, so that each suspension may add an attempt.
     allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")
     most = sql.col("retries_most") + 1 + sql.coalesce("count", sql.lit(0))
-    many = allowed.where(sql.col("made") > most)
+    # A receive from the queue of a group counts, although its pull may fail before any member sees the message.
+    many = allowed.where(~sql.col("is_pulled") & (sql.col("made") > most))
     found = found.unionByName(
         violation("too_many_attempts", many, sql.col("last_at"), sql.col("made"), " attempts, allowed are ", most)
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
-from tagcast.model import LaneState, Protocol, RetryPolicy, Strategy
+from tagcast.model import RETENTION_S_MAX, LaneState, Protocol, RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 from tagcast.registry.shadowing import is_function
 
@@ -104,15 +104,23 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 
 
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
-    """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms)."""
-    rows = []
+    """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms).
+
+    A policy ends with its retries, or with the failures that a life has room for.
+    """
+    rows, life_ms = list[tuple[str, int, int]](), RETENTION_S_MAX * 1000
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
     for row in distinct.collect():
         policy = RetryPolicy(Strategy(row.strategy), row.max_retries, row.interval_s, row.interval_s_max)
+        waited_ms = 0
         for failures in range(1, row.max_retries + 1):
             wait_s = delay_s(policy, failures, BACKOFF_INTERVAL_S_RANGE[0])
             assert wait_s is not None
-            rows.append((row.policy, failures, max(1, round(wait_s / time_scale * 1000))))
+            least_ms = max(1, round(wait_s / time_scale * 1000))
+            rows.append((row.policy, failures, least_ms))
+            waited_ms += least_ms
+            if waited_ms > life_ms:
+                break
     return policies.sparkSession.createDataFrame(rows, "policy string, attempt int, least_ms bigint")
 
 

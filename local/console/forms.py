@@ -22,7 +22,7 @@ ORDERINGS = {"topic": "per topic", "key": "per ordering key", "none": "none"}
 KEEPS = {"owed": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
 STRATEGIES = {
     "EXPONENTIAL_DECAY_RETRY": "exponential: 1, 2, 4 … s apart, for a day",
-    "BACKOFF_RETRY": "fixed: a few retries at one interval",
+    "BACKOFF_RETRY": "in order: a few retries at one interval, or retries until expiry",
 }
 PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambda": "Lambda: name or ARN",
              "pull": "none: a consumer group pulls"}  # fmt: skip
@@ -37,8 +37,8 @@ _NUMBERS = {
     "max_message_bytes": "/max_message_bytes",
 }
 RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
-_OF_STRATEGY = {"BACKOFF_RETRY": "max_interval_seconds", "EXPONENTIAL_DECAY_RETRY": "interval_seconds"}
-"""What the other strategy has and this one has not."""
+LIFE = "life"
+"""As many retries as a message has time for."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def subscription_settings(said: Said) -> Json:
         "retry": _retry(said),
         "dead_letter_topic": said.get("dead_letter_topic", "").strip() or None,
         "dead_letter_expired": True if said.get("dead_letter_expired") == "yes" else None,
-        "ordered": True if said.get("ordered") == "yes" and is_group else None,
+        "ordered": True if said.get("ordered") == "yes" else None,
     }
     if not is_group:
         parts |= {
@@ -176,7 +176,7 @@ def subscription_changes(before: Said, said: Said) -> Json:
 
 def _retry_changes(before: Said, said: Said) -> Json:
     """Return what differs of the retries; what the new strategy has not is removed."""
-    wanted, gone = _retry(said), _OF_STRATEGY.get(said.get("strategy", ""), "")
+    wanted, gone = _retry(said), _not_of_strategy(said)
     differs = [name for name in RETRY if _differ(before, said, name)]
     return {name: wanted.get(name) for name in differs if name in wanted or name == gone or before.get(name)}
 
@@ -202,6 +202,7 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
         "batch_bytes": "--batch-bytes", "verification": "--verification", "dead_letter_topic": "--dead-letter-topic",
     }  # fmt: skip
     words += _given(new, options)
+    words += ["--ordered"] if new.get("ordered") == "yes" else []
     if "dead_letter_expired" in new:
         is_chosen = said["dead_letter_expired"] == "yes"
         words += ["--dead-letter-expired"] if is_chosen else ["--without", "dead-letter-expired"]
@@ -297,10 +298,27 @@ def _filter_words(said: Said) -> list[str]:
 
 
 def _retry(said: Said) -> Json:
-    numbers = {name: _number(said, name) for name in ("max_retries", "interval_seconds", "max_interval_seconds")}
-    numbers.pop(_OF_STRATEGY.get(said.get("strategy", ""), ""), None)
-    given: Json = {name: value for name, value in numbers.items() if value is not None}
+    names = ["max_retries", "interval_seconds", "max_interval_seconds"]
+    is_for_life = _is_for_life(said)
+    values: Json = {name: _number(said, name) for name in (names[1:] if is_for_life else names)}
+    values.pop(_not_of_strategy(said), None)
+    given: Json = {name: value for name, value in values.items() if value is not None}
+    given |= {"max_retries": LIFE} if is_for_life else {}
     return {"strategy": said["strategy"], **given} if said.get("strategy") else given
+
+
+def _is_for_life(said: Said) -> bool:
+    return said.get("max_retries", "").strip().lower() == LIFE
+
+
+def _not_of_strategy(said: Said) -> str:
+    """Return the field of the other way to retry, which means nothing here."""
+    match said.get("strategy"):
+        case "BACKOFF_RETRY":
+            return "" if _is_for_life(said) else "max_interval_seconds"
+        case "EXPONENTIAL_DECAY_RETRY":
+            return "interval_seconds"
+    return ""
 
 
 def _batch(said: Said) -> Json:

@@ -31,6 +31,9 @@ def worktree(commit: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), commit], cwd=ROOT, check=True)
+        hook = tree / "clients" / "python" / "hatch_build.py"  # Older trees have the built half of the client in them.
+        if hook.exists():
+            subprocess.run([sys.executable, str(hook)], cwd=tree, check=True)
         try:
             yield tree
         finally:

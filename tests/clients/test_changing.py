@@ -106,6 +106,17 @@ def test_retries_keep_their_numbers_unless_their_strategy_changes(either: Client
     assert "interval_seconds" not in other.retry
 
 
+def test_a_subscription_that_is_to_be_ordered_retries_for_life(either: Client) -> None:
+    for_life = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
+    either.create_topic("orders")
+    created = either.create_subscription("orders", "book", HOOK, ordered=True)
+    assert (created.ordered, created.retry) == (True, for_life)
+    assert not either.create_subscription("orders", "billing", HOOK).ordered
+    updated = either.update_subscription("orders", "billing", ordered=True)
+    assert (updated.ordered, updated.retry) == (True, for_life)
+    assert either.ensure_subscription("orders", "billing", HOOK, ordered=True).version == updated.version
+
+
 def test_a_program_that_starts_makes_what_is_absent_and_keeps_what_it_does_not_name(either: Client) -> None:
     made = either.ensure_topic("orders", retention_seconds=3600)
     assert (made.retention_seconds, made.version) == (3600, either.get_topic("orders").version)

@@ -393,12 +393,13 @@ class FakeWorld:
         max_retries: int | None = None,
         topic: str = "test1",
         filter: Mapping[str, object] | None = None,
+        retry: RetryPolicy | None = None,
     ) -> Subscription:
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
         settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
             filter={"kind": "tags", "tags": list(tags)} if tags else filter,
-            retry=RetryPolicy(strategy, retries),
+            retry=retry or RetryPolicy(strategy, retries),
             timeout_s=15,
             content_format=ContentFormat.JSON,
             secret=None,

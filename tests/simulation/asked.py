@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tagcast.model import Batching, ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.settings import RETRIES_FOR_LIFE
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 
@@ -40,8 +41,18 @@ def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSet
     )
 
 
+def for_life(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
+    """Return what the subscriber asks for: one that keeps an order retries until a message expires now and then."""
+    dice = Random(f"life {seed} {name}")
+    if settings.retry.strategy is not Strategy.BACKOFF_RETRY or dice.random() >= aim.for_life:
+        return settings
+    first_s, longest_s = dice.choice((None, None, 1, 5)), dice.choice((8, 60, 512))
+    return replace(settings, retry=RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, first_s, longest_s))
+
+
 def batched(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
-    """Return what the subscriber asks for, with batches now and then: those need a retry."""
+    """Return what the subscriber asks for, some for the life of a message, some in batches: those need a retry."""
+    settings = for_life(seed, name, aim, settings)
     dice = Random(f"batches {seed} {name}")
     if dice.random() >= aim.batched or not settings.retry.max_retries:
         return settings

@@ -368,6 +368,10 @@ class Ledger:
                     yield message_id, ordinal
 
 
+A_LIFE_OF_RETRIES = 86_400
+"""The settings of a subscription say so many retries where only the end of its life ends a delivery."""
+
+
 def is_group(owner: Row) -> bool:
     """Say whether the row of a subscription is of a group, whose members pull."""
     return bool(owner["protocol"] == "pull")
@@ -394,6 +398,9 @@ def delays_ms(owner: Row, failures: int) -> tuple[int, int]:
     """Return the least and the longest delay after the *failures*-th failure, from docs/semantics.md, Retries."""
     if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
         interval = owner.get("interval_s")
-        return (10_000, 20_000) if interval is None else (interval * 1000, interval * 1000)
+        if owner["max_retries"] < A_LIFE_OF_RETRIES:
+            return (10_000, 20_000) if interval is None else (interval * 1000, interval * 1000)
+        delay = min(owner["interval_s_max"], (interval or 1) * 2 ** min(failures - 1, 20)) * 1000
+        return delay, delay
     delay = min(512, 2 ** (failures - 1)) * 1000
     return delay, delay

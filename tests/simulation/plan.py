@@ -159,6 +159,8 @@ class Aim:
     """The share of histories in which a batch of few messages has several parts."""
     knowing: float = 0.5
     """The chance that processes read a topic once a second."""
+    for_life: float = 0.12
+    """The chance that a subscriber with an order retries until its message expires."""
     grouped: float = 0.3
     """The share of histories on the box in which some of the subscribers are groups."""
 

@@ -124,7 +124,7 @@ JOBS: dict[str, list[str]] = {
     "audit": [*WINDOW, "--as-of", "2026-12-20T00:00:00Z"],
     "backtest": [*WINDOW, "--topic", "fruit", "--filter", '{"kind": "tags", "tags": ["pear"]}'],
     "replay": [*WINDOW, "--topic", "fruit", "--subscription", "s0"],
-    "erase": [*WINDOW, "--topic", "fruit", "--message", "1"],
+    "erase": [*WINDOW, "--message", f"{1:020}"],
     "retain": ["--kept-days", "1095", "--bodies-days", "30", "--properties-days", "0"],
 }
 

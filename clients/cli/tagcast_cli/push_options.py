@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tagcast_client.operation import Json
@@ -45,10 +45,31 @@ AfterFailure = Annotated[
     Strategy | None,
     typer.Option("--strategy", help="Retry strategy after a failed attempt; default: EXPONENTIAL_DECAY_RETRY."),
 ]
-MaxRetries = Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")]
+LIFE = "life"
+
+
+def _read_retries(text: str) -> int | str:
+    if text != LIFE and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor {LIFE}")
+    return LIFE if text == LIFE else int(text)
+
+
+# Typer takes no union as the type of an option; its parser gives a number or the word.
+MaxRetries = Annotated[
+    Any,
+    typer.Option(
+        parser=_read_retries,
+        metavar="COUNT|life",
+        help="Retries before a delivery is discarded; with life it is retried until it expires (BACKOFF_RETRY).",
+    ),
+]
+Ordered = Annotated[
+    bool | None,
+    typer.Option("--ordered", help="Deliver the messages of an order one by one; retry the first until it expires."),
+]
 Interval = Annotated[int | None, duration(help="Time between retries under BACKOFF_RETRY, e.g. 30s or 5m.")]
 MaxInterval = Annotated[
-    int | None, duration(help="Longest time between retries under EXPONENTIAL_DECAY_RETRY, e.g. 5m.")
+    int | None, duration(help="Longest time between retries whose waits double, e.g. 5m; default: 512 s.")
 ]
 Timeout = Annotated[int | None, duration(help="Timeout of one attempt: 1 s to 30 s; default: 15 s.")]
 ContentFormat = Annotated[Format | None, typer.Option("--format", help="Format of the pushed message; default: json.")]
@@ -86,7 +107,7 @@ Verification = Annotated[
 
 
 def retry_of(
-    strategy: Strategy | None, max_retries: int | None, interval: int | None, max_interval: int | None
+    strategy: Strategy | None, max_retries: int | str | None, interval: int | None, max_interval: int | None
 ) -> Json | None:
     """Return what was asked for of retries; whether it fits the API says."""
     asked = {

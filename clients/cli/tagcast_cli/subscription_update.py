@@ -37,6 +37,7 @@ from tagcast_cli.push_options import (
     MaxInterval,
     MaxPerSecond,
     MaxRetries,
+    Ordered,
     Queue,
     Secret,
     Signature,
@@ -98,6 +99,7 @@ def update(
     dialect: FilterDialect = None,
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
+    ordered: Ordered = None,
     strategy: AfterFailure = None,
     max_retries: MaxRetries = None,
     interval: Interval = None,
@@ -136,6 +138,7 @@ def update(
         **(headers_of(header) or {}),
     } or None
     changes = removed | given(
+        ordered=ordered,
         retry=retry_of(None if strategy else strategy, max_retries, interval, max_interval),
         timeout_seconds=timeout,
         content_format=content_format and content_format.value,

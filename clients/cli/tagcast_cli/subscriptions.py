@@ -27,6 +27,7 @@ from tagcast_cli.filters import (
     warning_lines,
 )
 from tagcast_cli.push_options import (
+    LIFE,
     AfterFailure,
     BatchBytes,
     BatchMessages,
@@ -41,6 +42,7 @@ from tagcast_cli.push_options import (
     MaxInterval,
     MaxPerSecond,
     MaxRetries,
+    Ordered,
     Pulled,
     Queue,
     Secret,
@@ -74,15 +76,19 @@ def _retry_text(retry: Any) -> str:
 
     >>> _retry_text({"strategy": "BACKOFF_RETRY", "max_retries": 1, "interval_seconds": 15})
     'BACKOFF_RETRY (1 retry, 15 s apart)'
+    >>> _retry_text({"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512})
+    'BACKOFF_RETRY (until it expires, 512 s at most)'
     """
     if not isinstance(retry, dict):
         return "—"
     retries = " retry" if retry.get("max_retries") == 1 else " retries"
+    if retry.get("max_retries") == LIFE:
+        retry, retries = {**retry, "max_retries": "until it expires"}, ""
     bounds = ", ".join(
         f"{retry[name]}{unit}"
         for name, unit in (
             ("max_retries", retries),
-            ("interval_seconds", " s apart"),
+            ("interval_seconds", " s at first" if not retries else " s apart"),
             ("max_interval_seconds", " s at most"),
         )
         if retry.get(name) is not None
@@ -201,6 +207,7 @@ def subscribe(
     dialect: FilterDialect = None,
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
+    ordered: Ordered = None,
     strategy: AfterFailure = None,
     max_retries: MaxRetries = None,
     interval: Interval = None,
@@ -242,6 +249,7 @@ def subscribe(
             scope=scope,
             filter_json=filter_json,
         ),
+        ordered=ordered,
         retry=retry_of(strategy, max_retries, interval, max_interval),
         timeout_seconds=timeout,
         content_format=content_format and content_format.value,

@@ -112,7 +112,7 @@ class Subscription:
     version: int
     created_at: datetime
     updated_at: datetime
-    ordered: bool = False
+    ordered: bool
     dead_letter_topic: str | None = None
     dead_letter_expired: bool = False
     max_per_second: float | None = None

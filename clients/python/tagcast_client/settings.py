@@ -52,11 +52,16 @@ Endpoint = HttpEndpoint | SqsEndpoint | LambdaEndpoint | PullEndpoint
 
 
 class BackoffRetry(TypedDict):
-    """A few retries, evenly spaced."""
+    """Retries in order, evenly spaced.
+
+    With the *max_retries* `life` the first message is retried until it expires, and the waits double up to
+    *max_interval_seconds*.
+    """
 
     strategy: Literal["BACKOFF_RETRY"]
-    max_retries: NotRequired[int]
+    max_retries: NotRequired[int | Literal["life"]]
     interval_seconds: NotRequired[int | None]
+    max_interval_seconds: NotRequired[int | None]
 
 
 class DecayRetry(TypedDict):
@@ -107,7 +112,8 @@ class SubscriptionSettings(TypedDict, total=False):
 
     With the *secret* `generate` the service generates one, and the answer shows it once. Pushes over HTTP carry the
     *headers* besides the service's own. Pushes over https present the *client_certificate*. *consume_from* is the start
-    of a new group: `latest`, `earliest`, or an instant.
+    of a new group: `latest`, `earliest`, or an instant. An *ordered* subscription gets the messages of an order one by
+    one; without *retry* the first one is retried until it expires.
     """
 
     filter: AnyFilter | None

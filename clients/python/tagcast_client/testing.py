@@ -140,14 +140,17 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
         subscriptions = _found(self._topics, "topic", topic).subscriptions
-        _put(subscriptions, name, {**_SUBSCRIPTION, **said}, headers)
+        _put(subscriptions, name, _whole(said), headers)
         return self._subscription(topic, name)
 
     def _patch_subscription(
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
         found = self._kept(topic, name, headers)
-        found.change({**_SUBSCRIPTION, **_merged(found.settings, said)})
+        present = {field: value for field, value in found.settings.items() if field != "ordered"}
+        if said.get("ordered") and "retry" not in said and present["retry"]["strategy"] != _IN_ORDER["strategy"]:
+            del present["retry"]
+        found.change(_whole(_merged(present, said)))
         return self._subscription(topic, name)
 
     def _rotate_secret(
@@ -207,6 +210,16 @@ _SUBSCRIPTION: Mapping[str, Any] = {
     "timeout_seconds": 15,
     "content_format": "json",
 }
+_IN_ORDER: Mapping[str, Any] = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
+
+
+def _whole(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a subscription with the defaults of those that are left out."""
+    is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
+    by_default = {"retry": _IN_ORDER} if is_ordered and not is_group else {}
+    whole = {**_SUBSCRIPTION, **by_default, **settings}
+    retries_in_order = whole["retry"].get("strategy") == _IN_ORDER["strategy"]
+    return {**whole, "ordered": is_ordered if is_group else retries_in_order}
 
 
 class _RefusedError(Exception):

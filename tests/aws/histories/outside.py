@@ -174,6 +174,8 @@ class Outside:
 def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
     """Return the body of a PUT that asks for these settings."""
     retry: dict[str, Any] = {"strategy": settings.retry.strategy.value, "max_retries": settings.retry.max_retries}
+    if settings.retry.is_for_life:
+        retry |= {"max_retries": "life", "max_interval_seconds": settings.retry.interval_s_max}
     if settings.retry.strategy is Strategy.BACKOFF_RETRY and settings.retry.interval_s is not None:
         retry["interval_seconds"] = settings.retry.interval_s
     body: dict[str, Any] = {"endpoint": {"protocol": settings.endpoint.protocol.value}, "retry": retry}

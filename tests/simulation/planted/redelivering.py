@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tagcast.model import Strategy
 
 from tests.simulation.plan import Aim
@@ -227,9 +229,23 @@ MUTANTS = (
     Mutant(
         "delays double too early",
         "tagcast.pushing.retry:delay_s",
-        "1 << (failures - 1)",
-        "1 << failures",
+        "first_s << (failures - 1)",
+        "first_s << failures",
         Aim(modes=("dead",), strategy=Strategy.EXPONENTIAL_DECAY_RETRY),
+    ),
+    Mutant(
+        "an ordered head waits as long each time",
+        "tagcast.pushing.retry:delay_s",
+        " and policy.max_retries < RETRIES_FOR_LIFE",
+        "",
+        replace(DEAD, for_life=1.0, strategy=Strategy.BACKOFF_RETRY),
+    ),
+    Mutant(
+        "the waits of an ordered head grow without a bound",
+        "tagcast.pushing.retry:delay_s",
+        "min(policy.interval_s_max, first_s << (failures - 1))",
+        "first_s << (failures - 1)",
+        replace(DEAD, for_life=1.0, strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
         "one retry too many",

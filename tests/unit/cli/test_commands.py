@@ -268,10 +268,21 @@ def test_every_kind_of_filter_has_its_option(
     assert api.requests[0].body["filter"] == described
 
 
+def test_an_order_is_asked_for_by_a_word_and_its_retries_are_told(api: FakeApi, run: Run) -> None:
+    retry = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "interval_seconds": 5, "max_interval_seconds": 60}
+    api.teach("PUT /topics/test1/subscriptions/A", {**SUBSCRIPTION, "ordered": True, "retry": retry}, 201)
+    words = ["--ordered", "--strategy", "BACKOFF_RETRY", "--max-retries", "life", "--interval", "5s"]
+    result = run("subscribe", "test1", "A", "--url", "http://x/", *words, "--max-interval", "1m")
+    assert result.exit_code == 0, result.output
+    assert (api.requests[0].body["ordered"], api.requests[0].body["retry"]) == (True, retry)
+    assert "BACKOFF_RETRY (until it expires, 5 s at first, 60 s at most)" in result.output
+
+
 @pytest.mark.parametrize(
     "options",
     [
         [],
+        ["--url", "http://x/", "--max-retries", "for ever"],
         ["--url", "http://x/", "--sqs", "q"],
         ["--url", "http://x/", "--tag", "a", "--sql", "b = 1"],
         ["--url", "http://x/", "--dialect", "strict"],

@@ -19,6 +19,7 @@ def fields_of(text: str) -> dict[str, str]:
     """What a browser would send of a form as it stands."""
     main = text[text.index('<form method="post"') : text.index("</main>")]
     found = dict(re.findall(r'<input(?! type="checkbox")[^>]*? name="([a-z_]+)" value="([^"]*)"', main))
+    found |= dict(re.findall(r'<input type="checkbox" name="([a-z_]+)" value="([^"]*)" checked>', main))
     found |= dict(re.findall(r'<textarea name="([a-z_]+)"[^>]*>([^<]*)</textarea>', main))
     for name, options in re.findall(r'<select name="([a-z_]+)">(.*?)</select>', main, re.DOTALL):
         chosen = re.search(r"<option(?: value=\"([^\"]*)\")? selected>([^<]*)", options)

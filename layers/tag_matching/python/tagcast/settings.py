@@ -64,19 +64,27 @@ class Endpoint:
 
 DECAY_INTERVAL_S_MAX = 512
 """The delays of EXPONENTIAL_DECAY_RETRY double up to this, as CMQ's do; a subscriber may choose less."""
+RETRIES_FOR_LIFE = 86_400
+"""More retries than a message can have in its life of a day: a wait takes a second and more."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
 
-    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
+    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s. *interval_s_max* bounds the waits that double: those of
+    DECAY, and of BACKOFF with ``RETRIES_FOR_LIFE``, which begin with *interval_s* or 1 s.
     """
 
     strategy: Strategy
     max_retries: int
     interval_s: int | None = None
     interval_s_max: int = DECAY_INTERVAL_S_MAX
+
+    @property
+    def is_for_life(self) -> bool:
+        """Say whether only the end of its life ends a delivery that keeps failing."""
+        return self.max_retries == RETRIES_FOR_LIFE
 
 
 @dataclass(frozen=True, slots=True)

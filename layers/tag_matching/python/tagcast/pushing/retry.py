@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tagcast.model import EntryState, RetryPolicy, Strategy
+from tagcast.settings import RETRIES_FOR_LIFE
 
 BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
 BACKOFF_INTERVAL_S_RANGE = (10.0, 20.0)
@@ -36,15 +37,17 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
     >>> backoff = RetryPolicy(Strategy.BACKOFF_RETRY, max_retries=3)
     >>> [delay_s(backoff, n, 14.5) for n in (1, 3, 4)]
     [14.5, 14.5, None]
+    >>> for_life = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, interval_s=5, interval_s_max=60)
+    >>> [delay_s(for_life, n, 14.5) for n in (1, 2, 4, 5, 5_000)]
+    [5.0, 10.0, 40.0, 60.0, 60.0]
     """
     assert failures >= 1
     if failures > policy.max_retries:
         return None
-    match policy.strategy:
-        case Strategy.BACKOFF_RETRY:
-            return jitter_s if policy.interval_s is None else float(policy.interval_s)
-        case Strategy.EXPONENTIAL_DECAY_RETRY:
-            return float(min(policy.interval_s_max, 1 << (failures - 1)))
+    if policy.strategy is Strategy.BACKOFF_RETRY and policy.max_retries < RETRIES_FOR_LIFE:
+        return jitter_s if policy.interval_s is None else float(policy.interval_s)
+    first_s = policy.interval_s or 1
+    return float(min(policy.interval_s_max, first_s << (failures - 1)))
 
 
 def after_failure(

@@ -51,9 +51,16 @@ OF_BATCHES: JsonDict = {
                         {"properties": {"queue_url": _IS_FIFO}, "required": ["queue_url"]},
                     ]
                 },
-                "retry": {"properties": {"strategy": {"const": _BACKOFF}}, "required": ["strategy"]},
             },
-            "required": ["retry"],
+            "anyOf": [
+                {
+                    "properties": {
+                        "retry": {"properties": {"strategy": {"const": _BACKOFF}}, "required": ["strategy"]}
+                    },
+                    "required": ["retry"],
+                },
+                {"properties": {"ordered": {"const": True}}, "required": ["ordered"]},
+            ],
         },
     },
 }
@@ -80,7 +87,8 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
         detail = f"must be at most {limits.QUEUE_BATCH_MAX} for a queue"
         faults.append(Fault(detail, "/batch/max_messages", FaultCode.TOO_LARGE))
     target = endpoint.get("arn") or endpoint.get("queue_url")
-    if isinstance(target, str) and target.endswith(_FIFO) and retry.get("strategy") == _BACKOFF:
+    is_in_order = retry.get("strategy") == _BACKOFF or subscription.get("ordered") is True
+    if isinstance(target, str) and target.endswith(_FIFO) and is_in_order:
         reason = "is not possible for a FIFO queue, which cannot keep the order of a batch after a refused message"
         faults.append(Fault(reason, "/batch", FaultCode.CONFLICT))
     return faults

@@ -19,6 +19,7 @@ from tagcast_aws.api.http.merge_patch import merged
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, certified
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom
 from tagcast_aws.api.subscriptions.headers import HeaderName, HeaderValue
+from tagcast_aws.api.subscriptions.retry import present_for
 from tagcast_aws.api.subscriptions.secret import Secret, made
 from tagcast_aws.api.subscriptions.settings import Format, SubscriptionBody, shown
 
@@ -90,7 +91,7 @@ def change(
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
     """Return the settings of *known* with what is *named*; InvalidRequestError if a PUT of them would be refused."""
-    present = as_put(known)
+    present = as_put(known) if known.settings.is_group else present_for(as_put(known), named)
     opens = _needs_secrets(present, named)
     kept = opened(world, known).settings if opens else known.settings
     if opens and not kept.is_group:

@@ -5,20 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic.config import JsonDict, JsonValue
+from tagcast.errors import Fault, FaultCode
 from tagcast.model import RetryPolicy, Strategy
+from tagcast.settings import RETRIES_FOR_LIFE
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import SchemaOf
 from tagcast_aws.api.http.body import Body
 
+LIFE = "life"
+
+
+def _retries(value: object, read: ValidatorFunctionWrapHandler) -> int:
+    return RETRIES_FOR_LIFE if value == LIFE else read(value)
+
+
+_Retries = Annotated[
+    int,
+    Field(ge=0, le=limits.BACKOFF_RETRIES_MAX),
+    WrapValidator(_retries),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0, "maximum": limits.BACKOFF_RETRIES_MAX}, {"const": LIFE}]}
+    ),
+]
+_Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
+
 
 class BackoffRetry(Body):
-    """A few retries, evenly spaced; without an interval each waits 10-20 seconds."""
+    """Retries in order. Each waits `interval_seconds`, or 10-20 seconds without it.
+
+    With the `max_retries` `life` the first message is retried until it expires. The waits double then, from
+    `interval_seconds` (1 without it) up to `max_interval_seconds` (512 without it).
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"not": {"properties": {"max_retries": {"const": LIFE}}, "required": ["max_retries"]}},
+            "then": {"properties": {"max_interval_seconds": {"type": "null"}}},
+        }
+    )
 
     strategy: Literal["BACKOFF_RETRY"]
-    max_retries: Annotated[int, Field(ge=0, le=limits.BACKOFF_RETRIES_MAX)] = limits.BACKOFF_RETRIES_DEFAULT
-    interval_seconds: Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)] | None = None
+    max_retries: _Retries = limits.BACKOFF_RETRIES_DEFAULT
+    interval_seconds: _Interval | None = None
+    max_interval_seconds: _Interval | None = None
 
 
 class DecayRetry(Body):
@@ -50,7 +90,8 @@ def policy(retry: BackoffRetry | DecayRetry) -> RetryPolicy:
     """Return the policy as the core knows it."""
     match retry:
         case BackoffRetry():
-            return RetryPolicy(Strategy.BACKOFF_RETRY, retry.max_retries, interval_s=retry.interval_seconds)
+            longest = retry.max_interval_seconds or limits.DECAY_INTERVAL_S_MAX
+            return RetryPolicy(Strategy.BACKOFF_RETRY, retry.max_retries, retry.interval_seconds, longest)
         case DecayRetry():
             longest = retry.max_interval_seconds
             return RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, retry.max_retries, interval_s_max=longest)
@@ -61,12 +102,81 @@ def shown_retry(value: RetryPolicy) -> dict[str, Any]:
 
     >>> shown_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 3}
+    >>> shown_retry(IN_ORDER)
+    {'strategy': 'BACKOFF_RETRY', 'max_retries': 'life', 'max_interval_seconds': 512}
     """
-    answer: dict[str, Any] = {"strategy": value.strategy.value, "max_retries": value.max_retries}
-    match value.strategy:
-        case Strategy.BACKOFF_RETRY:
-            if value.interval_s is not None:
-                answer["interval_seconds"] = value.interval_s
-        case Strategy.EXPONENTIAL_DECAY_RETRY:
-            answer["max_interval_seconds"] = value.interval_s_max
+    answer: dict[str, Any] = {"strategy": value.strategy.value}
+    answer["max_retries"] = LIFE if value.is_for_life else value.max_retries
+    if value.strategy is Strategy.BACKOFF_RETRY and value.interval_s is not None:
+        answer["interval_seconds"] = value.interval_s
+    if value.strategy is Strategy.EXPONENTIAL_DECAY_RETRY or value.is_for_life:
+        answer["max_interval_seconds"] = value.interval_s_max
     return answer
+
+
+IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
+"""How a subscription with pushes retries that is `ordered` and says nothing else."""
+
+
+_IS_BACKOFF: JsonDict = {"properties": {"strategy": {"const": "BACKOFF_RETRY"}}, "required": ["strategy"]}
+_IS: dict[bool, JsonDict] = {
+    value: {"properties": {"ordered": {"const": value}}, "required": ["ordered"]} for value in (True, False)
+}
+OF_ORDERED: list[JsonValue] = [
+    {"if": _IS[True], "then": {"properties": {"retry": _IS_BACKOFF}}},
+    {"if": _IS[False], "then": {"properties": {"retry": {"not": _IS_BACKOFF}}}},
+]
+"""What *ordered* and the strategy of a subscription with pushes are besides, as :func:`retry_faults` checks it."""
+
+
+def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
+    """Return what *ordered* and the strategy of a subscription with pushes say about each other.
+
+    >>> [str(fault.pointer) for fault in retry_faults({"ordered": True, "retry": {}})]
+    ['/retry/strategy']
+    """
+    retry, ordered = subscription.get("retry"), subscription.get("ordered")
+    if not isinstance(retry, Mapping):
+        return []
+    strategy = _strategy(retry)
+    if ordered is True and strategy == Strategy.EXPONENTIAL_DECAY_RETRY:
+        reason = "must be BACKOFF_RETRY for an ordered subscription. Leave out retry to retry in order until expiry"
+        return [Fault(reason, "/retry/strategy", FaultCode.CONFLICT)]
+    if ordered is False and strategy == Strategy.BACKOFF_RETRY:
+        reason = "must be true with BACKOFF_RETRY, which keeps the order. EXPONENTIAL_DECAY_RETRY keeps none"
+        return [Fault(reason, "/ordered", FaultCode.CONFLICT)]
+    return []
+
+
+def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
+    """Return the fault of a longest interval where all intervals are alike.
+
+    >>> growth_faults({"retry": {"strategy": "BACKOFF_RETRY", "max_interval_seconds": 60}})[0].pointer
+    '/retry/max_interval_seconds'
+    """
+    retry = subscription.get("retry")
+    if not isinstance(retry, Mapping) or retry.get("strategy") != Strategy.BACKOFF_RETRY:
+        return []
+    if retry.get("max_interval_seconds") is None or retry.get("max_retries") == LIFE:
+        return []
+    reason = 'is allowed under BACKOFF_RETRY only with "max_retries": "life"'
+    return [Fault(reason, "/retry/max_interval_seconds", FaultCode.CONFLICT)]
+
+
+def present_for(present: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a *present* subscription with pushes as a patch changes it that *named* these fields.
+
+    Its order follows from how it retries. One that is to keep an order retries in order from now on; waits that are to
+    be alike have no longest one.
+
+    >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
+    >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})
+    ({}, {'retry': {'strategy': 'EXPONENTIAL_DECAY_RETRY'}})
+    """
+    left = {name: value for name, value in present.items() if name != "ordered"}
+    retry, asked = left["retry"], named.get("retry") or {}
+    if named.get("ordered") is True and not asked and retry["strategy"] != Strategy.BACKOFF_RETRY:
+        del left["retry"]
+    elif asked.get("max_retries", LIFE) != LIFE and retry["max_retries"] == LIFE:
+        left["retry"] = {name: value for name, value in retry.items() if name != "max_interval_seconds"}
+    return left

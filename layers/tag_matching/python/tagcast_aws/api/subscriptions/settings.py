@@ -48,7 +48,17 @@ from tagcast_aws.api.subscriptions.endpoint import (
 )
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
-from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, StoredRetry, policy, shown_retry
+from tagcast_aws.api.subscriptions.retry import (
+    IN_ORDER,
+    OF_ORDERED,
+    DecayRetry,
+    Retry,
+    StoredRetry,
+    growth_faults,
+    policy,
+    retry_faults,
+    shown_retry,
+)
 from tagcast_aws.api.subscriptions.secret import Secret
 
 _NULL: JsonDict = {"type": "null"}
@@ -62,17 +72,20 @@ OF_PUSHES: JsonDict = {
     "max_per_second": _NULL,
     "batch": _NULL,
 }
-OF_GROUPS: JsonDict = {"ordered": {"const": False}, "consume_from": _NULL}
+OF_GROUPS: JsonDict = {"consume_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
-    "else": {"properties": OF_GROUPS},
+    "else": {"properties": OF_GROUPS, "allOf": OF_ORDERED},
     "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
 }
 
 Format = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"]
 """The words for how a push is made up."""
+
+
+_WITHOUT_RETRY = f"Without it: {json.dumps(DecayRetry().model_dump())}; if ordered: {json.dumps(shown_retry(IN_ORDER))}"
 
 
 class SubscriptionBody(Body):
@@ -87,16 +100,14 @@ class SubscriptionBody(Body):
     endpoint: AnyEndpoint
     filter: FilterBody | None = None
     # The document tells the default in words: generators of clients make no method of an object as a default.
-    retry: Annotated[Retry, Field(description=f"Without it: {json.dumps(DecayRetry().model_dump())}")] = Field(
-        default_factory=DecayRetry
-    )
+    retry: Annotated[Retry, Field(description=_WITHOUT_RETRY)] = Field(default_factory=DecayRetry)
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Format = "json"
     secret: Secret | None = None
     headers: PushHeaders | None = None
     client_certificate: ClientCertificateBody | None = None
     signature: Literal["v1", "v1a"] = "v1"
-    ordered: bool = False
+    ordered: bool | None = None
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     dead_letter_expired: bool = False
     consume_from: ConsumeFrom | None = None
@@ -111,8 +122,8 @@ class SubscriptionBody(Body):
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
         faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
-        faults += batch_faults(value) + header_faults(value)
-        faults += certificate_faults(value) if not is_group else []
+        faults += batch_faults(value) + header_faults(value) + growth_faults(value)
+        faults += certificate_faults(value) + retry_faults(value) if not is_group else []
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = (
             "is not allowed for a group, whose members pull"
@@ -128,16 +139,18 @@ class SubscriptionBody(Body):
 
     def settings(self) -> SubscriptionSettings:
         """Return the settings as the core knows them; a certificate is examined apart."""
+        is_group, ordered = self.endpoint.protocol == "pull", bool(self.ordered)
+        retries_in_order = ordered and not is_group and "retry" not in self.model_fields_set
         return SubscriptionSettings(
             endpoint=endpoint_of(self.endpoint),
             filter=self.filter,
-            retry=policy(self.retry),
+            retry=IN_ORDER if retries_in_order else policy(self.retry),
             timeout_s=self.timeout_seconds,
             content_format=ContentFormat(self.content_format),
             secret=self.secret,
             headers=headers_of(self.headers),
             signature=Signature(self.signature),
-            ordered=self.ordered,
+            ordered=is_group and ordered,
             dead_letter_topic=self.dead_letter_topic,
             dead_letter_expired=self.dead_letter_expired,
             max_per_second=self.max_per_second,
@@ -163,7 +176,7 @@ class SubscriptionAnswer(TypedDict):
     timeout_seconds: int
     content_format: Format
     signatures: list[Annotated[str, one_of(Signature)]]
-    ordered: NotRequired[bool]
+    ordered: bool
     dead_letter_topic: NotRequired[str]
     dead_letter_expired: NotRequired[bool]
     consume_from: NotRequired[str]
@@ -218,12 +231,12 @@ def shown(
         "timeout_seconds": chosen.timeout_s,
         "content_format": chosen.content_format.value,
         "signatures": _signatures(chosen),
+        "ordered": chosen.keeps_order,
         "version": value.version,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
     }
     if chosen.is_group:
-        answer["ordered"] = chosen.ordered
         answer["consume_from"] = shown_from(chosen.consume_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic

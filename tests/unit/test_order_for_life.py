@@ -1,0 +1,154 @@
+"""An ordered subscription retries the first message until it expires: asked for through the API, kept by the core."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tagcast.model import EntryState, RetryPolicy, Strategy
+from tagcast.operating import lanes, messages
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.settings import RETRIES_FOR_LIFE
+
+from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.api.test_http_api import Client
+
+HOOK = {"endpoint": {"protocol": "http", "url": "http://a.test/"}}
+SUBSCRIPTION = "/topics/orders/subscriptions/a"
+FOR_LIFE = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
+DECAY = {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 176, "max_interval_seconds": 512}
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def api() -> Client:
+    client = Client()
+    assert client("PUT", "/topics/orders").status == 201
+    return client
+
+
+def order_and_retries(answer: Any) -> tuple[bool, Any]:
+    assert answer.status in (200, 201), answer.json
+    return answer.json["ordered"], answer.json["retry"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({}, (False, DECAY)),
+        ({"ordered": False}, (False, DECAY)),
+        ({"ordered": True}, (True, FOR_LIFE)),
+        ({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": "life"}}, (True, FOR_LIFE)),
+        (
+            {"ordered": True, "retry": FOR_LIFE | {"interval_seconds": 5, "max_interval_seconds": 60}},
+            (True, FOR_LIFE | {"interval_seconds": 5, "max_interval_seconds": 60}),
+        ),
+        (
+            {"ordered": True, "retry": {"strategy": "BACKOFF_RETRY"}},
+            (True, {"strategy": "BACKOFF_RETRY", "max_retries": 3}),
+        ),
+    ],
+)
+def test_an_ordered_subscription_retries_until_expiry_unless_it_says_otherwise(
+    api: Client, asked: dict[str, Any], shown: tuple[bool, Any]
+) -> None:
+    made = api("PUT", SUBSCRIPTION, HOOK | asked)
+
+    assert order_and_retries(made) == shown
+    again = {name: made.json[name] for name in ("endpoint", "ordered", "retry")}
+    assert order_and_retries(api("PUT", SUBSCRIPTION, again)) == shown
+
+
+@pytest.mark.parametrize(
+    ("present", "patch", "shown"),
+    [
+        ({}, {"ordered": True}, (True, FOR_LIFE)),
+        ({"ordered": True}, {"timeout_seconds": 5}, (True, FOR_LIFE)),
+        (
+            {"ordered": True},
+            {"retry": {"max_retries": 5}},
+            (True, {"strategy": "BACKOFF_RETRY", "max_retries": 5}),
+        ),
+        ({"ordered": True}, {"retry": None}, (False, DECAY)),
+        (
+            {"ordered": True},
+            {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 9}},
+            (False, DECAY | {"max_retries": 9}),
+        ),
+    ],
+)
+def test_a_patch_of_the_order_changes_how_a_subscription_retries(
+    api: Client, present: dict[str, Any], patch: dict[str, Any], shown: tuple[bool, Any]
+) -> None:
+    api("PUT", SUBSCRIPTION, HOOK | present)
+
+    assert order_and_retries(api("PATCH", SUBSCRIPTION, patch)) == shown
+
+
+def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client) -> None:
+    api("PUT", SUBSCRIPTION, HOOK | {"ordered": True})
+
+    refused = api("PATCH", SUBSCRIPTION, {"ordered": False})
+
+    assert refused.status == 422
+    [fault] = refused.json["errors"]
+    assert fault["pointer"] == "#/ordered"
+    assert "EXPONENTIAL_DECAY_RETRY keeps none" in fault["detail"]
+
+
+def test_batches_to_a_fifo_queue_cannot_be_ordered(api: Client) -> None:
+    queue = {
+        "endpoint": {"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:q.fifo"},
+        "batch": {"max_messages": 5},
+    }
+
+    assert api("PUT", SUBSCRIPTION, queue).status == 201
+    assert api("PUT", SUBSCRIPTION, queue | {"ordered": True}).json["errors"][0]["pointer"] == "#/batch"
+
+
+def ordered(fake: FakeWorld, longest_s: int = 512) -> None:
+    fake.topic()
+    policy = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, interval_s_max=longest_s)
+    fake.subscribe("A", retry=policy)
+
+
+def test_after_six_hours_of_outage_an_ordered_subscription_gets_everything_in_order() -> None:
+    fake = FakeWorld()
+    ordered(fake)
+    back_at = fake.clock.instant + 6 * HOUR_MS
+    fake.pusher.behaviours["A"] = lambda push: OK if fake.clock.instant >= back_at else FAIL
+    bodies = [f"{number:02d}" for number in range(20)]
+
+    fake.publish(*bodies)
+    fake.deliver()
+    fake.run_workflows(until=back_at + 600_000)
+
+    assert fake.pusher.received["A"] == bodies
+    assert lanes.lane_view(fake.world, get_subscription(fake.world, "test1", "A")).state == "active"
+
+
+def test_the_waits_of_an_ordered_head_double_up_to_the_longest_and_end_with_its_life() -> None:
+    fake = FakeWorld()
+    ordered(fake, longest_s=60)
+    tried: list[int] = []
+
+    def refuse(push: Any) -> Any:
+        if push.message.draft.body == b"1":
+            tried.append(fake.clock.instant)
+            return FAIL
+        return OK
+
+    fake.pusher.behaviours["A"] = refuse
+    first, _ = fake.publish("1", "2")
+    accepted_at = fake.clock.instant
+    fake.deliver()
+
+    fake.run_workflows(until=accepted_at + 2 * 24 * HOUR_MS)
+
+    waits = [(later - earlier) / 1000 for earlier, later in pairwise(tried)]
+    assert waits[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert max(waits) == 60
+    assert messages.message_view(fake.world, "test1", first).subscribers["A"].state is EntryState.EXPIRED
+    assert tried[-1] < accepted_at + 24 * HOUR_MS
+    assert len(tried) > 1_400, "60 s apart for a day"
