@@ -6,6 +6,7 @@ import ast
 import pkgutil
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
@@ -85,26 +86,41 @@ def test_every_link_between_documents_leads_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", NORMATIVE + GUIDES)
 def test_every_test_that_a_document_names_exists(name: str) -> None:
-    tests = {
+    assert set(re.findall(r"`(test_\w+)`", text_of(name))) - names_of_tests() == set()
+
+
+@cache
+def names_of_tests() -> set[str]:
+    """The names of all tests."""
+    return {
         found
         for source in SOURCES
         if source.startswith("tests/") and source.endswith(".py")
         for found in re.findall(r"^\s*(?:async )?def (test_\w+)", text_of(source), re.MULTILINE)
     }
-    named = set(re.findall(r"`(test_\w+)`", text_of(name)))
-
-    assert named - tests == set()
 
 
-def test_every_promise_to_users_names_its_test() -> None:
+def rules() -> Iterator[tuple[str, str]]:
+    """The promises of docs/semantics.md: the heading of each, and its text without marks of any kind."""
     text = text_of("docs/semantics.md")
-    promises = text[text.index("## The promise") : text.index("Not promised:")].split("\n## ")[0]
-    rules = re.split(
-        r"^(?:\d+\.|-) ", promises + text[text.index("## Topics") : text.index("## Readings")], flags=re.MULTILINE
-    )
+    promised = text[text.index("## The promise") : text.index("Not promised:")]
+    for section in (promised + text[text.index("## Topics") : text.index("## Readings")]).split("\n## "):
+        heading, _, body = section.removeprefix("## ").partition("\n")
+        for rule in re.split(r"^(?:\d+\.|-) ", body, flags=re.MULTILINE)[1:]:
+            plain = re.sub(r"[*`]|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "", rule)
+            yield heading, " ".join(plain.split())
 
-    assert len(rules) > 50
-    assert [rule for rule in rules[1:] if "`test_" not in rule] == []
+
+def test_every_promise_to_users_has_its_tests() -> None:
+    named = tomllib.loads(text_of("tests/promises.toml"))
+    promises = list(rules())
+
+    assert len(promises) > 130
+    for heading, rule in promises:
+        assert sum(map(rule.startswith, named.get(heading, {}))) == 1, rule
+    assert sum(map(len, named.values())) == len(promises), "a name of no promise"
+    assert {test for each in named.values() for some in each.values() for test in some} - names_of_tests() == set()
+    assert all(some for each in named.values() for some in each.values())
 
 
 def test_every_threat_is_met_by_a_test_but_the_one_that_others_know_of() -> None:
