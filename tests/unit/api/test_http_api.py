@@ -116,6 +116,16 @@ def test_a_subscription_never_shows_its_secret(api: Client) -> None:
     assert api("GET", S + "/versions").json["versions"][0]["version"] == 1
 
 
+def test_a_subscription_is_warned_while_its_dead_letters_would_be_lost(api: Client) -> None:
+    body = {"endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"}
+
+    assert "does not exist" in api("PUT", S, body).json["warnings"][0]
+    api("PUT", "/topics/dead", {})
+    assert "has no subscription" in api("GET", S).json["warnings"][0]
+    api("PUT", "/topics/dead/subscriptions/keepers", {"endpoint": {"protocol": "pull"}})
+    assert "warnings" not in api("GET", S).json
+
+
 def test_if_match_makes_a_change_conditional(api: Client) -> None:
     assert api("PUT", S, HOOK, if_match="*").status == 412
     api("PUT", S, HOOK)

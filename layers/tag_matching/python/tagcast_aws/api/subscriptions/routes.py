@@ -195,7 +195,22 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
     [keys] = public_keys(world, [subscription])
     answer = shown(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
+    if lost := _dead_letters_lost(world, subscription.settings.dead_letter_topic):
+        answer["warnings"] = [*answer.get("warnings", ()), lost]
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
+
+
+def _dead_letters_lost(world: World, topic: str | None) -> str | None:
+    """Say why dead letters would be lost in their *topic* as it is now."""
+    if topic is None:
+        return None
+    try:
+        found = get_topic(world, topic)
+    except NotFoundError:
+        return f"The dead-letter topic {topic} does not exist. Dead letters are lost until you create it"
+    if not found.subscription_count:
+        return f"The dead-letter topic {topic} has no subscription. Its messages keep no body until it has one"
+    return None
 
 
 def _wanted_version(world: World, request: Request[Any]) -> int | None:
