@@ -1,4 +1,4 @@
-"""1,000 endpoints of which 100 take 0.6 s, less than a batch waits for an answer: ``python -m tests.benchmarks.push``.
+"""1,000 endpoints of which 100 take 0.5 s, less than a batch waits for an answer: ``python -m tests.benchmarks.push``.
 
 A first round as fan-out makes it, but for the table, which is in memory. The receivers are one process on many
 loopback addresses (Linux), so that each has a connection of its own. The figures are ratios to the slowest endpoint as
@@ -36,14 +36,14 @@ from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
-ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 0.6
+ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 0.5
 ROUNDS = 3
 RATIO_MAX = 1.3
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class SomeSlow(Receiver):
-    """Answers at once, or after 0.6 s (path ``/slow``)."""
+    """Answers at once, or after 0.5 s (path ``/slow``)."""
 
     def answer(self, head: bytes) -> tuple[bytes, float]:
         return ANSWER, SLOW_S if head.startswith(b"POST /slow") else 0.0

@@ -15,7 +15,8 @@ def of_the_young() -> Iterator[None]:
 
     A process that brings a message to a thousand endpoints by sockets looks through its youngest 119 times, the younger
     10 times, and never through all: there is not a quarter more of it than before. Among a hundred such processes that
-    look takes a hundred times as long, and would count as computing of one of them.
+    look takes a hundred times as long, and would count as computing of one of them: longer than a batch waits for an
+    answer, so that its pushes would be late.
     """
     youngest, younger, all_ = gc.get_threshold()
     gc.set_threshold(youngest, younger, NEVER)

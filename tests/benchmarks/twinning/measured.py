@@ -12,6 +12,7 @@ from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import savings_of, usd_of
 from tests.benchmarks.twinning.bounds import Bound, first_bound, limit_of, taken
 from tests.benchmarks.twinning.computing import Reading
+from tests.benchmarks.twinning.garbage import of_the_young
 from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
 from tests.benchmarks.twinning.sdk import Sdk
 
@@ -91,7 +92,7 @@ def measured(cell: Cell, effort: Effort, reading: Reading, sdk: Sdk) -> Measured
     """Play *cell*: warm it, fill it, and publish at half of that: both tell how fast it could be."""
     account = Account(cell, reading, sdk)
     load = load_of(cell)
-    with account.meter.reading_logs():
+    with account.meter.reading_logs(), of_the_young():
         warm = effort.warmed(account, load)
         account.forget()
         full = Publishing(account, load, messages_up_to(effort.messages(FULL)), warm).play()
