@@ -16,7 +16,7 @@ from glue_jobs import audit
 from tests.spark.conftest import Bucket
 from tests.spark.oracle.compared import Case, Played, play
 
-SOME = (*range(11), 32, 38, 73, 92, 101, 122, 134, 177, 284)
+SOME = (*range(11), 32, 38, 73, 92, 101, 122, 134, 177, 284, 879)
 """Some histories: the last ones have the kinds of violations that are rarer."""
 HISTORIES, ARCHIVES = 250, 8
 COUNTED = {"replays", "late_entries", "unjudged_without_body", "misses_not_provable", "gaps_judged"}
