@@ -10,6 +10,7 @@ from typing import Any
 
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.instant import seconds_of
+from tagcast_cli.push_options import LIFE
 from tagcast_client import AnyFilter
 from tagcast_client.models import Subscription, Topic
 
@@ -37,8 +38,6 @@ _NUMBERS = {
     "max_message_bytes": "/max_message_bytes",
 }
 RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
-LIFE = "life"
-"""As many retries as a message has time for."""
 
 
 @dataclass(frozen=True)
@@ -298,12 +297,10 @@ def _filter_words(said: Said) -> list[str]:
 
 
 def _retry(said: Said) -> Json:
-    names = ["max_retries", "interval_seconds", "max_interval_seconds"]
-    is_for_life = _is_for_life(said)
-    values: Json = {name: _number(said, name) for name in (names[1:] if is_for_life else names)}
+    values: Json = {name: _number(said, name) for name in ("interval_seconds", "max_interval_seconds")}
+    values["max_retries"] = LIFE if _is_for_life(said) else _number(said, "max_retries")
     values.pop(_not_of_strategy(said), None)
     given: Json = {name: value for name, value in values.items() if value is not None}
-    given |= {"max_retries": LIFE} if is_for_life else {}
     return {"strategy": said["strategy"], **given} if said.get("strategy") else given
 
 

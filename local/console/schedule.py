@@ -10,6 +10,7 @@ from typing import Any
 from tagcast.model import RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 from tagcast.settings import DECAY_INTERVAL_S_MAX, RETRIES_FOR_LIFE
+from tagcast_cli.push_options import LIFE
 
 PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
@@ -34,7 +35,7 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
     """Return the policy in a subscription as the API tells it."""
     return RetryPolicy(
         Strategy(retry["strategy"]),
-        RETRIES_FOR_LIFE if retry["max_retries"] == "life" else int(retry["max_retries"]),
+        RETRIES_FOR_LIFE if retry["max_retries"] == LIFE else int(retry["max_retries"]),
         retry.get("interval_seconds"),
         int(retry.get("max_interval_seconds", DECAY_INTERVAL_S_MAX)),
     )

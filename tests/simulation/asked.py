@@ -50,7 +50,7 @@ def for_life(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> 
     return replace(settings, retry=RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, first_s, longest_s))
 
 
-def batched(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
+def varied(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
     """Return what the subscriber asks for, some for the life of a message, some in batches: those need a retry."""
     settings = for_life(seed, name, aim, settings)
     dice = Random(f"batches {seed} {name}")

@@ -13,7 +13,7 @@ from tagcast.model import (
 )
 from tagcast.rows.log import ROW_BYTES_MAX
 
-from tests.simulation.asked import batched, rules_for, settings_of
+from tests.simulation.asked import rules_for, settings_of, varied
 from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
@@ -188,7 +188,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
     rules = rules_for(aim)
     subscribers = tuple(
-        replace(each, settings=batched(seed, each.name, aim, each.settings)) for each in _subscribers(dice, aim, rules)
+        replace(each, settings=varied(seed, each.name, aim, each.settings)) for each in _subscribers(dice, aim, rules)
     )
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim, action) for action in _actions(dice, aim, ordering, subscribers, rules))

@@ -81,15 +81,14 @@ def _retry_text(retry: Any) -> str:
     """
     if not isinstance(retry, dict):
         return "—"
-    retries = " retry" if retry.get("max_retries") == 1 else " retries"
-    if retry.get("max_retries") == LIFE:
-        retry, retries = {**retry, "max_retries": "until it expires"}, ""
+    is_for_life = retry.get("max_retries") == LIFE
+    retries = "retry" if retry.get("max_retries") == 1 else "retries"
     bounds = ", ".join(
-        f"{retry[name]}{unit}"
-        for name, unit in (
-            ("max_retries", retries),
-            ("interval_seconds", " s at first" if not retries else " s apart"),
-            ("max_interval_seconds", " s at most"),
+        text.format(retry[name])
+        for name, text in (
+            ("max_retries", "until it expires" if is_for_life else f"{{}} {retries}"),
+            ("interval_seconds", "{} s at first" if is_for_life else "{} s apart"),
+            ("max_interval_seconds", "{} s at most"),
         )
         if retry.get(name) is not None
     )

@@ -8,12 +8,13 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.config import JsonDict
 from tagcast.errors import Fault, FaultCode
-from tagcast.model import Batching, Protocol, Strategy
+from tagcast.model import Batching, Protocol
 from tagcast.pushing.batch_form import BATCH_FORMATS
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.subscriptions.retry import KEEPS_ORDER, asks_for_order
 
 
 class BatchedPushes(Body):
@@ -34,7 +35,6 @@ class BatchedPushesAnswer(TypedDict):
 
 _FORMATS = sorted(each.value for each in BATCH_FORMATS)
 _SQS, _FIFO = Protocol.SQS.value, ".fifo"
-_BACKOFF = Strategy.BACKOFF_RETRY.value
 _IS_FIFO: JsonDict = {"type": "string", "pattern": r"\.fifo$"}
 OF_BATCHES: JsonDict = {
     "if": {"properties": {"batch": {"type": "object"}}, "required": ["batch"]},
@@ -52,15 +52,7 @@ OF_BATCHES: JsonDict = {
                     ]
                 },
             },
-            "anyOf": [
-                {
-                    "properties": {
-                        "retry": {"properties": {"strategy": {"const": _BACKOFF}}, "required": ["strategy"]}
-                    },
-                    "required": ["retry"],
-                },
-                {"properties": {"ordered": {"const": True}}, "required": ["ordered"]},
-            ],
+            **KEEPS_ORDER,
         },
     },
 }
@@ -87,8 +79,7 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
         detail = f"must be at most {limits.QUEUE_BATCH_MAX} for a queue"
         faults.append(Fault(detail, "/batch/max_messages", FaultCode.TOO_LARGE))
     target = endpoint.get("arn") or endpoint.get("queue_url")
-    is_in_order = retry.get("strategy") == _BACKOFF or subscription.get("ordered") is True
-    if isinstance(target, str) and target.endswith(_FIFO) and is_in_order:
+    if isinstance(target, str) and target.endswith(_FIFO) and asks_for_order(subscription):
         reason = "is not possible for a FIFO queue, which cannot keep the order of a batch after a refused message"
         faults.append(Fault(reason, "/batch", FaultCode.CONFLICT))
     return faults

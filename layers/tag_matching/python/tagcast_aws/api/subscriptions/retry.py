@@ -122,11 +122,25 @@ _IS_BACKOFF: JsonDict = {"properties": {"strategy": {"const": "BACKOFF_RETRY"}},
 _IS: dict[bool, JsonDict] = {
     value: {"properties": {"ordered": {"const": value}}, "required": ["ordered"]} for value in (True, False)
 }
+KEEPS_ORDER: JsonDict = {"anyOf": [{"properties": {"retry": _IS_BACKOFF}, "required": ["retry"]}, _IS[True]]}
+"""What a subscription with pushes is that keeps an order, as :func:`asks_for_order` tells it."""
 OF_ORDERED: list[JsonValue] = [
     {"if": _IS[True], "then": {"properties": {"retry": _IS_BACKOFF}}},
     {"if": _IS[False], "then": {"properties": {"retry": {"not": _IS_BACKOFF}}}},
 ]
 """What *ordered* and the strategy of a subscription with pushes are besides, as :func:`retry_faults` checks it."""
+
+
+def asks_for_order(subscription: Mapping[str, object]) -> bool:
+    """Say whether a subscription with pushes, as it was sent, keeps an order.
+
+    >>> asks_for_order({"ordered": True}), asks_for_order({"retry": {"strategy": "BACKOFF_RETRY"}}), asks_for_order({})
+    (True, True, False)
+    """
+    retry = subscription.get("retry")
+    return subscription.get("ordered") is True or (
+        isinstance(retry, Mapping) and retry.get("strategy") == Strategy.BACKOFF_RETRY
+    )
 
 
 def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
