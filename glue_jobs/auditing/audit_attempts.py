@@ -131,18 +131,27 @@ def too_soon(
 ) -> tuple[DataFrame, DataFrame]:
     """Return the gaps shorter than the core's shortest wait that nothing excuses, and all gaps that were judged.
 
-    The wait belongs to the head of a lane. That an entry was the head at its attempt is known of a second and
-    later one, of the first place of a new backlog, and under BACKOFF_RETRY of one that had stood and waited.
+    The wait belongs to the head of a lane, and under INDEPENDENT_RETRY to each entry. That an entry was the head at its
+    attempt is known of a second and later one, of the first place of a new backlog, and under BACKOFF_RETRY of one that
+    had stood and waited.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms
     )
     known = policies.select(*LANE, "policy", "strategy", "valid_from", "valid_to")
     joined = gaps.join(sql.broadcast(known), list(LANE)).where(valid)
-    backoff = sql.min((sql.col("strategy") == Strategy.BACKOFF_RETRY.value).cast("int")).alias("backoff")
+    backoff, alone = (
+        sql.min((sql.col("strategy") == strategy.value).cast("int")).alias(name)
+        for strategy, name in ((Strategy.BACKOFF_RETRY, "backoff"), (Strategy.INDEPENDENT_RETRY, "alone"))
+    )
     least = joined.join(sql.broadcast(delays), ["policy", "attempt"])
-    judged = least.groupBy(*gaps.columns).agg(sql.min("least_ms").alias("least_ms"), backoff)
-    head = (sql.col("attempt") > 1) | (sql.col("place") == 0) | (sql.col("waited_first") & (sql.col("backoff") == 1))
+    judged = least.groupBy(*gaps.columns).agg(sql.min("least_ms").alias("least_ms"), backoff, alone)
+    head = (
+        (sql.col("attempt") > 1)
+        | (sql.col("alone") == 1)
+        | (sql.col("place") == 0)
+        | (sql.col("waited_first") & (sql.col("backoff") == 1))
+    )
     judged = judged.where(head)
     short = judged.where(sql.col("gap_ms") + terms.skew_ms < sql.col("least_ms"))
     moved = interventions.select(*LANE, "moved_at")

@@ -136,12 +136,13 @@ def interventions(lanes: DataFrame) -> DataFrame:
 
 
 def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
-    """Return the times in which lanes were not active, in pieces between records: (topic, ordinal, begins_at, ends_at).
+    """Return the times in which lanes held back what came, in pieces between records: (…, begins_at, ends_at).
 
-    Changes within one second have no order in the records: only what all of them together say is used. A removed lane
-    takes no pushes, and nobody waits for it: *removal_ends* counts it as open.
+    One that is retrying holds nothing back. Changes within one second have no order in the records: only what all of
+    them together say is used. A removed lane takes no pushes, and nobody waits for it: *removal_ends* makes it open.
     """
-    open_states = [LaneState.ACTIVE.value, *([LaneState.REMOVED.value] if removal_ends else [])]
+    open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
+    open_states += [LaneState.REMOVED.value] if removal_ends else []
     was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))
     closes, opens = was_open & ~is_open, is_open & ~was_open
     steps = lanes.withColumn("step", closes.cast("int") - opens.cast("int")).where("step <> 0")

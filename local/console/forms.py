@@ -22,7 +22,8 @@ Json = dict[str, Any]
 ORDERINGS = {"topic": "per topic", "key": "per ordering key", "none": "none"}
 KEEPS = {"owed": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
 STRATEGIES = {
-    "EXPONENTIAL_DECAY_RETRY": "exponential: 1, 2, 4 … s apart, for a day",
+    "INDEPENDENT_RETRY": "independent: each message is retried by itself, 1, 2, 4 … s apart",
+    "EXPONENTIAL_DECAY_RETRY": "exponential: the first message is retried, 1, 2, 4 … s apart; all others wait",
     "BACKOFF_RETRY": "in order: a few retries at one interval, or retries until expiry",
 }
 PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambda": "Lambda: name or ARN",
@@ -313,7 +314,7 @@ def _not_of_strategy(said: Said) -> str:
     match said.get("strategy"):
         case "BACKOFF_RETRY":
             return "" if _is_for_life(said) else "max_interval_seconds"
-        case "EXPONENTIAL_DECAY_RETRY":
+        case "EXPONENTIAL_DECAY_RETRY" | "INDEPENDENT_RETRY":
             return "interval_seconds"
     return ""
 

@@ -34,6 +34,7 @@ PENDING = "pending_confirmation"
 ACTS = {
     "blocked": ("retry", "skip", "pause"),
     "lost_contact": ("retry", "skip", "pause"),
+    "retrying": ("retry", "skip", "pause"),
     "active": ("pause",),
     PENDING: ("verify", "skip", "pause"),
 }

@@ -175,7 +175,11 @@ def lose_host(fake: FakeWorld) -> None:
     """Let a host give no answer to anybody, and then to everybody."""
     names = [f"dead{place}" for place in range(LANES_MIN)]
     for name in names:
-        dead = replace(fake.subscribe(name).settings, endpoint=Endpoint(Protocol.HTTPS, f"https://dead.test/{name}"))
+        strategy = Strategy.INDEPENDENT_RETRY if name == names[0] else Strategy.BACKOFF_RETRY
+        dead = replace(
+            fake.subscribe(name, strategy=strategy).settings,
+            endpoint=Endpoint(Protocol.HTTPS, f"https://dead.test/{name}"),
+        )
         subscriptions.put_subscription(fake.world, "test1", name, dead)
         fake.pusher.behaviours[name] = lambda push: Outcome(False, "connection refused", unreached=True)
     fake.publish("unheard")

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "layers/tag_matching/python/tagcast"
 ROOMS = ("delivery", "pushing", "rows", "repairing", "operating", "pulling")
 PLAIN_WORDS = Path(__file__).with_name("plain_words.txt")
-PLAIN_WORDS_MAX, OWN_NOUNS_MAX = 411, 35
+PLAIN_WORDS_MAX, OWN_NOUNS_MAX = 410, 35
 ONE_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

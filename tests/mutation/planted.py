@@ -183,8 +183,8 @@ REDELIVERY = (
     _planted(
         "who asks for a head now waits for its schedule",
         "tagcast.rows.lane_transitions:retry_now",
-        "generation=generation, planned_for=None)",
-        "generation=generation)",
+        "generation=generation, planned_for=None, retry_all_at=now)",
+        "generation=generation, retry_all_at=now)",
         f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
     ),
     _planted(
@@ -248,7 +248,7 @@ OPERATORS = (
     _planted(
         "an attempt that is under way is a plan",
         "tagcast.operating.lanes:due_delivery",
-        " and not lane.is_claimed",
+        " or lane.is_claimed",
         "",
         f"{LANE_COMMANDS}::test_while_an_attempt",
     ),
@@ -1670,8 +1670,8 @@ ADAPTERS = (
     _planted(
         "who is not found is gone",
         "tagcast_aws.endpoints.http:outcome",
-        "gone=status == 410",
-        "gone=status in (404, 410)",
+        "status == 410",
+        "status in (404, 410)",
         f"{HTTP}::test_an_answer_means",
     ),
     _planted(

@@ -50,9 +50,24 @@ def for_life(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> 
     return replace(settings, retry=RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE, first_s, longest_s))
 
 
+def independent(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
+    """Return what the subscriber asks for: of those that keep no order, some let no delivery wait for another."""
+    dice = Random(f"independent {seed} {name}")
+    if settings.retry.strategy is not Strategy.EXPONENTIAL_DECAY_RETRY or dice.random() >= aim.independent:
+        return settings
+    retry = replace(settings.retry, strategy=Strategy.INDEPENDENT_RETRY, interval_s_max=dice.choice((8, 60, 512)))
+    return replace(settings, retry=retry)
+
+
+def mode_of(seed: int, name: str, mode: str, settings: SubscriptionSettings) -> str:
+    """Return how the receiver behaves: of those for which no delivery waits for another, many refuse some messages."""
+    dice = Random(f"poison {seed} {name}")
+    return "poisoned" if settings.is_independent and dice.random() < 0.5 else mode
+
+
 def varied(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
     """Return what the subscriber asks for, some for the life of a message, some in batches: those need a retry."""
-    settings = for_life(seed, name, aim, settings)
+    settings = independent(seed, name, aim, for_life(seed, name, aim, settings))
     dice = Random(f"batches {seed} {name}")
     if dice.random() >= aim.batched or not settings.retry.max_retries:
         return settings

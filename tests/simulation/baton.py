@@ -63,6 +63,8 @@ class Worker:
     """Its claim was due because an operator said so."""
     read_at: dict[str, int] = field(default_factory=dict)
     """At which step of the history it last read the row of a message."""
+    read_first_at: int | None = None
+    """At which step it read the first of them."""
     lost: int = 0
     """How many conditions of its writes were lost to others."""
     parked_until: int | None = None

@@ -48,6 +48,8 @@ class Endpoints:
                 return Reply(None, "no answer", timeout_ms)
             case "dripping":
                 return Reply(None, "an answer that does not end", timeout_ms)
+            case "poisoned":
+                return status_reply(dice, "refusing" if is_poison(push.message.message_id) else "healthy", quick_ms)
             case "ack_lost":
                 return Reply(None, "2xx, then a reset", quick_ms)
             case mood:
@@ -58,6 +60,11 @@ class Endpoints:
         if reply.status is None:
             return Outcome(False, "timeout" if reply.detail == "no answer" else "connection closed before the answer")
         return http.outcome(reply.status, reply.retry_after if reply.status in (429, 503) else None, now)
+
+
+def is_poison(message_id: str) -> bool:
+    """Say whether a message is one of those that a receiver in this mode always refuses: every third."""
+    return int(message_id) % 3 == 0
 
 
 def status_reply(dice: Random, mood: str, took_ms: int) -> Reply:

@@ -200,6 +200,11 @@ class Reply:
     def gone(self) -> bool:
         return self.status == 410
 
+    @property
+    def refused(self) -> bool:
+        """Whether it is about the message alone: neither a success, nor about the receiver or what stands before it."""
+        return self.status is not None and self.status >= 400 and self.status not in (408, 410, 429, 502, 503, 504)
+
 
 @dataclass(eq=False)
 class Attempt:
@@ -263,6 +268,10 @@ class Ledger:
         self.served: dict[tuple[str, int | None], set[str]] = defaultdict(set)
         """The halves of a message, or of a section of its map, that consumers of the queue acknowledged."""
         self.skipped: set[str] = set()
+        self.retrying_since: dict[str, int] = {}
+        """Since when lanes let each delivery wait for itself."""
+        self.closed_at: dict[str, int] = {}
+        """Since which step lanes let first rounds push nothing."""
         self.manual_at: dict[int, int] = {}
         self.manual_due: dict[str, int] = {}
         """The instant for which an operator last planned a lane."""
@@ -384,6 +393,11 @@ def keeps_order(owner: Row) -> bool:
     return bool(owner["strategy"] == Strategy.BACKOFF_RETRY.value)
 
 
+def is_independent(owner: Row) -> bool:
+    """Say whether no delivery of a subscription waits for another."""
+    return bool(owner["strategy"] == Strategy.INDEPENDENT_RETRY.value and not is_group(owner))
+
+
 def queued_name(message_id: str, section: int | None) -> str:
     """Return the name of what an entry of the queue brings: a message, or a section of a wide one."""
     return message_id if section is None else f"{message_id}#{section}"
@@ -402,5 +416,5 @@ def delays_ms(owner: Row, failures: int) -> tuple[int, int]:
             return (10_000, 20_000) if interval is None else (interval * 1000, interval * 1000)
         delay = min(owner["interval_s_max"], (interval or 1) * 2 ** min(failures - 1, 20)) * 1000
         return delay, delay
-    delay = min(512, 2 ** (failures - 1)) * 1000
+    delay = min(owner["interval_s_max"], 2 ** min(failures - 1, 20)) * 1000
     return delay, delay

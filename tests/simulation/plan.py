@@ -13,7 +13,7 @@ from tagcast.model import (
 )
 from tagcast.rows.log import ROW_BYTES_MAX
 
-from tests.simulation.asked import rules_for, settings_of, varied
+from tests.simulation.asked import mode_of, rules_for, settings_of, varied
 from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
@@ -161,6 +161,8 @@ class Aim:
     """The chance that processes read a topic once a second."""
     for_life: float = 0.12
     """The chance that a subscriber with an order retries until its message expires."""
+    independent: float = 0.5
+    """The chance that for a subscriber without an order no delivery waits for another."""
     grouped: float = 0.3
     """The share of histories on the box in which some of the subscribers are groups."""
 
@@ -187,9 +189,9 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     ordering = Ordering.TOPIC if aim.mixed else ordering
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
     rules = rules_for(aim)
-    subscribers = tuple(
-        replace(each, settings=varied(seed, each.name, aim, each.settings)) for each in _subscribers(dice, aim, rules)
-    )
+    drawn = _subscribers(dice, aim, rules)
+    varying = (replace(each, settings=varied(seed, each.name, aim, each.settings)) for each in drawn)
+    subscribers = tuple(replace(each, mode=mode_of(seed, each.name, each.mode, each.settings)) for each in varying)
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim, action) for action in _actions(dice, aim, ordering, subscribers, rules))
     faults = frozenset() if calm else frozenset(fault for fault in FAULTS if fault != "herd" and dice.random() < 0.4)

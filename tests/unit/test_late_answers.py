@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.model import EntryState, LaneState, PastAttempt, Strategy
+from tagcast.model import EntryState, LaneState, Outcome, PastAttempt, Strategy
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, due_put, position
+from tagcast.rows.due import DUES, OwedDelivery, due_put, position
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MESSAGES
+from tagcast_aws.endpoints import http
 
 from functions.fan_out.app import handle
 from tests.fakes.queue_records import in_one_order
@@ -83,6 +84,49 @@ def test_a_failure_that_comes_late_counts_and_is_retried_by_its_schedule(
     assert (lane.state, lane.planned_for) == (state, came.ids[0])
     assert wait_s[0] - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s[1]
     assert len(timed.starts) == 1, "the lane is handed on to an execution"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "wait_s"),
+    [
+        (http.outcome(422, None, 0), LaneState.BLOCKED, 0.0),
+        (http.outcome(503, None, 0), LaneState.LOST_CONTACT, 1.0),
+        (http.outcome(503, "30", 0), LaneState.LOST_CONTACT, 30.0),
+        (http.outcome(410, None, 0), LaneState.SUSPENDED, 0.0),
+    ],
+)
+def test_a_late_failure_of_an_independent_delivery_gives_it_its_own_next_attempt(
+    timed: TimedWorld, outcome: Outcome, state: LaneState, wait_s: float
+) -> None:
+    timed.subscribe("slow", answers=(5.0, outcome), strategy=Strategy.INDEPENDENT_RETRY)
+
+    came = timed.first_round("1", "2")
+
+    attempts = {due.message_id: due.attempts for due in came.backlog_of("slow")}
+    assert attempts == {came.ids[0]: 1, came.ids[1]: 0}
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+    assert lane.next_attempt_at is not None
+    assert lane.state is state
+    assert wait_s - 0.1 <= (lane.next_attempt_at - timed.clock.now()) / 1000 <= wait_s
+    assert len(timed.starts) == (0 if state.is_asleep else 1)
+
+
+def test_an_independent_delivery_is_kept_from_others_until_its_push_ends(timed: TimedWorld) -> None:
+    timed.subscribe("slow", answers=(14.0, OK), strategy=Strategy.INDEPENDENT_RETRY)
+    seen = list[OwedDelivery]()
+    timed.loop.call_later(2.0, lambda: seen.extend(dues_of(timed, "slow")))
+
+    timed.first_round("1")
+
+    [due] = seen
+    assert due.not_before is not None
+    assert (due.not_before - timed.clock.now()) / 1000 > 15
+    assert dues_of(timed, "slow") == []
+
+
+def dues_of(timed: TimedWorld, name: str) -> list[OwedDelivery]:
+    return stored.dues(timed.store, get_subscription(timed.world, "test1", name).subscription_id)
 
 
 def test_what_a_batch_gives_up_makes_a_letter_before_and_after_it_goes_on(timed: TimedWorld) -> None:

@@ -94,7 +94,7 @@ def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api:
     assert refused.status == 422
     [fault] = refused.json["errors"]
     assert fault["pointer"] == "#/ordered"
-    assert "EXPONENTIAL_DECAY_RETRY keeps none" in fault["detail"]
+    assert "The other strategies keep none" in fault["detail"]
 
 
 def test_batches_to_a_fifo_queue_cannot_be_ordered(api: Client) -> None:

@@ -89,7 +89,8 @@ def test_who_asks_for_a_retry_now_waits_for_nothing(fake: FakeWorld) -> None:
     fake.publish("1")
     fake.deliver()
 
+    fake.clock.instant += 1
     lanes.retry_now(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 200_000)
 
-    assert wait_of(receiver, "1") == 0
+    assert wait_of(receiver, "1") < 1

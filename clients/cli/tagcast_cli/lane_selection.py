@@ -17,6 +17,7 @@ class ListedState(StrEnum):
 
     BLOCKED = "blocked"
     LOST_CONTACT = "lost_contact"
+    RETRYING = "retrying"
     PAUSED = "paused"
     SUSPENDED = "suspended"
     PENDING_CONFIRMATION = "pending_confirmation"

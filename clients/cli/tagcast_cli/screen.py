@@ -21,6 +21,7 @@ STATE_STYLES = {
     "pending": "cyan",
     "blocked": "yellow",
     "lost_contact": "yellow",
+    "retrying": "yellow",
     "pending_confirmation": "yellow",
     "delivered": "green",
     "active": "green",

@@ -59,7 +59,7 @@ def is_awake(state: str | None) -> bool:
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
     """
-    return state in ("blocked", "lost_contact")
+    return state in ("blocked", "lost_contact", "retrying")
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
@@ -124,6 +124,8 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     'waits behind message 1, which failed (http 500, attempt 3); its next attempt: in progress; it expires: —'
     >>> reason(blocked, {"message_id": "2", "attempts": 1, "last_outcome": "http 500"}, "2")[0]
     'failed (http 500, attempt 1); its next attempt: in progress; it expires: —'
+    >>> reason({"lane": {"state": "retrying"}}, {"message_id": "1"}, "2")[0]
+    'waits for its own next attempt, and for no other message'
     """
     match _held(subscription):
         case "pending_confirmation":
@@ -137,6 +139,9 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
+        case "retrying" if head.get("message_id") != message_id:
+            helps = {"Retry all now": "tagcast retry {}", "See all that wait": "tagcast lane {}"}
+            return "waits for its own next attempt, and for no other message", helps
     skipped = "it" if head.get("message_id") == message_id else "that one"
     helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
     return _behind(subscription.get("lane") or {}, head, message_id), helps

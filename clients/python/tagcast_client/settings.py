@@ -65,14 +65,22 @@ class BackoffRetry(TypedDict):
 
 
 class DecayRetry(TypedDict):
-    """Retries after 1, 2, 4, … seconds, up to the longest interval."""
+    """Retries after 1, 2, 4, … seconds, up to the longest interval; all messages wait until the first one succeeds."""
 
     strategy: Literal["EXPONENTIAL_DECAY_RETRY"]
     max_retries: NotRequired[int]
     max_interval_seconds: NotRequired[int]
 
 
-Retry = BackoffRetry | DecayRetry
+class IndependentRetry(TypedDict):
+    """Retries after 1, 2, 4, … seconds, up to the longest interval; each message is retried by itself."""
+
+    strategy: Literal["INDEPENDENT_RETRY"]
+    max_retries: NotRequired[int]
+    max_interval_seconds: NotRequired[int]
+
+
+Retry = BackoffRetry | DecayRetry | IndependentRetry
 
 
 class Batch(TypedDict, total=False):

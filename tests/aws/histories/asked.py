@@ -9,7 +9,7 @@ from tagcast.model import Endpoint, Protocol, RetryPolicy
 from tagcast.pushing.circuit import LANES_MIN
 
 from tests.aws.histories.letter_checks import LETTERS
-from tests.simulation.asked import varied
+from tests.simulation.asked import mode_of, varied
 from tests.simulation.plan import Action, Aim, Subscriber
 
 GROUP = "group"
@@ -28,7 +28,8 @@ def asking(seed: int, aim: Aim, subscribers: tuple[Subscriber, ...]) -> tuple[Su
         settings = varied(seed, each.name, aim, each.settings)
         if settings.max_per_second is None and dice.random() < 0.1:
             settings = replace(settings, max_per_second=dice.choice((0.5, 2.0, 20.0)))
-        found.append(replace(each, settings=settings))
+        mode = mode_of(seed, each.name, each.mode, settings)
+        found.append(replace(each, settings=settings, mode=mode))
     if len(found) < SHARING or dice.random() < 0.4:
         return tuple(found)
     mode, recovers = dice.choice(SHARED_MODES), dice.random() < 0.7

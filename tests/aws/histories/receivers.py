@@ -15,7 +15,7 @@ from tagcast.model import Strategy
 from tests.aws.histories.asked import GROUP
 from tests.aws.network import Connection, Listener, Request
 from tests.simulation.batches import BatchReply, reply_to
-from tests.simulation.endpoints import mood_of, status_reply
+from tests.simulation.endpoints import is_poison, mood_of, status_reply
 from tests.simulation.ledger import Attempt, Reply
 from tests.simulation.plan import Subscriber
 
@@ -66,7 +66,8 @@ class Receiver:
             self._agree(request, connection)
             return
         history = self._history
-        attempts, reply = history.witness.pushed(request), self._reply()
+        attempts = history.witness.pushed(request)
+        reply = self._reply(attempts[0].message_id)
         if connection in self._cut:
             history.note("the connection is no more, and nobody told the process")
             reply = Reply(None, "no answer", self._timeout_ms)
@@ -91,7 +92,7 @@ class Receiver:
 
     def _agree(self, request: Request, connection: Connection) -> None:
         """Answer the question whether this endpoint wants pushes: some know the handshake, some repeat the token."""
-        is_well, dice = self._mood() == "healthy", self._history.chance
+        is_well, dice = self._mood() in ("healthy", "poisoned"), self._history.chance
         if request.method == "OPTIONS":
             status = dice.choice((200, 405)) if is_well else 503
             connection.send(
@@ -129,7 +130,7 @@ class Receiver:
             else:
                 connection.hang_up()
 
-    def _reply(self) -> Reply:
+    def _reply(self, message_id: str) -> Reply:
         """Return what the receiver does with one push; *took_ms* of None-status replies is when it happens."""
         dice = self._history.chance
         quick_ms = dice.choice((0, 3, 20, 150))
@@ -140,6 +141,8 @@ class Receiver:
                 return Reply(None, "no answer", self._timeout_ms)
             case "dripping":
                 return Reply(None, "dripping", quick_ms)
+            case "poisoned":
+                return status_reply(dice, "refusing" if is_poison(message_id) else "healthy", quick_ms)
             case "ack_lost" | "hanging_up":
                 return Reply(None, "a reset", quick_ms)
             case mood:

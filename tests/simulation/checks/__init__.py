@@ -101,6 +101,8 @@ class Checks:
 
     def message_read(self, worker: Worker, message_ids: Iterable[str]) -> None:
         """Take down who read which messages: rows that say what is owed, not the tally of a wide one."""
+        if worker.read_first_at is None:
+            worker.read_first_at = self.ledger.stage.steps
         for message_id in message_ids:
             worker.read_at[message_id] = self.ledger.stage.steps
 
@@ -132,6 +134,7 @@ class Checks:
             message_ids[changed[0][0].pk.rpartition("#")[2]] = None
             self._messages.committed(worker, changed, ended)
         self._lanes.schedule(worker, changes)
+        self._lanes.independent(worker, changes)
         self._lanes.backlogs(sids, message_ids)
 
     @staticmethod

@@ -10,8 +10,16 @@ from tagcast.model import ContentFormat, Push, PushBatch, Strategy
 from tagcast.pushing.batch_form import batch_request, shared_item
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Attempt, Ledger, Reply, Row, body_in, delays_ms
+from tests.simulation.ledger import Attempt, Ledger, Reply, Row, body_in, delays_ms, is_independent
 
+ANSWERED = ("http 400", "http 404", "http 422", "http 500")
+"""Outcomes of answers that concern one message alone."""
+LATE_MS = 6_000
+"""Besides an attempt that is under way in the same lane, a row that others write may take some seconds."""
+READ_MS = 500
+"""For each delivery of a backlog its message is read before any of them is pushed."""
+CALM = frozenset(("endpoint", "other_form", "ttl"))
+"""Kinds of accidents that befall neither the service nor its parts."""
 SLACK_MS = 300
 """So much later than it might an attempt begins: calls of ports take a little while."""
 
@@ -78,6 +86,9 @@ class AttemptChecks:
         if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
             self._in_order(told, worker, (message_id, ordinal), beside)
             self._not_early(told, worker, push, owner)
+        if is_independent(owner):
+            self._by_its_own_schedule(told, worker, push, owner)
+        self._once_at_a_time(told, worker, push)
         self._as_asked(told, worker, push)
         ended_at = ledger.ended_at.get((message_id, ordinal), ledger.stage.steps)
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
@@ -167,6 +178,41 @@ class AttemptChecks:
             if (earlier.number, earlier.ended_at) == (push.attempt - 1, last) and ledger.now < last + asked_ms:
                 early_ms = last + asked_ms - ledger.now
                 ledger.fail("Retry-After", f"{told} {early_ms} ms before it wanted (attempt {push.attempt})")
+
+    @property
+    def _is_calm(self) -> bool:
+        return not self.ledger.stage.plan.faults - CALM
+
+    def _once_at_a_time(self, told: str, worker: Worker, push: Push) -> None:
+        """Check that a delivery has one attempt at a time, and none from a first round while its lane is closed."""
+        ledger, ordinal = self.ledger, push.subscription.ordinal
+        message_id, sid = push.message.message_id, push.subscription.subscription_id
+        made = ledger.attempts[message_id, ordinal]
+        if self._is_calm and ordinal not in ledger.manual_at and any(each.reply is None for each in made):
+            ledger.fail("one attempt at a time", f"{told} while an attempt of it is under way")
+        closed_at = ledger.closed_at.get(sid)
+        if worker.kind == "fan_out" and closed_at is not None and closed_at < (worker.read_first_at or 0):
+            ledger.fail("a closed lane", f"{told} from a first round, although its lane was closed")
+
+    def _by_its_own_schedule(self, told: str, worker: Worker, push: Push, owner: Row) -> None:
+        """Check that a delivery which waits for itself is attempted neither before its time nor long after it."""
+        ledger, sid = self.ledger, push.subscription.subscription_id
+        if push.attempt < 2 or not ledger.clocks_agree:
+            return
+        rows = ledger.dues.get((sid, push.message.message_id), {})
+        row = rows[min(rows)] if rows else {}
+        last = row.get("last_attempt_at") or 0
+        if row.get("attempts") != push.attempt - 1 or row.get("last_outcome") not in ANSWERED:
+            return
+        least, _ = delays_ms(owner, push.attempt - 1)
+        if ledger.now < last + least and ledger.manual_at.get(push.subscription.ordinal, -1) < last:
+            early_ms = last + least - ledger.now
+            ledger.fail("attempts and gaps", f"{told} {early_ms} ms too early (attempt {push.attempt})")
+        due_at = max(last + least, row.get("not_before") or 0)
+        late_ms, free_since = ledger.now - due_at, ledger.retrying_since.get(sid)
+        is_late = late_ms > LATE_MS + owner["timeout_s"] * 1000 + READ_MS * ledger.dues_of[sid]
+        if self._is_calm and free_since is not None and free_since <= due_at and is_late:
+            ledger.fail("independent", f"{told} {late_ms} ms after it was due (attempt {push.attempt})")
 
     def _not_early(self, told: str, worker: Worker, push: Push, owner: Row) -> None:
         ledger, ordinal = self.ledger, push.subscription.ordinal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tagcast.rows.due import DUES, REMEMBERED_MAX
@@ -11,13 +11,15 @@ from tagcast.rows.lane_transitions import TRANSITIONS
 from tagcast.tables import Update
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, ordinal_in
+from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, is_independent, ordinal_in
 
-ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
+ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact", "retrying")
 NAMES_BYTES = 512
 """So long are the names of what joined a backlog last; earlier ones may be missing then."""
 WAITS = ("circuit", "rate", "pending confirmation")
 """What a due row says that waits for no answer of its receiver."""
+NO_ANSWER = ("no answer", "an answer that does not end", "2xx, then a reset")
+"""What a receiver does that says nothing of the message."""
 NOT_TAKEN, NOT_TAKEN_MS = "the group's queue did not take it", 10_000
 """What it says of trouble between the service and a group's queue, which counts no attempt; and so long it waits."""
 
@@ -43,11 +45,21 @@ class LaneChecks:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._generations: set[str] = set()
+        self._taken: dict[tuple[str, str], tuple[int, Row]] = {}
+        """The due rows that were taken away, and at which step: one that is put again in that step was moved."""
 
     def lane(self, worker: Worker | None, sid: str, old: Row | None, new: Row | None) -> bool:
         """Check one change of a lane; say whether it is a claim."""
         ledger = self.ledger
         self._transition(sid, old, new)
+        if new is None or new["state"] != "retrying":
+            ledger.retrying_since.pop(sid, None)
+        else:
+            ledger.retrying_since.setdefault(sid, ledger.now)
+        if new is None or new["state"] == "retrying":
+            ledger.closed_at.pop(sid, None)
+        else:
+            ledger.closed_at.setdefault(sid, ledger.stage.steps)
         if new is None:
             ledger.lanes.pop(sid, None)
             return False
@@ -95,10 +107,15 @@ class LaneChecks:
         if new is None:
             if rows.pop(sk, None) is not None:
                 ledger.dues_of[sid] -= 1
+            if old is not None:
+                self._taken[sid, message_id] = (ledger.stage.steps, old)
             return
+        step, taken = self._taken.pop((sid, message_id), (-1, None))
         if old is None:
             ledger.dues_of[sid] += 1
-            if new["attempts"] not in (0, 1):
+            if taken is not None and step == ledger.stage.steps:
+                self._moved(sid, message_id, taken, new)
+            elif new["attempts"] not in (0, 1):
                 ledger.fail("attempts and gaps", f"a new due row says {new['attempts']}")
         elif new["attempts"] != old["attempts"] + 1 and not _says_why_it_waits(old, new):
             ledger.fail(
@@ -114,6 +131,74 @@ class LaneChecks:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
         if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
+
+    def _moved(self, sid: str, message_id: str, old: Row, new: Row) -> None:
+        """Check a due row that was given another place: only independent deliveries have one of their own."""
+        ledger, told = self.ledger, f"{message_id} #{ordinal_in(sid)}"
+        if not is_independent(ledger.owner(ordinal_in(sid))):
+            ledger.fail("attempts and gaps", f"{told} was moved in a backlog that has an order")
+        if new["attempts"] != old["attempts"] + 1 and new["attempts"] != old["attempts"]:
+            ledger.fail("attempts and gaps", f"{told} was moved from {old['attempts']} attempts to {new['attempts']}")
+
+    def independent(self, worker: Worker | None, changes: list[Change]) -> None:
+        """Check that independent deliveries join and move by their own schedules, and stop at no refusal."""
+        ledger, joined = self.ledger, defaultdict[str, list[tuple[str, str, Row]]](list)
+        for key, old, new in changes:
+            if key.pk.startswith("DUE#") and new is not None and old is None:
+                place, _, message_id = key.sk.partition("#")
+                joined[key.pk.removeprefix("DUE#")].append((place, message_id, new))
+        for sid, rows in joined.items():
+            owner = ledger.owner(ordinal_in(sid))
+            if worker is None or not is_independent(owner):
+                continue
+            for place, message_id, row in rows:
+                if row["attempts"] and row.get("last_outcome") not in WAITS:
+                    self._placed(int(place), message_id, sid, row)
+            self._contact(worker, sid, rows)
+            refused = [
+                row for _, message_id, row in rows if row["attempts"] and self._was_refused(message_id, sid, row)
+            ]
+            behind = [row for _, _, row in rows if not row["attempts"]]
+            if len(refused) + len(behind) < len(rows) or not refused or worker.kind != "fan_out":
+                continue
+            quick = ledger.now - min(row["last_attempt_at"] for row in refused) < 300
+            free = owner.keys().isdisjoint({"max_per_second", "batch_messages_max"}) and quick
+            free = free and not any("not_before" in row or "unjudged" in row for row in behind)
+            if behind and free and not ledger.stage.plan.faults & {"stall", "skew", "jump"}:
+                ledger.fail("independent", f"{len(behind)} deliveries of {sid} wait behind one that was refused")
+            lane = ledger.lanes.get(sid, {})
+            if not behind and lane.get("state") == "lost_contact" and lane.get("lost_since") == ledger.now:
+                ledger.fail("independent", f"{sid} lost contact, although it answered")
+
+    def _contact(self, worker: Worker, sid: str, rows: Sequence[tuple[str, str, Row]]) -> None:
+        """Check that contact is lost with a receiver that gave no answer, and took nothing since."""
+        ledger, ordinal, lane = self.ledger, ordinal_in(sid), self.ledger.lanes.get(sid, {})
+        if worker.kind != "fan_out" or lane.get("state") != "retrying" or "is_claimed" in lane:
+            return
+        for _, message_id, row in rows:
+            pushes = ledger.attempts[message_id, ordinal]
+            reply = pushes[-1].reply if row["attempts"] and pushes else None
+            if reply is None or reply.detail not in NO_ANSWER:
+                continue
+            if len(pushes) == 1 and ledger.answered_at.get(ordinal, -1) < pushes[0].began_at and ledger.clocks_agree:
+                ledger.fail("independent", f"{sid} is retrying, although it gave no answer")
+
+    def _placed(self, place: int, message_id: str, sid: str, row: Row) -> None:
+        """Check the instant that a delivery is placed at after a failure."""
+        ledger, ordinal = self.ledger, ordinal_in(sid)
+        least, most = delays_ms(ledger.owner(ordinal), row["attempts"])
+        pushes = ledger.attempts[message_id, ordinal]
+        same = [push.reply for push in pushes if push.number == row["attempts"] and push.reply is not None]
+        if row.get("last_outcome") == "filter_error" or not same or any(reply.gone for reply in same):
+            return
+        planned = place - row["last_attempt_at"]
+        if not any(max(least, reply.asked_ms) <= planned <= max(most, reply.asked_ms) for reply in same):
+            ledger.fail("attempts and gaps", f"{message_id} #{ordinal} is placed {planned} ms after {row['attempts']}")
+
+    def _was_refused(self, message_id: str, sid: str, row: Row) -> bool:
+        pushes = self.ledger.attempts[message_id, ordinal_in(sid)]
+        same = [push.reply for push in pushes if push.number == row["attempts"] and push.reply is not None]
+        return bool(same) and all(reply.refused for reply in same)
 
     def _remembered(self, message_id: str, row: Row) -> None:
         """Check that a due row remembers its last attempts; one that got through is not among them."""

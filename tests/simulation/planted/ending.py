@@ -23,7 +23,7 @@ MUTANTS = (
         "a skipped head loses its attempts",
         "tagcast.operating.lanes:_skip",
         "head.entry(",
-        "replace(head, attempts=0).entry(",
+        "lane_transitions.replace(head, attempts=0).entry(",
         Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
     ),
     Mutant(

@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lane does not name what joined it last",
-        "tagcast.rows.lane_transitions:join",
+        "tagcast.rows.lane_transitions:_grown",
         ", joined=joined_by(lane.joined, message_ids))",
         ")",
         RACING,
@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "a lane that is not active is pushed to",
         "tagcast.delivery.fan_out:SubscriptionRound.may_be_pushed",
-        "return self.lane is None and not self.failures",
+        "return lets and not self.failures",
         "return not self.failures",
         FAILING,
     ),
@@ -130,10 +130,10 @@ MUTANTS = (
     Mutant(
         "messages behind a failed one are pushed",
         "tagcast.pushing.engine:_Sender.may_go_on",
-        "self.result.failures or self.run.is_left",
+        "self.is_stopped or self.run.is_left",
         "self.run.is_left",
         FAILING,
-        ("tagcast.pushing.engine:_Sender.send", "if self.result.failures or self.run.is_left:", "if self.run.is_left:"),
+        ("tagcast.pushing.engine:_Sender.send", "if self.is_stopped or self.run.is_left:", "if self.run.is_left:"),
     ),
     Mutant(
         "any answer is a success",
@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         "a 410 is a failure like any other",
         "tagcast_aws.endpoints.http:outcome",
-        "gone=status == 410",
-        "gone=False",
+        "status == 410",
+        "False",
         Aim(modes=("gone",)),
     ),
     Mutant(

@@ -307,7 +307,7 @@ MUTANTS = (
         "a lane is resumed whatever was appended meanwhile",
         "tagcast.operating.lanes:resume",
         "lane_transitions.activate(lane)",
-        "replace(lane_transitions.activate(lane), expect={})",
+        "lane_transitions.replace(lane_transitions.activate(lane), expect={})",
         Aim(
             only_these_faults=True,
             operations=("pause", "resume"),

@@ -180,7 +180,8 @@ class Audit:
             waits = [(wait, policy) for policy in told if (wait := policy.least_wait_ms(number)) is not None]
             is_ordered = all(policy.fields["strategy"] == "BACKOFF_RETRY" for _, policy in waits)
             had_stood = stood_at is not None and stood_at == place
-            if not waits or not (number > 1 or place == 0 or (had_stood and is_ordered)):
+            waits_alone = all(policy.fields["strategy"] == "INDEPENDENT_RETRY" for _, policy in waits)
+            if not waits or not (number > 1 or waits_alone or place == 0 or (had_stood and is_ordered)):
                 continue
             self.counts["gaps_judged"] += 1
             is_short = next_at - at + SKEW_MS < min(wait for wait, _ in waits)

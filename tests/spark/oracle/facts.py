@@ -131,7 +131,7 @@ def lane_of(fields: Fields) -> Lane:
 
 
 def closed_times(
-    lanes: Sequence[Fields], open_states: Sequence[str] = ("active",)
+    lanes: Sequence[Fields], open_states: Sequence[str] = ("active", "retrying")
 ) -> dict[Lane, list[tuple[int, int]]]:
     """Return when each lane was not open, in pieces: of the changes of one second only the sum is known."""
     found: dict[Lane, list[tuple[int, int]]] = {}

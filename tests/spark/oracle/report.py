@@ -68,7 +68,7 @@ def failures(deliveries: Iterable[Fields]) -> list[Row]:
 def blocked_ms(lanes: Sequence[Fields], begin: int, end: int) -> dict[tuple[Lane, int], int]:
     """Return how long each lane was closed in each hour between two instants; a removed one is closed to nobody."""
     found: dict[tuple[Lane, int], int] = defaultdict(int)
-    for lane, pieces in closed_times(lanes, ("active", "removed")).items():
+    for lane, pieces in closed_times(lanes, ("active", "removed", "retrying")).items():
         for begins, ends in pieces:
             at, until = max(begins, begin), min(ends, end)
             while at < until:

@@ -109,7 +109,11 @@ def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "option", "allowed"),
     [
-        ("subscribe t A --strategy BACKOFF", "--strategy", "'BACKOFF_RETRY', 'EXPONENTIAL_DECAY_RETRY'"),
+        (
+            "subscribe t A --strategy BACKOFF",
+            "--strategy",
+            "'BACKOFF_RETRY', 'EXPONENTIAL_DECAY_RETRY', 'INDEPENDENT_RETRY'",
+        ),
         ("topic create t --ordering no", "--ordering", "'topic', 'key', 'none'"),
         ("lanes --by no", "--by", "'host', 'topic', 'subscription', 'state', 'outcome'"),
     ],

@@ -55,4 +55,4 @@ def test_a_value_is_named_by_what_it_is_to_people() -> None:
             if option.param_type_name == "option" and "completion" not in option.name:
                 assert option.metavar is not None, (path, option.opts)
     strategy = next(each for each in EVERY["subscribe",].params if each.name == "strategy")
-    assert strategy.help.endswith(". One of BACKOFF_RETRY, EXPONENTIAL_DECAY_RETRY.")
+    assert strategy.help.endswith(". One of BACKOFF_RETRY, EXPONENTIAL_DECAY_RETRY, INDEPENDENT_RETRY.")

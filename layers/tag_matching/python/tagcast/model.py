@@ -78,11 +78,15 @@ class EntryState(StrEnum):
 
 
 class LaneState(StrEnum):
-    """The state of one subscription's side of a topic; only lanes that are not active have a row."""
+    """The state of one subscription's side of a topic; only lanes that are not active have a row.
+
+    Of one that is retrying each delivery waits for its own next attempt, and none for another.
+    """
 
     ACTIVE = "active"
     BLOCKED = "blocked"
     LOST_CONTACT = "lost_contact"
+    RETRYING = "retrying"
     PAUSED = "paused"
     SUSPENDED = "suspended"
     REMOVED = "removed"

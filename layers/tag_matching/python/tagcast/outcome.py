@@ -11,9 +11,10 @@ class Outcome:
     """What came of one request. *detail* is short, for people, and free of secrets (``http 500``).
 
     *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410), *unreached*
-    that its host gave no answer. Remembered, but of no consequence, are HTTP's *status* and *answer*: the beginning of
-    what was said by who did not take the message. Nobody sees that as it is. *failed* are those messages of a batch
-    that was *delivered* which the receiver did not take all the same, by id, each with a detail of its own.
+    that its host gave no answer, *refused* that it answered, and may take other messages. Remembered, but of no
+    consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
+    Nobody sees that as it is. *failed* are those messages of a batch that was *delivered* which the receiver did not
+    take all the same, by id, each with a detail of its own.
     """
 
     delivered: bool
@@ -24,6 +25,7 @@ class Outcome:
     answer: bytes = field(default=b"", compare=False, repr=False)
     failed: Mapping[str, str] = field(default_factory=dict)
     unreached: bool = field(default=False, compare=False, repr=False)
+    refused: bool = field(default=False, compare=False, repr=False)
 
     def of(self, message_id: str) -> Outcome:
         """Return what came of one message of a batch.
@@ -33,7 +35,7 @@ class Outcome:
         """
         if message_id not in self.failed:
             return replace(self, failed={})
-        return Outcome(False, self.failed[message_id], status=self.status, answer=self.answer)
+        return Outcome(False, self.failed[message_id], status=self.status, answer=self.answer, refused=True)
 
 
 @dataclass(frozen=True, slots=True)

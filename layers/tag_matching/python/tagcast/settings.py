@@ -45,10 +45,11 @@ class Signature(StrEnum):
 
 
 class Strategy(StrEnum):
-    """The notify strategies of CMQ topic mode."""
+    """The notify strategies of CMQ topic mode, and one under which no delivery waits for another."""
 
     BACKOFF_RETRY = "BACKOFF_RETRY"
     EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+    INDEPENDENT_RETRY = "INDEPENDENT_RETRY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Endpoint:
 
 
 DECAY_INTERVAL_S_MAX = 512
-"""The delays of EXPONENTIAL_DECAY_RETRY double up to this, as CMQ's do; a subscriber may choose less."""
+"""Delays that double do so up to this, as those of CMQ's EXPONENTIAL_DECAY_RETRY do; a subscriber may choose less."""
 RETRIES_FOR_LIFE = 86_400
 """More retries than a message can have in its life of a day: a wait takes a second and more."""
 
@@ -73,7 +74,7 @@ class RetryPolicy:
     """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
 
     *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s. *interval_s_max* bounds the waits that double: those of
-    DECAY, and of BACKOFF with ``RETRIES_FOR_LIFE``, which begin with *interval_s* or 1 s.
+    DECAY and INDEPENDENT, and of BACKOFF with ``RETRIES_FOR_LIFE``, which begin with *interval_s* or 1 s.
     """
 
     strategy: Strategy
@@ -167,6 +168,11 @@ class SubscriptionSettings:
     def keeps_order(self) -> bool:
         """Say whether messages reach the subscriber in their order (docs/semantics.md, Delivery)."""
         return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
+
+    @property
+    def is_independent(self) -> bool:
+        """Say whether each delivery is retried for itself, and none waits for another (docs/semantics.md, Delivery)."""
+        return not self.is_group and self.retry.strategy is Strategy.INDEPENDENT_RETRY
 
     @property
     def window(self) -> int:

@@ -20,6 +20,7 @@ from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import Together, side_by_side
 from tagcast.delivery.dead_letter import publish_dead_letter_after_run
 from tagcast.delivery.ending import complete, slices_of, write_all
+from tagcast.delivery.late_result import write_late_result
 from tagcast.delivery.lease import LEASE_GRACE_S, LaneLease, Task
 from tagcast.delivery.retrying import write_late
 from tagcast.errors import ConditionLostError, NotFoundError
@@ -28,13 +29,23 @@ from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import QueueEntry, World, Write
 from tagcast.pushing.circuit import CircuitCheck
-from tagcast.pushing.engine import Failure, InFlight, Run, RunResult, Watch, attempt_run, in_turn, lane_state_after
+from tagcast.pushing.engine import (
+    Failure,
+    InFlight,
+    Run,
+    RunResult,
+    Watch,
+    attempt_run,
+    in_turn,
+    independent_state_after,
+    lane_state_after,
+)
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import PLACES, OwedDelivery, due_put, position
+from tagcast.rows.due import PLACES, OwedDelivery, appended_after, due_put, position
 from tagcast.rows.host import host_of
 from tagcast.rows.lane import Lane, joined_by
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
@@ -222,7 +233,10 @@ class Slice:
         """Begin the round of every subscription that is owed any of the messages here."""
         for each in set[int]().union(*(row.map.owed & self.addressed[name] for name, row in self.rows.items())):
             lane = self.lanes.get(subscription_id(self.topic_id, each))
-            self.rounds[each] = SubscriptionRound(each, self._rows_for(each, self.rows), lane)
+            subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
+            is_independent = subscription is not None and subscription.settings.is_independent
+            rows = self._rows_for(each, self.rows)
+            self.rounds[each] = SubscriptionRound(each, rows, lane, is_independent=is_independent)
 
     def _rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
         """Return those of *rows* that are served here for a subscription."""
@@ -287,6 +301,13 @@ class Slice:
             return None
         attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
         held_until = now + (attempt_s + LEASE_GRACE_S) * 1000
+        if this.is_independent:
+            pushed = self.watches[ordinal].pushed - before.ended.keys() - before.failures.keys()
+            this = replace(this, in_flight=frozenset(pushed), held_until=held_until)
+            if not await _append(world, subscription, this, now):
+                return None
+            self.rounds[ordinal] = replace(this, is_served=True)
+            return LateRun(None, world, subscription, messages, _dues(subscription, this, messages, now), before)
         writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now), held_until)
         assert lane is not None
         try:
@@ -297,7 +318,7 @@ class Slice:
         task = Task(self.topic, subscription.subscription_id, lane.generation)
         deadline = world.clock.monotonic() + attempt_s + LEASE_GRACE_S
         lease = LaneLease(world, task, self.slots, deadline, lane, held_until, is_held=True, attempt_s=attempt_s)
-        return LateRun(lease, subscription, _dues(subscription, this, messages), before)
+        return LateRun(lease, world, subscription, messages, _dues(subscription, this, messages, now), before)
 
     async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
         """End what a subscription is owed of this slice, or append it to its backlog."""
@@ -321,7 +342,7 @@ class Slice:
                     await circuit.tell()
                 if rounds[ordinal].is_served:
                     return
-            if await _append(world, subscription, this):
+            if await _append(world, subscription, this, world.clock.now()):
                 rounds[ordinal] = replace(this, is_served=True)
                 return
             await world.clock.pause(pause_s(world, tries + 1))
@@ -433,6 +454,7 @@ class SubscriptionRound:
     Pushes start before *until*, in the clock's monotonic seconds. *enqueued* are those that this batch put into the
     queue of a group, *judged* those to which the filter function said yes. *is_served*: everything that was owed has
     ended here or stands in the backlog. *free_at* is when more may begin than was pushed here, *reason* why not before.
+    *in_flight* are those whose pushes the batch left: nobody else makes them before *held_until*.
     """
 
     ordinal: int
@@ -446,6 +468,9 @@ class SubscriptionRound:
     is_served: bool = False
     free_at: int | None = None
     reason: str | None = None
+    is_independent: bool = False
+    in_flight: frozenset[str] = frozenset()
+    held_until: int = 0
 
     @property
     def is_removed(self) -> bool:
@@ -472,12 +497,20 @@ class SubscriptionRound:
         """Say whether the subscription still waits for its first round of a message."""
         return self.ordinal in row.map.waiting
 
+    @property
+    def got_through(self) -> bool:
+        """Say whether the receiver took anything in this round."""
+        return any(entry.state is EntryState.DELIVERED for entry in self.ended.values())
+
     def may_be_pushed(self, now_s: float) -> bool:
-        """Say whether a push may start: the lane is active, nothing failed, and its time is not over."""
-        return self.lane is None and not self.failures and now_s < self.until
+        """Say whether a push may start: the lane lets it, nothing failed, and its time is not over."""
+        lets = self.lane is None or (self.lane.state is LaneState.RETRYING and self.is_independent)
+        return lets and not self.failures and now_s < self.until
 
     def pushable(self) -> list[Message]:
-        """Return what stands before anything that is owed outside this round."""
+        """Return what stands before anything that is owed outside this round; if independent, beside it."""
+        if self.is_independent:
+            return self.remainder()
         owed = self.owed()
         first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))
         return [row.message for row in owed[:first]]
@@ -530,13 +563,15 @@ async def push_round(
 
 @dataclass(frozen=True, slots=True)
 class LateRun:
-    """Pushes that were under way when their batch went on: *dues* joined the backlog, which *lease* claims.
+    """Pushes that were under way when their batch went on: *messages* joined the backlog as *dues*.
 
-    *before* is what had come of the run until then.
+    *lease* claims it, unless each of them waits for itself. *before* is what had come of the run until then.
     """
 
-    lease: LaneLease
+    lease: LaneLease | None
+    world: World
     subscription: Subscription
+    messages: Sequence[Message]
     dues: Sequence[OwedDelivery]
     before: RunResult
 
@@ -548,20 +583,23 @@ class LateRun:
             judged=result.judged - self.before.judged,
             held=result.held,
         )
-        await write_late(self.lease, self.subscription, self.dues, news)
+        if self.lease is not None:
+            await write_late(self.lease, self.subscription, self.dues, news)
+            return
+        await publish_dead_letter_after_run(self.world, self.subscription, self.messages, news.ended)
+        await write_late_result(self.world, self.subscription, self.dues, news, got_through=bool(result.got_through))
 
 
-async def _append(world: World, subscription: Subscription, this: SubscriptionRound) -> bool:
+async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:
     """Append what is left to the backlog; return False if the lane is not as it was read any more."""
     if not (messages := this.remainder()):
         return True
-    now = world.clock.now()
     writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
     try:
         await world.executor.run(partial(world.store.transact, writes))
     except ConditionLostError:
         return False
-    if lane is not None and not lane.state.is_asleep:
+    if lane is not None and not lane.state.is_asleep and lane.next_attempt_at != this.held_until:
         start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
         await world.executor.run(start)
     return True
@@ -580,8 +618,11 @@ def plan_join(
     *generation* is the lane's new one then; its head is claimed until *held_until*, if that is set. The writes lose
     their condition if the lane changed since it was read.
     """
-    dues = _dues(subscription, this, messages)
+    dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]
+    if this.is_independent:
+        write, planned = _plan_independent_join(subscription, this, dues, now, generation)
+        return (*joining, write), planned
     names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
     if this.lane is not None:
         return (*joining, lane_transitions.join(this.lane, names, earliest)), None
@@ -606,9 +647,50 @@ def plan_join(
     return (*joining, lane_transitions.lane_put(blocked)), blocked
 
 
-def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message]) -> list[OwedDelivery]:
+def _plan_independent_join(
+    subscription: Subscription, this: SubscriptionRound, dues: Sequence[OwedDelivery], now: int, generation: str
+) -> tuple[Write, Lane | None]:
+    """Plan the lane that *dues* join under INDEPENDENT_RETRY, and return it if it is due sooner than it was.
+
+    While a push is under way, and nothing got through, no other is tried.
+    """
+    lane, names = this.lane, [due.message_id for due in dues]
+    earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
+    awaits = bool(this.in_flight) and not this.got_through
+    has_more = awaits or any(name not in this.failures and name not in this.in_flight for name in names)
+    state = independent_state_after(this.failures.values(), got_through=this.got_through, has_more=has_more)
+    if awaits or state is LaneState.LOST_CONTACT:
+        due_at = max(int(due.position) for due in dues)
+    if lane is None:
+        fresh = Lane(
+            topic=subscription.topic,
+            subscription_id=subscription.subscription_id,
+            state=state,
+            generation=generation,
+            appended=appended_after(now),
+            claim=0,
+            next_attempt_at=due_at,
+            wake_at=earliest if state.is_asleep else due_at,
+            joined=joined_by(b"", names),
+            lost_since=now if state is LaneState.LOST_CONTACT else None,
+        )
+        return lane_transitions.lane_put(fresh), fresh
+    if lane.state is not LaneState.RETRYING:
+        return lane_transitions.join(lane, names, earliest), None
+    next_at = lane.next_attempt_at or 0
+    if lane.is_claimed or (state is LaneState.RETRYING and next_at <= due_at):
+        return lane_transitions.join_retrying(lane, names), None
+    if state in (LaneState.RETRYING, LaneState.BLOCKED):
+        due_at = min(due_at, next_at)
+    planned, write = lane_transitions.join_before(lane, names, generation, state, due_at, now)
+    return write, planned
+
+
+def _dues(
+    subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
+) -> list[OwedDelivery]:
     lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
-    waits = not this.failures and (lane is None or lane.state is LaneState.BLOCKED)
+    waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
     by_default = None if subscription.settings.max_per_second is None else RATE
     reason = this.reason or by_default if waits else None
     for place, message in enumerate(messages):
@@ -622,5 +704,13 @@ def _dues(subscription: Subscription, this: SubscriptionRound, messages: Sequenc
             last_outcome=reason,
             unjudged=by_function and message.message_id not in this.judged,
         )
-        dues.append(due if failure is None else due.failed(failure.past, failure.not_before))
+        due = due if failure is None else due.failed(failure.past, failure.not_before)
+        if this.is_independent:
+            if message.message_id in this.in_flight:
+                due = replace(due, not_before=this.held_until).planned(this.held_until)
+            elif failure is None:
+                due = due.planned(max(now, this.free_at or 0))
+            else:
+                due = due.planned(failure.next_attempt_at)
+        dues.append(due)
     return dues

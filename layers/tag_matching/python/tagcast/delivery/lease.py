@@ -71,7 +71,7 @@ class LaneLease:
 
     The worker pushes in *slots*; *deadline* is when it has to come to its end, on the monotonic clock. *is_held* is
     False once the next attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt
-    takes at most.
+    takes at most. *is_independent*: no delivery of the lane waits for another.
     """
 
     world: World
@@ -82,6 +82,7 @@ class LaneLease:
     held_until: int = 0
     is_held: bool = False
     attempt_s: int = 0
+    is_independent: bool = False
 
     def left_s(self) -> float:
         """Return how much of the budget is left."""
@@ -153,12 +154,13 @@ class LaneLease:
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
         """Return the write of a lane that goes on at *due_at*: with a message that failed, or with its head."""
-        return lane_transitions.plan(self.lane, due_at, message_id, self.lane.state)
+        state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
+        return lane_transitions.plan(self.lane, due_at, message_id, state)
 
     async def read_subscription(self) -> Subscription | None:
         """Return the subscription of the lane as it is now; None when it is gone, even if another has its name.
 
-        The lease knows then how long an attempt takes.
+        The lease knows then how long an attempt takes, and whether it is independent.
         """
         sid = self.task.subscription_id
         read = partial(subscription_at, self.world, self.task.topic, ordinal_of(sid))
@@ -168,6 +170,7 @@ class LaneLease:
             return None
         if found is None or found.subscription_id != sid:
             return None
+        self.is_independent = found.settings.is_independent
         self.attempt_s = found.settings.timeout_s + judging_s(found) + 1
         return found
 

@@ -20,7 +20,8 @@ from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.engine import planned_at
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.rows import stored
+from tagcast.pushing.retry import retry_at
+from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.lane import Lane
 
@@ -114,6 +115,8 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     if subscription is None or lease.lane.state is LaneState.REMOVED:
         await cancel(lease, dues)
         return Drained.GOING_ON, streak
+    if lease.is_independent:
+        return await _independent_step(lease, subscription, dues, appended, streak)
     due_at = head_due_at(lease.world, lease.lane, subscription, dues[0], streak)
     if due_at is not None:
         await lease.write(lease.plan(due_at, dues[0].message_id))
@@ -121,13 +124,32 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
     return await retry(lease, subscription, dues, streak)
 
 
+async def _independent_step(
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], appended: int, streak: Streak
+) -> tuple[Drained, Streak]:
+    """Attempt those of *dues* that are due, or let each wait for itself; what joined meanwhile may be due before."""
+    world, lane = lease.world, lease.lane
+    at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
+    now = world.clock.now()
+    owed = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
+    if owed:
+        return await retry(lease, subscription, owed, streak)
+    await lease.write(lane_transitions.wait(replace(lane, appended=appended), min(at)))
+    return Drained.WAITING, streak
+
+
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
-    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone."""
+    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone.
+
+    Independent deliveries need no such answer: a run goes on while the receiver answers.
+    """
     window = CANCELLED_AT_ONCE if subscription is None else 1
-    if subscription is not None and streak.answered:
+    if subscription is not None and (streak.answered or lease.is_independent):
         window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
     dues = await lease.world.executor.run(read)
+    if lease.is_independent:
+        return _once_each(dues)
     return dues if subscription is None else front(dues, lease.world.clock.now())
 
 
@@ -139,13 +161,18 @@ def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
     if dues and dues[0].attempts:
         return list(dues[:1])
     wanted = list(takewhile(lambda due: now >= (due.not_before or 0), dues))
-    return list({due.message_id: due for due in reversed(wanted)}.values())[::-1]
+    return _once_each(wanted)
+
+
+def _once_each(dues: Sequence[OwedDelivery]) -> list[OwedDelivery]:
+    return list({due.message_id: due for due in reversed(dues)}.values())[::-1]
 
 
 def head_due_at(world: World, lane: Lane, subscription: Subscription, head: OwedDelivery, streak: Streak) -> int | None:
     """Return when the head may be attempted if that is not now: by its schedule, or because its receiver asked so."""
     now = world.clock.now()
-    if now < (not_before := min(head.not_before or 0, head.expires_at)):
+    is_hurried = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
+    if not is_hurried and now < (not_before := min(head.not_before or 0, head.expires_at)):
         return not_before
     is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
     if head.attempts and not (streak.answering and is_its_turn):

@@ -16,13 +16,23 @@ from tagcast.delivery.ending import enqueue_due, slices_of
 from tagcast.delivery.lease import ENDED_AT_ONCE, Drained, LaneLease, StaleWorkerError, continue_as_new
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ids import ordinal_of
-from tagcast.model import EntryState, LaneState, Subscription
+from tagcast.model import LaneState, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
-from tagcast.pushing.engine import Failure, Held, Run, RunResult, attempt_run, lane_state_after, planned_at
+from tagcast.pushing.engine import (
+    Failure,
+    Held,
+    Run,
+    RunResult,
+    attempt_run,
+    independent_state_after,
+    lane_state_after,
+    planned_at,
+)
 from tagcast.pushing.rate_limit import RATE
+from tagcast.pushing.retry import probe_delay_s
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery, due_change, due_delete
+from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_reschedule
 from tagcast.rows.host import host_of
 from tagcast.rows.message import MessageRow
 
@@ -71,8 +81,7 @@ async def retry(
     came = await _Outcomes(lease, subscription, owed, result).write()
     if run.circuit.has_news:
         await run.circuit.tell()
-    got_through = len(result.enqueued)
-    got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
+    got_through = result.got_through
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
@@ -80,11 +89,12 @@ def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], st
     """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
 
     It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
-    head before it failed under this claim. No other lane asks.
+    head before it failed under this claim; if each waits for itself, also while contact is lost. No other lane asks.
     """
     head = owed[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
-    if is_in_doubt := _is_in_doubt(head):
+    has_lost = lease.is_independent and lease.lane.state is LaneState.LOST_CONTACT
+    if is_in_doubt := _is_in_doubt(head) or (has_lost and not streak.answered):
         circuit.doubt()
     claim_s = (lease.held_until - lease.world.clock.now()) / 1000
     return Run(
@@ -154,7 +164,7 @@ class _Outcomes:
             await self._publish_dead_letters()
             standing = await self._write_ends()
             await self._write_unattempted()
-            await self._write_failures()
+            goes_on = await self._write_failures()
             if standing and not self.result.failures:
                 await self.lease.reschedule(self.lease.end_at())
                 return Drained.WAITING
@@ -163,7 +173,7 @@ class _Outcomes:
         finally:
             if self.unwritten:  # The next worker makes these attempts once more.
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
-        return Drained.WAITING if self.result.failures else Drained.GOING_ON
+        return Drained.GOING_ON if goes_on else Drained.WAITING
 
     async def _publish_dead_letters(self) -> None:
         """Publish the dead letters of what ended; only what is published may end."""
@@ -208,16 +218,50 @@ class _Outcomes:
                 judged = replace(each.due, unjudged=False)
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
-    async def _write_failures(self) -> None:
-        """Write failed attempts into their due rows; that of the head together with what it means for the lane."""
+    async def _write_failures(self) -> bool:
+        """Write failed attempts into their due rows; that of the head together with what it means for the lane.
+
+        Say whether the lane goes on.
+        """
         failures = self.result.failures
         failed = [self._judged(each.due) for message_id, each in self.owed.items() if message_id in failures]
+        if self.lease.is_independent:
+            return await self._move_failures(failed)
         for due in failed[1:]:
             await self._write_failure(due, failures[due.message_id], self.lease.check())
         for head in failed[:1]:
             failure = failures[head.message_id]
             await self._write_failure(head, failure, self._rescheduled(failure, head))
             self.lease.is_held = False
+        return not failures
+
+    async def _move_failures(self, failed: Sequence[OwedDelivery]) -> bool:
+        """Give each failed delivery its own next attempt; stop if the receiver takes nothing."""
+        failures, lease = self.result.failures, self.lease
+        state = independent_state_after(failures.values(), got_through=bool(self.result.got_through), has_more=False)
+        stops = state in (LaneState.SUSPENDED, LaneState.LOST_CONTACT)
+        for due in failed:
+            failure = failures[due.message_id]
+            moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
+            is_last = stops and due is failed[-1]
+            await lease.write(*due_reschedule(due, moved), self._stopped(state, due) if is_last else lease.check())
+            self.unwritten.discard(due.message_id)
+        if stops:
+            lease.is_held = False
+        return not stops
+
+    def _stopped(self, state: LaneState, due: OwedDelivery) -> Write:
+        """Return the write of the lane whose receiver takes nothing: suspended, or with the next of its probes."""
+        world, lane, failures = self.lease.world, self.lease.lane, self.result.failures.values()
+        now = world.clock.now()
+        if state is LaneState.SUSPENDED:
+            generation, due_at = world.dice.unique_id(now), max(failure.next_attempt_at for failure in failures)
+            return lane_transitions.suspend(lane, generation, due_at, due.message_id, now)
+        since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
+        lost_s = (now - (since or now)) / 1000 * world.time_scale
+        wait_s = probe_delay_s(self.subscription.settings.retry, lost_s) / world.time_scale
+        asked = [failure.not_before or 0 for failure in failures]
+        return lane_transitions.wait_for_contact(lane, max(now + round(wait_s * 1000), *asked), now)
 
     async def _write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
         await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)

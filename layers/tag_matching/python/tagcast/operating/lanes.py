@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.ending import end_due, write_all
+from tagcast.delivery.ending import end_due
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
+from tagcast.pushing.retry import retry_at
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery, due_change
+from tagcast.rows.due import OwedDelivery
 from tagcast.rows.lane import Lane
 
 COUNTED_MAX = 1_000
@@ -58,14 +59,19 @@ def _head(world: World, subscription: Subscription) -> OwedDelivery | None:
     return next(iter(stored.dues(world.store, subscription.subscription_id, limit=1)), None)
 
 
-def due_delivery(due: OwedDelivery, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
-    """Return a row of a backlog as people see it; of the head of a lane that waits for it with its next attempt."""
-    scheduled = is_head and not lane.state.is_asleep and not lane.is_claimed
+def due_delivery(
+    world: World, subscription: Subscription | None, due: OwedDelivery, lane: Lane, *, is_head: bool
+) -> DueDelivery:
+    """Return a row of a backlog as people see it: with its next attempt, if its lane waits for it or it for itself."""
+    now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
+    if subscription is not None and subscription.settings.is_independent and lane.state is LaneState.RETRYING:
+        retry, retry_all_at = subscription.settings.retry, lane.retry_all_at or 0
+        next_attempt_at = max(now, retry_at(retry, due, retry_all_at, world.time_scale))
     return DueDelivery(
         message_id=due.message_id,
         state=due.entry(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
         attempts=due.attempts,
-        next_attempt_at=lane.next_attempt_at if scheduled else None,
+        next_attempt_at=None if lane.state.is_asleep or lane.is_claimed else next_attempt_at,
         expires_at=due.expires_at,
         last_attempt_at=due.last_attempt_at,
         last_outcome=due.last_outcome,
@@ -90,7 +96,7 @@ def _view(world: World, subscription: Subscription, lane: Lane | None, counted_m
     dues = stored.dues(
         world.store, subscription.subscription_id, limit=None if counted_max is None else counted_max + 1
     )
-    head = due_delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
+    head = due_delivery(world, subscription, dues[0], lane, is_head=True) if dues else None
     counted = len({due.message_id for due in dues[:counted_max]})
     has_more = counted_max is not None and len(dues) > counted_max
     return LaneView(lane.state, counted, head, has_more, lane.is_filling)
@@ -103,9 +109,11 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     if lane is None:
         return Page(())
     dues = stored.dues(world.store, subscription.subscription_id, after=cursor or "", limit=limit + 1)
-    dues, now = as_waiting(dues, _head(world, subscription)), world.clock.now()
-    scheduled = (cursor is None and place == 0 for place in range(limit))
-    shown = tuple(due_delivery(due, lane, now, is_head=each) for due, each in zip(dues, scheduled, strict=False))
+    dues = as_waiting(dues, _head(world, subscription))
+    shown = tuple(
+        due_delivery(world, subscription, due, lane, is_head=cursor is None and place == 0)
+        for place, due in enumerate(dues[:limit])
+    )
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 
@@ -187,10 +195,9 @@ def retry_now(world: World, topic: str, name: str) -> LaneView:
 def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
     if lane.state.is_asleep:
         raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
-    head, now = _head(world, subscription), world.clock.now()
-    hurried = [due_change(head, replace(head, not_before=None))] if head and head.not_before else []
+    now = world.clock.now()
     planned, write = lane_transitions.retry_now(lane, world.dice.unique_id(now), now)
-    write_all(world.store, (*hurried, write))
+    world.store.write(write)
     _start(world, planned)
 
 
@@ -211,13 +218,17 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
     """Cancel the head with *reason* and let the next delivery become the head.
 
-    Raises ConflictError if nothing is pending, or if the head is another message than *message_id* (None: any).
+    Raises ConflictError if nothing is pending, or if the head is another message than *message_id* (None: any). Under
+    INDEPENDENT_RETRY no delivery is before others: *message_id* is cancelled if it is among the first 1,000.
     """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_lane(world, subscription), name)
         head = _head(world, subscription)
+        if message_id is not None and subscription.settings.is_independent:
+            owed = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX)
+            head = next((due for due in owed if due.message_id == message_id), head)
         if lane is None or head is None:
             besides = "; its members handle the messages in its queue" if subscription.settings.is_group else ""
             raise ConflictError(f"subscription {name} has nothing to skip in its backlog{besides}")

@@ -84,7 +84,7 @@ def _subscriptions(world: World, named: list[tuple[Lane, str]]) -> dict[str, Sub
 
 def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> UrgentLane:
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
-    head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
+    head = due_delivery(world, of, heads[0], lane, is_head=True) if heads else None
     if of is None:
         return UrgentLane(lane.topic, name, lane.state, head, generation=lane.generation)
     host = None if of.settings.is_group else host_of(of.settings.endpoint)

@@ -81,13 +81,15 @@ class RunResult:
     """What came of a run's deliveries, by message id: terminal entries and failures; the rest was not started.
 
     *enqueued* are those that lie in the queue of their group: they are still owed, but nobody has to deliver them.
-    *judged* are those to which the subscription's filter function has just said yes.
+    *judged* are those to which the subscription's filter function has just said yes. *got_through* counts what the
+    receiver took, or the queue of its group.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     enqueued: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
+    got_through: int = 0
     held: Held | None = None
 
     @property
@@ -100,6 +102,7 @@ class RunResult:
         self.ended |= result.ended
         self.failures |= result.failures
         self.enqueued |= result.enqueued
+        self.got_through += result.got_through
 
 
 def alive(
@@ -217,6 +220,18 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
     return LaneState.BLOCKED
 
 
+def independent_state_after(failures: Collection[Failure], *, got_through: bool, has_more: bool) -> LaneState:
+    """Return the state of a lane under INDEPENDENT_RETRY after *failures*; *has_more*: not all of the run was started.
+
+    Contact is lost if nothing *got through*, and a failure says nothing of its own message.
+    """
+    if any(failure.outcome.gone for failure in failures):
+        return LaneState.SUSPENDED
+    if not got_through and not all(failure.outcome.refused for failure in failures):
+        return LaneState.LOST_CONTACT
+    return LaneState.BLOCKED if has_more else LaneState.RETRYING
+
+
 KNOWN_MAX = 10_000
 """A process remembers its last push to at most 10,000 receivers."""
 HEAD_STARTS = SLOTS // 2
@@ -332,6 +347,8 @@ class Watch:
     ordinal: int
     is_left: bool = False
     parts: list[RunResult] = field(default_factory=list)
+    pushed: set[str] = field(default_factory=set)
+    """The messages of which a push was begun."""
 
     def result(self) -> RunResult:
         """Return what has come of the run, as it is now."""
@@ -370,9 +387,12 @@ class Run:
         """Say whether nothing more may begin, because the batch went on without this run."""
         return self.watch is not None and self.watch.is_left
 
-    def flight(self) -> AbstractContextManager[None]:
-        """Return the context of something that is under way."""
-        return nullcontext() if self.watch is None else self.watch.in_flight.flight(self.watch.ordinal)
+    def flight(self, pushes: Sequence[Delivery] = ()) -> AbstractContextManager[None]:
+        """Return the context of something that is under way: *pushes*, or a question to the filter function."""
+        if self.watch is None:
+            return nullcontext()
+        self.watch.pushed.update(message.message_id for message, _ in pushes)
+        return self.watch.in_flight.flight(self.watch.ordinal)
 
 
 def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
@@ -403,8 +423,9 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
-    Nothing new is started after a failure that leaves its delivery owed, nor when the time of the run is over, which
-    begins with the first push. That one waits for a slot at most as long.
+    Nothing new is started after a failure that leaves its delivery owed, but for one that the receiver of independent
+    deliveries refused; nor when the time of the run is over, which begins with the first push. That one waits for a
+    slot at most as long.
     """
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
@@ -426,6 +447,7 @@ class _Sender:
     answered: bool = False
     begun: bool = False
     taken: int = 0
+    is_stopped: bool = False
     result: RunResult = field(default_factory=RunResult)
     receiver: str = field(init=False)
     known: LastPushes = field(init=False)
@@ -454,7 +476,7 @@ class _Sender:
                     return
                 if not self.begun:  # The receiver's time is not what the service made it wait.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
-                if self.result.failures or self.run.is_left:  # While it waited.
+                if self.is_stopped or self.run.is_left:  # While it waited.
                     return
                 await self.attempt(request)
                 if not self.may_go_on():
@@ -476,9 +498,12 @@ class _Sender:
         pushes = [(self.run.subscription, message) for message, _ in request]
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
+    def stops_after(self, failure: Failure) -> bool:
+        """Say whether nothing new is started after a failure: the receiver may not take anything."""
+        return not (failure.outcome.refused and self.run.subscription.settings.is_independent)
+
     def may_go_on(self) -> bool:
-        is_over = self.result.failures or self.run.is_left
-        return not is_over and self.world.clock.monotonic() < self.until
+        return not (self.is_stopped or self.run.is_left) and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
         """Attempt what is not over; what does not count of a request that failed stands first again.
@@ -490,23 +515,25 @@ class _Sender:
         if not waiting:
             return
         began_s = self.world.clock.monotonic()
-        with self.run.flight():
+        with self.run.flight(waiting):
             results = await attempt(self.world, self.run.subscription, waiting, now, self.run.circuit)
         took_s = self.world.clock.monotonic() - began_s
         uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
             self.waiting.appendleft(uncounted)
-        well = False
+        got_through = 0
         for message_id, result in results.items():
             if isinstance(result, Failure):
                 self.result.failures[message_id] = result
+                self.is_stopped |= bool(uncounted) or self.stops_after(result)
             else:
                 self.result.ended[message_id] = result
-                well |= result.state is EntryState.DELIVERED
-        if well:
+                got_through += result.state is EntryState.DELIVERED
+        if got_through:
             self.answered = True
+            self.result.got_through += got_through
             self.run.slots.answered(self.run.circuit.host)
-        self.known.remember(self.receiver, LastPush(Priority.TRUSTED if well else Priority.FAILING, took_s))
+        self.known.remember(self.receiver, LastPush(Priority.TRUSTED if got_through else Priority.FAILING, took_s))
 
 
 JUDGED_AT_ONCE = 100
@@ -673,6 +700,7 @@ async def _enqueued(world: World, run: Run) -> RunResult:
         for message, made in waiting[start:end]:
             if message.message_id not in lost:
                 result.enqueued.add(message.message_id)
+                result.got_through += 1
             elif not result.failures:  # Those behind it were not tried, as far as anybody has to know.
                 result.failures[message.message_id] = put_off(world, message, made, NOT_TAKEN)
     world.telemetry.count("HandedOver", len(result.enqueued))

@@ -1,4 +1,4 @@
-"""The two notify strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
+"""The notify strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
 
 Deliveries that the service itself could not attempt wait for ``PUT_OFF_S`` of the engine instead, those at a host that
 gives no answer for its circuit.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tagcast.model import EntryState, RetryPolicy, Strategy
+from tagcast.rows.due import OwedDelivery
 from tagcast.settings import RETRIES_FOR_LIFE
 
 BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
@@ -48,6 +49,36 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
         return jitter_s if policy.interval_s is None else float(policy.interval_s)
     first_s = policy.interval_s or 1
     return float(min(policy.interval_s_max, first_s << (failures - 1)))
+
+
+def retry_at(policy: RetryPolicy, due: OwedDelivery, retry_all_at: int, time_scale: float) -> int:
+    """Return when a delivery that waits for itself may be attempted: by its schedule, or as its receiver asked.
+
+    What stood in the backlog before *retry_all_at* is due, because a person wanted all of it tried again.
+
+    >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
+    >>> due = OwedDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
+    >>> asked = OwedDelivery("t.1", "0", "7", 2, 90_000, 10_000, not_before=99_000)
+    >>> retry_at(decay, due, 0, 1.0), retry_at(decay, due, 10_001, 1.0), retry_at(decay, asked, 0, 1.0)
+    (12000, 0, 90000)
+    """
+    if (due.last_attempt_at or due.accepted_at) < retry_all_at:
+        return 0
+    planned_at = due.not_before or 0
+    if due.attempts:
+        wait_s = delay_s(policy, due.attempts, BACKOFF_INTERVAL_S_RANGE[0]) or 0.0
+        planned_at = max(planned_at, (due.last_attempt_at or 0) + round(wait_s / time_scale * 1000))
+    return min(planned_at, due.expires_at)
+
+
+def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
+    """Return the seconds until the next attempt at a receiver that has taken nothing for *lost_s*.
+
+    >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
+    >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
+    [1.0, 1.5, 60.0, 512.0]
+    """
+    return min(float(policy.interval_s_max), max(1.0, lost_s))
 
 
 def after_failure(

@@ -13,7 +13,8 @@ from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import deflated_json, dense, inflated_json
-from tagcast.tables import Delete, Key, Put, Row, Value
+from tagcast.tables import Delete, Key, Put, Row, Value, Write
+from tagcast.topic_settings import RETENTION_S_MAX
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
@@ -75,6 +76,10 @@ class OwedDelivery:
     def key(self) -> Key:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
+
+    def planned(self, due_at: int) -> OwedDelivery:
+        """Return the delivery where what is due then stands in the backlog of a lane under INDEPENDENT_RETRY."""
+        return replace(self, position=position_at(due_at))
 
     @property
     def place(self) -> str:
@@ -161,6 +166,23 @@ def position(appended: int, place: int) -> str:
     return f"{appended * PLACES + place:020d}"
 
 
+def position_at(due_at: int) -> str:
+    """Return where a delivery stands in the backlog of a lane under INDEPENDENT_RETRY: by when it is due.
+
+    >>> position_at(1_800_000_000_000) < position(appended_after(1_800_000_000_000), 0)
+    True
+    """
+    return f"{due_at:020d}"
+
+
+def appended_after(now: int) -> int:
+    """Return the least ``appended`` whose positions stand behind every instant at which anything owed *now* is due.
+
+    So what joins such a backlog in order, once the subscription keeps an order, stands behind what is older.
+    """
+    return (now + RETENTION_S_MAX * 1000) // PLACES + 1
+
+
 def due_put(due: OwedDelivery) -> Put:
     """Return the write of a delivery that joins its backlog."""
     return Put(due.key, DUES.row_of(due))
@@ -169,6 +191,13 @@ def due_put(due: OwedDelivery) -> Put:
 def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
     """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
+
+
+def due_reschedule(known: OwedDelivery, changed: OwedDelivery) -> tuple[Write, ...]:
+    """Return the writes that give *changed* its own place in the backlog, unless an attempt was counted since."""
+    if changed.key == known.key:
+        return (due_change(known, changed),)
+    return due_delete_as_read(known), due_put(changed)
 
 
 def due_delete(due: OwedDelivery) -> Delete:

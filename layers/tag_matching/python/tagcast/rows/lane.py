@@ -45,6 +45,8 @@ class Lane:
     *filling* is of a new group that gets what was accepted before it. *planned_for* is the message whose failure the
     next attempt was planned after: another one that failed, too, keeps to its own schedule. While the lane *is_claimed*
     attempts may be under way, and *next_attempt_at* is when another worker takes over.
+
+    *lost_since*, under INDEPENDENT_RETRY: when contact was lost. *retry_all_at*: when a person last asked for a retry.
     """
 
     topic: str
@@ -61,6 +63,8 @@ class Lane:
     filling: Filling | None = None
     planned_for: str | None = None
     is_claimed: bool = False
+    lost_since: int | None = None
+    retry_all_at: int | None = None
 
     @property
     def is_filling(self) -> bool:
@@ -99,6 +103,8 @@ def _lane_row(lane: Lane) -> dict[str, Value]:
             "filling": None if lane.filling is None else json.dumps(astuple(lane.filling)),
             "planned_for": lane.planned_for,
             "is_claimed": 1 if lane.is_claimed else None,
+            "lost_since": lane.lost_since,
+            "retry_all_at": lane.retry_all_at,
         }
     )
 
@@ -119,6 +125,8 @@ def _lane_in(row: Attributes) -> Lane:
         filling=Filling(*json.loads(row["filling"])) if "filling" in row else None,
         planned_for=row.get("planned_for"),
         is_claimed="is_claimed" in row,
+        lost_since=row.get("lost_since"),
+        retry_all_at=row.get("retry_all_at"),
     )
 
 

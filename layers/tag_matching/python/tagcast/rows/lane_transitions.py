@@ -23,13 +23,35 @@ def lane_put(lane: Lane) -> Put:
 
 def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     """Return the write with which messages join the backlog of a lane; the first of them expires at *expires_at*."""
-    appended = lane.appended + ceil(len(message_ids) / PLACES)
-    joined = replace(lane, appended=appended, joined=joined_by(lane.joined, message_ids))
+    joined = _grown(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
     # Meanwhile the sweep may only put off its next look at a sleeping lane: this one is early enough then, too.
     wake_at = expires_at if lane.wake_at is None else min(lane.wake_at, expires_at)
     return _update(replace(joined, wake_at=wake_at), _same_length(lane), "appended", "joined", "wake_at")
+
+
+def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
+    """Return the write with which messages join a lane whose worker, or next attempt, comes early enough for them.
+
+    It is lost to a worker that planned the next attempt without them.
+    """
+    joined = _grown(lane, message_ids)
+    return _update(joined, _unplanned(lane), "appended", "joined")
+
+
+def join_before(
+    lane: Lane, message_ids: Sequence[str], generation: str, state: LaneState, due_at: int, now: int
+) -> tuple[Lane, Update]:
+    """Return the lane that messages join which are due before its next attempt, or after which it is in *state*.
+
+    Nobody has claimed it. Without messages it only goes on at *due_at*.
+    """
+    lost_since = now if state is LaneState.LOST_CONTACT and lane.state is not state else lane.lost_since
+    planned = replace(_planned(_grown(lane, message_ids), due_at), state=state, generation=generation)
+    joined = replace(planned, lost_since=lost_since, wake_at=now if state.is_asleep else due_at)
+    sets = ("state", "generation", "appended", "joined", "next_attempt_at", "wake_at", "lost_since")
+    return joined, _update(joined, _unplanned(lane), *sets)
 
 
 def check_claim(lane: Lane) -> Check:
@@ -50,6 +72,22 @@ def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> U
     """Return the write of a lane that goes on at *due_at*, after a failure of *message_id* if that is set."""
     planned = replace(_planned(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
+
+
+def wait(lane: Lane, due_at: int) -> Update:
+    """Return the write of a lane whose deliveries wait each for its own next attempt, the first of them at *due_at*.
+
+    It is lost to a batch that joined since the backlog was read: that may be due before.
+    """
+    waiting = replace(_planned(lane, due_at), state=LaneState.RETRYING)
+    return _update(waiting, _unchanged(lane), "state", "next_attempt_at", "wake_at", "filling")
+
+
+def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
+    """Return the write of a lane whose receiver takes nothing: at *due_at* one delivery is attempted."""
+    since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
+    lost = replace(_planned(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
+    return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
 
 
 def suspend(lane: Lane, generation: str, due_at: int, message_id: str, expires_at: int) -> Update:
@@ -107,8 +145,9 @@ def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[
 
 def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return the lane whose head is attempted at once, and the write."""
-    hurried = replace(_planned(lane, now), generation=generation, planned_for=None)
-    return hurried, _update(hurried, _same_plan(lane), "generation", "next_attempt_at", "wake_at", "planned_for")
+    hurried = replace(_planned(lane, now), generation=generation, planned_for=None, retry_all_at=now)
+    sets = ("generation", "next_attempt_at", "wake_at", "planned_for", "retry_all_at")
+    return hurried, _update(hurried, _same_plan(lane), *sets)
 
 
 def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
@@ -127,6 +166,12 @@ def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | 
     tombstone = replace(_planned(removed, now), planned_for=None)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")
     return tombstone, _update(tombstone, _same_generation(lane), *sets)
+
+
+def _grown(lane: Lane, message_ids: Sequence[str]) -> Lane:
+    """Return the lane that messages joined; of none its length still tells that something moved in its backlog."""
+    appended = lane.appended + max(1, ceil(len(message_ids) / PLACES))
+    return replace(lane, appended=appended, joined=joined_by(lane.joined, message_ids))
 
 
 def _planned(lane: Lane, due_at: int) -> Lane:
@@ -163,6 +208,11 @@ def _same_plan(lane: Lane) -> Expectation:
 def _same_length(lane: Lane) -> Expectation:
     """Return the condition that the lane has the state, generation and length that were read."""
     return _expect(lane, "state", "generation", "appended")
+
+
+def _unplanned(lane: Lane) -> Expectation:
+    """Return the condition that nobody planned the next attempt, nor appended, since this was read."""
+    return _expect(lane, "state", "generation", "claim", "next_attempt_at", "appended")
 
 
 def _same_look(lane: Lane) -> Expectation:
@@ -203,15 +253,40 @@ class Transition:
 
 _ACTIVE, _PAUSED = frozenset({LaneState.ACTIVE}), frozenset({LaneState.PAUSED})
 _SUSPENDED, _REMOVED = frozenset({LaneState.SUSPENDED}), frozenset({LaneState.REMOVED})
-_AWAKE, _BLOCKED = frozenset({LaneState.BLOCKED, LaneState.LOST_CONTACT}), frozenset({LaneState.BLOCKED})
-_ASLEEP, _SAME = _PAUSED | _SUSPENDED, frozenset[LaneState]()
+_BLOCKED, _LOST = frozenset({LaneState.BLOCKED}), frozenset({LaneState.LOST_CONTACT})
+_RETRYING, _SAME = frozenset({LaneState.RETRYING}), frozenset[LaneState]()
+_AWAKE, _ASLEEP = _BLOCKED | _LOST | _RETRYING, _PAUSED | _SUSPENDED
 
 TRANSITIONS = (
     Transition("a first round failed", "fan_out", _ACTIVE, _AWAKE | _SUSPENDED, lane_put),
     Transition("a batch joins", "fan_out", _AWAKE, _SAME, lambda lane: join(lane, ["1"], 1)),
     Transition("a batch joins", "fan_out", _ASLEEP, _SAME, lambda lane: join(lane, ["1"], 1)),
+    Transition("a batch joins, due later", "fan_out", _RETRYING, _SAME, lambda lane: join_retrying(lane, ["1"])),
+    Transition(
+        "a batch joins, due sooner",
+        "fan_out",
+        _RETRYING,
+        _AWAKE | _SUSPENDED,
+        lambda lane: join_before(lane, ["1"], "2", LaneState.BLOCKED, 1, 1)[1],
+    ),
+    Transition(
+        "a late answer",
+        "fan_out",
+        _BLOCKED | _RETRYING,
+        _SAME,
+        lambda lane: join_before(lane, (), "2", lane.state, 1, 1)[1],
+    ),
+    Transition(
+        "no answer came",
+        "fan_out",
+        _BLOCKED | _RETRYING,
+        _LOST,
+        lambda lane: join_before(lane, (), "2", LaneState.LOST_CONTACT, 1, 1)[1],
+    ),
     Transition("claim", "retry", _AWAKE | _REMOVED, _SAME, lambda lane: claim(lane, 1)[1]),
     Transition("plan the next attempt", "retry", _AWAKE, _AWAKE, lambda lane: plan(lane, 1, "1", lane.state)),
+    Transition("each waits for itself", "retry", _AWAKE, _RETRYING, lambda lane: wait(lane, 1)),
+    Transition("contact is lost", "retry", _AWAKE, _LOST, lambda lane: wait_for_contact(lane, 1, 1)),
     Transition("give the claim back", "retry", _REMOVED, _SAME, lambda lane: plan(lane, 1, None, lane.state)),
     Transition("answer 410", "retry", _AWAKE, _SUSPENDED, lambda lane: suspend(lane, "2", 1, "1", 1)),
     Transition("the backlog is empty", "retry", _AWAKE, _ACTIVE, activate),

@@ -29,9 +29,11 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
     word = given.optional("notifyStrategy")
     if word is None:
         return None
-    if word not in Strategy.__members__:
+    if known is not None and known.strategy.value == word:  # Perhaps it is none of CMQ's.
+        return None
+    if word not in _POLICIES:
         raise CmqError(Fault.STRATEGY)
-    return None if known is not None and known.strategy.value == word else _POLICIES[Strategy(word)]
+    return _POLICIES[Strategy(word)]
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:

@@ -59,7 +59,8 @@ def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes
     kind = answer.get("FunctionError")
     if not kind:
         return read(Outcome(True, "function returned"), payload)
-    return Outcome(False, f"function error: {error_type(payload, kind)}", answer=payload[:READ_BYTES_MAX])
+    detail = f"function error: {error_type(payload, kind)}"
+    return Outcome(False, detail, answer=payload[:READ_BYTES_MAX], refused=True)
 
 
 def error_type(payload: bytes, kind: str) -> str:

@@ -29,6 +29,8 @@ from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 RETRY_AFTER_S_MAX = 86_400.0
+UNAVAILABLE = frozenset((408, 429, 502, 503, 504))
+"""Statuses that speak of the receiver, or of what stands before it, and not of the message (RFC 9110, RFC 6585)."""
 KEPT_S = 60.0
 RESOLVED_S = 30
 
@@ -168,7 +170,8 @@ def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"")
     if 300 <= status <= 399:
         return Outcome(False, f"redirect {status} refused", status=status, answer=answer)
     delay = None if retry_after is None else retry_after_s(retry_after, now)
-    return Outcome(False, f"http {status}", retry_after_s=delay, gone=status == 410, status=status, answer=answer)
+    refused, is_gone = status not in UNAVAILABLE, status == 410
+    return Outcome(False, f"http {status}", delay, gone=is_gone, status=status, answer=answer, refused=refused)
 
 
 def retry_after_s(header: str, now: int) -> float | None:

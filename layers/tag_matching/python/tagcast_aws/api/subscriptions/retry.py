@@ -61,12 +61,21 @@ class BackoffRetry(Body):
     max_interval_seconds: _Interval | None = None
 
 
-class DecayRetry(Body):
-    """Retries after 1, 2, 4, … seconds up to the longest interval."""
-
-    strategy: Literal["EXPONENTIAL_DECAY_RETRY"] = "EXPONENTIAL_DECAY_RETRY"
+class _GrowingRetry(Body):
     max_retries: Annotated[int, Field(ge=0, le=limits.DECAY_RETRIES_MAX)] = limits.DECAY_RETRIES_MAX
     max_interval_seconds: Annotated[int, Field(ge=1, le=limits.DECAY_INTERVAL_S_MAX)] = limits.DECAY_INTERVAL_S_MAX
+
+
+class DecayRetry(_GrowingRetry):
+    """Retries after 1, 2, 4, … seconds up to the longest interval. All messages wait until the first one succeeds."""
+
+    strategy: Literal["EXPONENTIAL_DECAY_RETRY"] = "EXPONENTIAL_DECAY_RETRY"
+
+
+class IndependentRetry(_GrowingRetry):
+    """Retries after 1, 2, 4, … seconds up to the longest interval. Each message is retried by itself."""
+
+    strategy: Literal["INDEPENDENT_RETRY"]
 
 
 def _strategy(value: object) -> str | None:
@@ -77,7 +86,9 @@ def _strategy(value: object) -> str | None:
 
 
 Retry = Annotated[
-    Annotated[BackoffRetry, Tag("BACKOFF_RETRY")] | Annotated[DecayRetry, Tag("EXPONENTIAL_DECAY_RETRY")],
+    Annotated[BackoffRetry, Tag("BACKOFF_RETRY")]
+    | Annotated[DecayRetry, Tag("EXPONENTIAL_DECAY_RETRY")]
+    | Annotated[IndependentRetry, Tag("INDEPENDENT_RETRY")],
     Discriminator(_strategy),
 ]
 
@@ -86,15 +97,15 @@ StoredRetry = Annotated[dict[str, Any], SchemaOf(Retry)]
 """A notify strategy as answers show it."""
 
 
-def policy(retry: BackoffRetry | DecayRetry) -> RetryPolicy:
+def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
     """Return the policy as the core knows it."""
     match retry:
         case BackoffRetry():
             longest = retry.max_interval_seconds or limits.DECAY_INTERVAL_S_MAX
             return RetryPolicy(Strategy.BACKOFF_RETRY, retry.max_retries, retry.interval_seconds, longest)
-        case DecayRetry():
+        case DecayRetry() | IndependentRetry():
             longest = retry.max_interval_seconds
-            return RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, retry.max_retries, interval_s_max=longest)
+            return RetryPolicy(Strategy(retry.strategy), retry.max_retries, interval_s_max=longest)
 
 
 def shown_retry(value: RetryPolicy) -> dict[str, Any]:
@@ -109,7 +120,7 @@ def shown_retry(value: RetryPolicy) -> dict[str, Any]:
     answer["max_retries"] = LIFE if value.is_for_life else value.max_retries
     if value.strategy is Strategy.BACKOFF_RETRY and value.interval_s is not None:
         answer["interval_seconds"] = value.interval_s
-    if value.strategy is Strategy.EXPONENTIAL_DECAY_RETRY or value.is_for_life:
+    if value.strategy is not Strategy.BACKOFF_RETRY or value.is_for_life:
         answer["max_interval_seconds"] = value.interval_s_max
     return answer
 
@@ -153,11 +164,11 @@ def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
     if not isinstance(retry, Mapping):
         return []
     strategy = _strategy(retry)
-    if ordered is True and strategy == Strategy.EXPONENTIAL_DECAY_RETRY:
+    if ordered is True and strategy in (Strategy.EXPONENTIAL_DECAY_RETRY, Strategy.INDEPENDENT_RETRY):
         reason = "must be BACKOFF_RETRY for an ordered subscription. Leave out retry to retry in order until expiry"
         return [Fault(reason, "/retry/strategy", FaultCode.CONFLICT)]
     if ordered is False and strategy == Strategy.BACKOFF_RETRY:
-        reason = "must be true with BACKOFF_RETRY, which keeps the order. EXPONENTIAL_DECAY_RETRY keeps none"
+        reason = "must be true with BACKOFF_RETRY, which keeps the order. The other strategies keep none"
         return [Fault(reason, "/ordered", FaultCode.CONFLICT)]
     return []
 

@@ -1,0 +1,103 @@
+"""Late answers to pushes of a lane under INDEPENDENT_RETRY, whose batch went on without them.
+
+No claim holds the lane: until the answer comes, a delivery is kept from others by the instant in its due row.
+See docs/protocol.md, The first round, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.delivery.ending import end_due
+from tagcast.errors import ConditionLostError
+from tagcast.model import LaneState, Subscription
+from tagcast.ports import World, Write
+from tagcast.pushing.engine import Failure, RunResult, independent_state_after
+from tagcast.rows import lane_transitions, stored
+from tagcast.rows.due import OwedDelivery, due_reschedule
+from tagcast.rows.lane import Lane
+
+
+async def write_late_result(
+    world: World, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult, *, got_through: bool
+) -> None:
+    """Write what came of attempts at *dues* that their batch did not wait for, and let the lane go on.
+
+    What somebody else attempted or ended since then is theirs. *got_through*: the receiver took something in this run.
+    """
+    for due in dues:
+        if due.message_id in result.ended:
+            entry = due.as_last_seen(result.ended[due.message_id])
+            end = partial(end_due, world.store, subscription.topic, due, entry)
+            await _until_written(world, end)
+    failed = [due for due in dues if due.message_id in result.failures]
+    for due in failed:
+        await _move(world, subscription, due, result.failures[due.message_id], got_through=got_through)
+    if not failed:
+        await _go_on(world, subscription)
+
+
+async def _until_written(world: World, write: Callable[[], object]) -> None:
+    """Write, although others write the same rows; in the end the next worker does what was not written."""
+    for lost in range(1, TRIES_MAX + 1):
+        try:
+            await world.executor.run(write)
+        except ConditionLostError:
+            await world.clock.pause(pause_s(world, lost))
+        else:
+            return
+    world.telemetry.count("OutcomesLost", 1)
+
+
+async def _move(
+    world: World, subscription: Subscription, due: OwedDelivery, failure: Failure, *, got_through: bool
+) -> None:
+    """Give a failed delivery its own next attempt."""
+    moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
+    state = independent_state_after((failure,), got_through=got_through, has_more=False)
+    plan = partial(_planned, world, due, state, failure.next_attempt_at)
+    await _until_written(world, partial(_write_beside, world, subscription, due_reschedule(due, moved), plan))
+
+
+async def _go_on(world: World, subscription: Subscription) -> None:
+    """Let the lane go on that waited for answers which are there now."""
+    now = world.clock.now()
+    await _until_written(
+        world, partial(_write_beside, world, subscription, (), partial(_planned, world, None, None, now))
+    )
+
+
+def _write_beside(
+    world: World,
+    subscription: Subscription,
+    writes: Sequence[Write],
+    plan: Callable[[Lane], tuple[Write, Lane | None]],
+) -> None:
+    """Write together with what is planned of the lane, and start its workflow if that is due sooner."""
+    lane = stored.lane(world.store, subscription.topic, subscription.subscription_id)
+    if lane is None or lane.state is LaneState.REMOVED:
+        return
+    write, sooner = plan(lane)
+    world.store.transact((*writes, write))
+    if sooner is not None and not sooner.state.is_asleep:
+        world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
+
+
+def _planned(
+    world: World, due: OwedDelivery | None, after: LaneState | None, due_at: int, lane: Lane
+) -> tuple[Write, Lane | None]:
+    """Return the write of the lane, and the lane if it goes on sooner. A worker that claimed it looks for itself."""
+    now, names = world.clock.now(), () if due is None else (due.message_id,)
+    state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
+    if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):
+        expires_at = now if due is None else due.expires_at
+        return lane_transitions.join(lane, names, expires_at), None
+    if state is LaneState.BLOCKED:
+        due_at = now
+    elif state is LaneState.RETRYING:
+        due_at = min(due_at, lane.next_attempt_at or 0)
+    generation = world.dice.unique_id(now)
+    planned, write = lane_transitions.join_before(lane, (), generation, state, due_at, now)
+    return write, planned

@@ -1,0 +1,409 @@
+"""INDEPENDENT_RETRY: each delivery has its own schedule, and none waits for another while the receiver answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import Thread
+
+import pytest
+from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
+from tagcast.operating import lanes, messages
+from tagcast.operating.lanes import DueDelivery
+from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.tables import Update, Write
+from tagcast_aws.endpoints import http
+
+from tests.fakes.world import OK, FakeWorld
+
+INDEPENDENT = Strategy.INDEPENDENT_RETRY
+REFUSED = http.outcome(422, None, 0)
+UNAVAILABLE = http.outcome(503, None, 0)
+NO_ANSWER = Outcome(False, "timeout after 15 s", unreached=True)
+GONE = http.outcome(410, None, 0)
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.world = replace(fake.world, short_wait_s=0.01)
+    fake.topic()
+    fake.subscribe("A", strategy=INDEPENDENT)
+    return fake
+
+
+def poison(bad: str, outcome: Outcome = REFUSED) -> Callable[[Push], Outcome]:
+    """Return a receiver that never takes the bodies in *bad*."""
+    return lambda push: outcome if push.message.draft.body.decode() in bad.split() else OK
+
+
+def lane(fake: FakeWorld) -> lanes.LaneView:
+    return lanes.lane_view(fake.world, get_subscription(fake.world, "test1", "A"))
+
+
+def owed(fake: FakeWorld) -> list[DueDelivery]:
+    return list(lanes.backlog(fake.world, "test1", "A", 100, None).items)
+
+
+def attempts(fake: FakeWorld, body: str) -> list[int]:
+    """Return when the attempts of a body were numbered, in their order."""
+    return [push.attempt for push in fake.pusher.pushes if push.message.draft.body == body.encode()]
+
+
+def later(fake: FakeWorld, seconds: float) -> None:
+    """Let executions work for so long; those that wait then go on the next time."""
+    until = fake.clock.instant + round(seconds * 1000)
+    waiting = [(fake.clock.instant, task) for task in fake.workflow.tasks]
+    fake.workflow.tasks = []
+    while waiting:
+        waiting.sort(key=lambda pair: pair[0])
+        if waiting[0][0] > until:
+            break
+        due_at, task = waiting.pop(0)
+        fake.clock.instant = max(fake.clock.instant, due_at)
+        answer = fake.redeliver(task)
+        waiting += [(fake.clock.instant, each) for each in fake.workflow.tasks]
+        waiting += [(answer.wait_until, answer.task)] if answer.wait_until is not None else []
+        fake.workflow.tasks = []
+    fake.workflow.tasks = [task for _, task in waiting]
+    fake.clock.instant = until
+
+
+def test_what_a_receiver_refuses_holds_up_nothing_else(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("1", "bad", "2", "3")
+    fake.deliver()
+    fake.publish("4", "5")
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["1", "2", "3", "4", "5"]
+    view = lane(fake)
+    assert (view.state, view.backlog) == (LaneState.RETRYING, 1)
+
+
+def test_each_delivery_keeps_to_its_own_schedule(fake: FakeWorld) -> None:
+    began = fake.clock.instant
+    instants = list[tuple[str, int]]()
+    fake.pusher.before_push = lambda push: instants.append(
+        (push.message.draft.body.decode(), round((fake.clock.instant - began) / 1000))
+    )
+    fake.pusher.behaviours["A"] = poison("x y")
+    fake.publish("x")
+    fake.deliver()
+    later(fake, 5)
+    fake.publish("y")
+    fake.deliver()
+    later(fake, 12)
+
+    assert [at for body, at in instants if body == "x"] == [0, 1, 3, 7, 15]
+    assert [at for body, at in instants if body == "y"] == [5, 6, 8, 12]
+
+
+def test_a_healthy_message_beside_a_poisoned_one_costs_what_it_costs_alone(fake: FakeWorld) -> None:
+    def cost() -> tuple[int, int, int]:
+        written, read, begun = fake.store.writes, fake.store.rows_read, len(fake.workflow.tasks)
+        fake.publish("fine")
+        fake.deliver()
+        return fake.store.writes - written, fake.store.rows_read - read, len(fake.workflow.tasks) - begun
+
+    fake.publish("first")
+    fake.deliver()
+    alone = cost()
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("bad")
+    fake.deliver()
+
+    lane_row = 1
+    writes, read, begun = cost()
+    assert (writes, read - lane_row, begun) == alone
+
+
+def test_of_a_thousand_messages_one_that_is_refused_holds_up_no_other(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("500")
+    for start in range(0, 1_000, 100):
+        fake.publish(*(str(number) for number in range(start, start + 100)))
+        fake.deliver()
+
+    assert sorted(map(int, fake.pusher.received["A"])) == [number for number in range(1_000) if number != 500]
+    assert fake.store.writes < 1_000 * 2 + 100
+    assert lane(fake).backlog == 1
+
+
+def test_a_delivery_ends_when_its_retries_are_spent_and_the_lane_is_active_again(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=INDEPENDENT, max_retries=2)
+    fake.pusher.behaviours["A"] = poison("bad")
+    [bad, _] = fake.publish("bad", "1")
+    fake.deliver()
+    later(fake, 10)
+
+    entry = messages.message_view(fake.world, "test1", bad).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.DISCARDED, 3)
+    assert lane(fake).state is LaneState.ACTIVE
+
+
+@pytest.mark.parametrize("outcome", [NO_ANSWER, UNAVAILABLE])
+def test_without_an_answer_for_the_message_one_delivery_at_a_time_is_tried(fake: FakeWorld, outcome: Outcome) -> None:
+    fake.pusher.behaviours["A"] = lambda push: outcome
+    fake.publish(*(str(number) for number in range(30)))
+    fake.deliver()
+    assert len(fake.pusher.pushes) == 1
+    assert lane(fake).state is LaneState.LOST_CONTACT
+
+    later(fake, 600)
+
+    made = [push.message.draft.body.decode() for push in fake.pusher.pushes]
+    assert 9 <= len(made) <= 13, "attempts come at growing waits, whatever waits"
+    assert len(set(made)) >= len(made) - 2, "another one each time"
+
+    fake.pusher.behaviours["A"] = lambda push: OK
+    later(fake, 700)
+
+    assert len(fake.pusher.received["A"]) == 30
+    assert lane(fake).state is LaneState.ACTIVE
+
+
+def test_a_failure_beside_which_others_got_through_loses_no_contact(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("bad", NO_ANSWER)
+    fake.publish("1", "bad")
+    fake.deliver()
+
+    assert lane(fake).state is LaneState.RETRYING
+    fake.publish("2")
+    fake.deliver()
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_a_message_that_makes_the_receiver_hang_holds_up_others_for_a_second_only(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("bad", NO_ANSWER)
+    fake.publish("bad", "1", "2")
+    fake.deliver()
+    assert lane(fake).state is LaneState.LOST_CONTACT
+
+    later(fake, 1.1)
+
+    assert sorted(fake.pusher.received["A"]) == ["1", "2"]
+    assert lane(fake).state is LaneState.RETRYING
+
+
+def test_what_is_due_sooner_does_not_wait_for_what_waits_longer(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("old new")
+    fake.publish("old")
+    fake.deliver()
+    later(fake, 600)
+    assert attempts(fake, "old")[-1] == 10
+    fake.publish("new")
+    fake.deliver()
+
+    later(fake, 1.1)
+
+    assert attempts(fake, "new") == [1, 2]
+
+
+def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.pusher.behaviours["A"] = poison("old new")
+    fake.publish("old")
+    fake.deliver()
+    later(fake, 600)
+    transact, joined = fake.store.transact, list[str]()
+
+    def let_it_join(writes: Sequence[Write]) -> None:
+        plans = [write for write in writes if isinstance(write, Update) and write.changes.get("state") == "retrying"]
+        if plans and not joined:
+            joined.extend(fake.publish("new"))
+            fake.deliver()
+        transact(writes)
+
+    monkeypatch.setattr(fake.store, "transact", let_it_join)
+    monkeypatch.setattr(fake, "deliver", partial(_in_a_loop_of_its_own, fake.deliver))
+    later(fake, 500)
+    assert joined
+    later(fake, 2)
+
+    assert attempts(fake, "new")[:2] == [1, 2]
+
+
+def _in_a_loop_of_its_own(work: Callable[[], None]) -> None:
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_retry_now_is_of_everything_that_waits(fake: FakeWorld) -> None:
+    bad = " ".join(f"b{number}" for number in range(20))
+    fake.pusher.behaviours["A"] = poison(bad)
+    fake.publish(*bad.split())
+    fake.deliver()
+    later(fake, 600)
+    fake.pusher.behaviours["A"] = lambda push: OK
+
+    lanes.retry_now(fake.world, "test1", "A")
+    later(fake, 0.1)
+
+    assert sorted(fake.pusher.received["A"]) == sorted(bad.split())
+    assert lane(fake).state is LaneState.ACTIVE
+
+
+def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("x y z")
+    _, y, _ = fake.publish("x", "y", "z")
+    fake.deliver()
+
+    lanes.skip_head(fake.world, "test1", "A", "poison", y)
+
+    entry = messages.message_view(fake.world, "test1", y).subscribers["A"]
+    assert (entry.state, entry.last_outcome) == (EntryState.CANCELLED, "skipped: poison")
+    assert len(owed(fake)) == 2
+
+
+def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("x y")
+    fake.publish("x")
+    fake.deliver()
+    later(fake, 3.5)
+    fake.publish("y")
+    fake.deliver()
+
+    waits = [((due.next_attempt_at or 0) - fake.clock.instant) / 1000 for due in owed(fake)]
+
+    assert [due.attempts for due in owed(fake)] == [1, 3]
+    assert waits[0] == 1
+    assert 3 < waits[1] < 4
+
+
+def test_410_suspends_and_a_resume_goes_on(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    fake.publish("1", "2")
+    fake.deliver()
+    assert lane(fake).state is LaneState.SUSPENDED
+    fake.pusher.behaviours["A"] = poison("1")
+
+    lanes.resume(fake.world, "test1", "A")
+    later(fake, 1)
+
+    assert fake.pusher.received["A"] == ["2"]
+    assert lane(fake).state is LaneState.RETRYING
+
+
+def test_a_pause_stops_what_is_new_and_what_waits(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("bad")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    fake.publish("1")
+    fake.deliver()
+    later(fake, 60)
+    assert len(fake.pusher.pushes) == 1
+
+    lanes.resume(fake.world, "test1", "A")
+    later(fake, 1)
+
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_delivery_that_waits_ends_at_its_expiry(fake: FakeWorld) -> None:
+    fake.topic(retention_s=60)
+    fake.pusher.behaviours["A"] = poison("bad")
+    [bad] = fake.publish("bad")
+    fake.deliver()
+    later(fake, 100)
+
+    entry = messages.message_view(fake.world, "test1", bad).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.EXPIRED, 6)
+    assert lane(fake).state is LaneState.ACTIVE
+
+
+def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("bad", "1", "2")
+    fake.deliver()
+    assert lane(fake).backlog == 3
+
+    fake.subscribe("A", strategy=INDEPENDENT)
+    later(fake, 1.1)
+
+    assert sorted(fake.pusher.received["A"]) == ["1", "2"]
+
+
+def test_what_waited_alone_comes_first_once_there_is_an_order(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("old older")
+    fake.publish("older", "old")
+    fake.deliver()
+    fake.subscribe("A", retry=RetryPolicy(Strategy.BACKOFF_RETRY, 100, 1))
+    fake.publish("1", "2")
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+
+    later(fake, 5)
+
+    assert fake.pusher.received["A"] == ["older", "old", "1", "2"]
+
+
+def test_a_batch_that_comes_again_pushes_nothing_that_waits(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = poison("bad")
+    ids = fake.publish("bad", "1")
+    fake.deliver()
+
+    fake.fan_out("test1", ids)
+
+    assert (attempts(fake, "bad"), attempts(fake, "1")) == ([1], [1])
+
+
+def batched(fake: FakeWorld, answer: Callable[[PushBatch], Outcome]) -> None:
+    settings = get_subscription(fake.world, "test1", "A").settings
+    put_subscription(fake.world, "test1", "A", replace(settings, batching=Batching(10, 65_536)))
+    fake.pusher.batch_behaviours["A"] = answer
+
+
+def test_of_a_batch_only_what_its_answer_names_is_retried(fake: FakeWorld) -> None:
+    def answer(batch: PushBatch) -> Outcome:
+        ids = [push.message.message_id for push in batch.pushes if push.message.draft.body == b"bad"]
+        return Outcome(True, "http 200", failed=dict.fromkeys(ids, "named as failed"))
+
+    batched(fake, answer)
+    fake.publish("1", "bad", "2")
+    fake.deliver()
+    assert fake.pusher.received["A"] == ["1", "2"]
+    assert lane(fake).state is LaneState.RETRYING
+
+    fake.publish("3")
+    fake.deliver()
+    later(fake, 1.1)
+
+    assert fake.pusher.received["A"] == ["1", "2", "3"]
+    assert attempts(fake, "bad") == [1, 2]
+
+
+def test_a_message_that_fails_every_batch_is_found_and_the_others_get_through(fake: FakeWorld) -> None:
+    batched(fake, lambda batch: REFUSED if any(push.message.draft.body == b"bad" for push in batch.pushes) else OK)
+    fake.publish("1", "2", "3", "bad", "4", "5", "6", "7")
+    fake.deliver()
+
+    later(fake, 30)
+
+    assert sorted(fake.pusher.received["A"]) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert lane(fake).backlog == 1
+
+
+def test_what_is_above_a_rate_waits_for_it_beside_what_failed(fake: FakeWorld) -> None:
+    settings = get_subscription(fake.world, "test1", "A").settings
+    put_subscription(fake.world, "test1", "A", replace(settings, max_per_second=2.0))
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("bad", *(str(number) for number in range(12)))
+    fake.deliver()
+    assert lane(fake).state is LaneState.BLOCKED
+
+    later(fake, 20)
+
+    assert sorted(map(int, fake.pusher.received["A"])) == list(range(12))
+    assert lane(fake).state is LaneState.RETRYING
+
+
+def test_only_what_speaks_of_one_message_is_a_refusal() -> None:
+    refused = {status for status in range(300, 600) if http.outcome(status, None, 0).refused}
+
+    assert refused >= {400, 401, 404, 422, 500}
+    assert refused.isdisjoint({*range(300, 400), 408, 429, 502, 503, 504})
