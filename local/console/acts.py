@@ -121,7 +121,7 @@ async def preview_push(request: web.Request) -> web.Response:
     settings = await desk.api.get_topic(topic)
     sentences = (
         f"Each blocked subscription of {settings.name} with BACKOFF_RETRY attempts its head now.",
-        "Subscriptions with EXPONENTIAL_DECAY_RETRY do not change, nor do paused or suspended subscriptions.",
+        "Subscriptions with another strategy do not change, nor do paused or suspended subscriptions.",
     )
     return desk.page(
         "confirm.html",

@@ -157,7 +157,7 @@ class Story:
             are_told = "public_keys" in self.get("/topics/signed/subscriptions/s")
             self.post("/topics/signed/subscriptions/s/secret/rotate", {"grace_seconds": 60})
             self.publish("signed")
-            self.eventually(lambda: self.lane("signed", "s")["state"] == "lost_contact")
+            self.eventually(lambda: self.lane("signed", "s")["state"] == "retrying")
             subscriber.accepts.set()
             return self.eventually(lambda: self.lane("signed", "s")["state"] == "active") and are_told
 

@@ -17,7 +17,8 @@ from tests.unit.api.test_http_api import Client
 HOOK = {"endpoint": {"protocol": "http", "url": "http://a.test/"}}
 SUBSCRIPTION = "/topics/orders/subscriptions/a"
 FOR_LIFE = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
-DECAY = {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 176, "max_interval_seconds": 512}
+INDEPENDENT = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_seconds": 512}
+DECAY = INDEPENDENT | {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HOUR_MS = 3_600_000
 
 
@@ -36,8 +37,8 @@ def order_and_retries(answer: Any) -> tuple[bool, Any]:
 @pytest.mark.parametrize(
     ("asked", "shown"),
     [
-        ({}, (False, DECAY)),
-        ({"ordered": False}, (False, DECAY)),
+        ({}, (False, INDEPENDENT)),
+        ({"ordered": False}, (False, INDEPENDENT)),
         ({"ordered": True}, (True, FOR_LIFE)),
         ({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": "life"}}, (True, FOR_LIFE)),
         (
@@ -70,7 +71,7 @@ def test_an_ordered_subscription_retries_until_expiry_unless_it_says_otherwise(
             {"retry": {"max_retries": 5}},
             (True, {"strategy": "BACKOFF_RETRY", "max_retries": 5}),
         ),
-        ({"ordered": True}, {"retry": None}, (False, DECAY)),
+        ({"ordered": True}, {"retry": None}, (False, INDEPENDENT)),
         (
             {"ordered": True},
             {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 9}},

@@ -44,7 +44,7 @@ DeadLetterExpired = Annotated[
 ]
 AfterFailure = Annotated[
     Strategy | None,
-    typer.Option("--strategy", help="Retry strategy after a failed attempt; default: EXPONENTIAL_DECAY_RETRY."),
+    typer.Option("--strategy", help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY."),
 ]
 LIFE = "life"
 

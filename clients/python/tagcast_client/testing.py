@@ -206,7 +206,7 @@ _TOPIC: Mapping[str, Any] = {
 }
 _SUBSCRIPTION: Mapping[str, Any] = {
     "filter": None,
-    "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 176, "max_interval_seconds": 512},
+    "retry": {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_seconds": 512},
     "timeout_seconds": 15,
     "content_format": "json",
 }

@@ -74,11 +74,13 @@ def retry_at(policy: RetryPolicy, due: OwedDelivery, retry_all_at: int, time_sca
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
     """Return the seconds until the next attempt at a receiver that has taken nothing for *lost_s*.
 
+    Those of one message alone come by its own schedule.
+
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
-    [1.0, 1.5, 60.0, 512.0]
+    [1.0, 2.5, 61.0, 512.0]
     """
-    return min(float(policy.interval_s_max), max(1.0, lost_s))
+    return min(float(policy.interval_s_max), 1.0 + lost_s)
 
 
 def after_failure(

@@ -130,7 +130,7 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol.PULL, ""),
         filter=heartbeat.filter,
-        retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, RETRIES),
+        retry=RetryPolicy(Strategy.INDEPENDENT_RETRY, RETRIES),
         timeout_s=15,
         content_format=ContentFormat.JSON,
         secret=None,

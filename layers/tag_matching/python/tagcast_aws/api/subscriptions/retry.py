@@ -69,19 +69,19 @@ class _GrowingRetry(Body):
 class DecayRetry(_GrowingRetry):
     """Retries after 1, 2, 4, … seconds up to the longest interval. All messages wait until the first one succeeds."""
 
-    strategy: Literal["EXPONENTIAL_DECAY_RETRY"] = "EXPONENTIAL_DECAY_RETRY"
+    strategy: Literal["EXPONENTIAL_DECAY_RETRY"]
 
 
 class IndependentRetry(_GrowingRetry):
     """Retries after 1, 2, 4, … seconds up to the longest interval. Each message is retried by itself."""
 
-    strategy: Literal["INDEPENDENT_RETRY"]
+    strategy: Literal["INDEPENDENT_RETRY"] = "INDEPENDENT_RETRY"
 
 
 def _strategy(value: object) -> str | None:
     if not isinstance(value, Mapping):
-        return str(getattr(value, "strategy", Strategy.EXPONENTIAL_DECAY_RETRY.value))
-    strategy = value.get("strategy", Strategy.EXPONENTIAL_DECAY_RETRY.value)
+        return str(getattr(value, "strategy", Strategy.INDEPENDENT_RETRY.value))
+    strategy = value.get("strategy", Strategy.INDEPENDENT_RETRY.value)
     return strategy if isinstance(strategy, str) else ""
 
 

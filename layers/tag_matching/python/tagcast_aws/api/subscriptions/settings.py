@@ -51,7 +51,7 @@ from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import (
     IN_ORDER,
     OF_ORDERED,
-    DecayRetry,
+    IndependentRetry,
     Retry,
     StoredRetry,
     growth_faults,
@@ -85,7 +85,8 @@ Format = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplifie
 """The words for how a push is made up."""
 
 
-_WITHOUT_RETRY = f"Without it: {json.dumps(DecayRetry().model_dump())}; if ordered: {json.dumps(shown_retry(IN_ORDER))}"
+_BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(shown_retry(IN_ORDER))
+_WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"
 
 
 class SubscriptionBody(Body):
@@ -100,7 +101,7 @@ class SubscriptionBody(Body):
     endpoint: AnyEndpoint
     filter: FilterBody | None = None
     # The document tells the default in words: generators of clients make no method of an object as a default.
-    retry: Annotated[Retry, Field(description=_WITHOUT_RETRY)] = Field(default_factory=DecayRetry)
+    retry: Annotated[Retry, Field(description=_WITHOUT_RETRY)] = Field(default_factory=IndependentRetry)
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Format = "json"
     secret: Secret | None = None
