@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from tagcast_client import ConflictError
 from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
@@ -38,10 +39,16 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
     head, behind = lane.head, max(0, lane.backlog - 1)
     number, follow = counted(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
     at_head = f"message {head.message_id}" if head else "nothing"
+    waits_alone = lane.state == "retrying"
     told = {
         "retry": (
             f"Attempt {head.attempts + 1 if head else 1} of {at_head} starts now, regardless of the retry schedule.",
             f"If it succeeds, the {number} behind it {follow}. If it fails, it counts, and the schedule continues.",
+        )
+        if not waits_alone
+        else (
+            f"{counted(lane.backlog, 'delivery', 'deliveries').capitalize()} of {name} will be attempted now.",
+            "This ignores the retry schedules. An attempt that fails counts, and its schedule continues.",
         ),
         "verify": (
             f"The verification of the endpoint of {name} is sent again: OPTIONS, then POST with a token.",
@@ -49,7 +56,9 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         ),
         "skip": (
             f"The delivery of {at_head} to {name} is cancelled permanently. Other subscriptions keep their deliveries.",
-            f"The next of the {number} behind it becomes the head. A paused or suspended lane waits.",
+            f"The next of the {number} behind it becomes the head. A paused or suspended lane waits."
+            if not waits_alone
+            else f"The other {number} of {name} are not changed.",
         ),
         "pause": (
             f"No attempts are made for {name} until you resume it.",
@@ -94,16 +103,11 @@ async def change(request: web.Request) -> web.Response:
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":
-        subscription = await desk.api.get_subscription(topic, name)
-        told = lane_preview(subscription, act)
-        if told.fields["head"] != form.get("head"):
-            return desk.page(
-                "confirm.html",
-                409,
-                preview=told,
-                changed="The head has changed. Review it again:",
-            )
-        await desk.api.skip(topic, name, str(form.get("reason", "")))
+        try:
+            await desk.api.skip(topic, name, str(form.get("reason", "")), str(form.get("head", "")) or None)
+        except ConflictError:
+            told = lane_preview(await desk.api.get_subscription(topic, name), act)
+            return desk.page("confirm.html", 409, preview=told, changed="The head has changed. Review it again:")
     elif act == "verify":
         subscription = await desk.api.verify_endpoint(topic, name)
         if subscription.state == PENDING:

@@ -8,6 +8,7 @@ from functools import partial
 from threading import Thread
 
 import pytest
+from tagcast.errors import ConflictError
 from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBatch, RetryPolicy, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import DueDelivery
@@ -251,6 +252,8 @@ def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> Non
     _, y, _ = fake.publish("x", "y", "z")
     fake.deliver()
 
+    with pytest.raises(ConflictError, match="3 deliveries of subscription A wait"):
+        lanes.skip_head(fake.world, "test1", "A", "poison")
     lanes.skip_head(fake.world, "test1", "A", "poison", y)
 
     entry = messages.message_view(fake.world, "test1", y).subscribers["A"]

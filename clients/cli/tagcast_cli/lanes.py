@@ -249,12 +249,13 @@ def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName)
 
 
 def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Retry the head of the lane now, ahead of its schedule."""
+    """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all that waits."""
 
     def done(lane: Json) -> str:
         if lane.get("state") == "active":
             return f"{subscription} on {topic} has no pending deliveries: nothing was retried."
-        return f"{subscription} on {topic}: retrying the head now."
+        what = "everything that waits" if lane.get("state") == "retrying" else "the head"
+        return f"{subscription} on {topic}: retrying {what} now."
 
     _command(ctx, topic, subscription, "retry", done)
 
@@ -264,13 +265,16 @@ def skip(
     topic: TopicName,
     subscription: SubscriptionName,
     reason: Annotated[str, typer.Option(help="Reason; recorded with the delivery.")],
+    message: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only this message: the head, or any that is retried by itself.")
+    ] = None,
 ) -> None:
-    """Cancel the head of the lane. The next delivery takes its place."""
+    """Cancel the head of the lane, or a message that is retried by itself."""
     _command(
         ctx,
         topic,
         subscription,
         "skip",
-        lambda lane: f"{subscription} on {topic}: the head was skipped.",
-        {"reason": reason},
+        lambda lane: f"{subscription} on {topic}: {message or 'the head'} was skipped.",
+        {"reason": reason} if message is None else {"reason": reason, "message_id": message},
     )

@@ -139,9 +139,13 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
-        case "retrying" if head.get("message_id") != message_id:
-            helps = {"Retry all now": "tagcast retry {}", "See all that wait": "tagcast lane {}"}
-            return "waits for its own next attempt, and for no other message", helps
+        case "retrying":
+            helps = {"Retry all now": "tagcast retry {}"}
+            if head.get("message_id") != message_id:
+                helps["See all that wait"] = "tagcast lane {}"
+                return "waits for its own next attempt, and for no other message", helps
+            helps["Skip it"] = "tagcast skip {} --message ID --reason TEXT"
+            return _behind(subscription.get("lane") or {}, head, message_id), helps
     skipped = "it" if head.get("message_id") == message_id else "that one"
     helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
     return _behind(subscription.get("lane") or {}, head, message_id), helps

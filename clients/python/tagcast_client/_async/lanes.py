@@ -24,7 +24,10 @@ class AsyncLanes(AsyncConnection):
         return await self._send(operations.change_lane(topic, subscription, "retry"))
 
     async def skip(self, topic: str, subscription: str, reason: str, message_id: str | None = None) -> models.Lane:
-        """Cancel the head of a lane, with a reason. With *message_id*, raise ConflictError for another head."""
+        """Cancel the head of a lane, with a reason. With *message_id*, raise ConflictError for another head.
+
+        Under INDEPENDENT_RETRY *message_id* may be any message of the backlog.
+        """
         return await self._send(operations.skip(topic, subscription, reason, message_id))
 
     async def change_lanes(

@@ -219,15 +219,17 @@ def skip_head(world: World, topic: str, name: str, reason: str, message_id: str 
     """Cancel the head with *reason* and let the next delivery become the head.
 
     Raises ConflictError if nothing is pending, or if the head is another message than *message_id* (None: any). Under
-    INDEPENDENT_RETRY no delivery is before others: *message_id* is cancelled if it is among the first 1,000.
+    INDEPENDENT_RETRY no delivery is before others: of several the one to cancel is named, among the first 1,000.
     """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_lane(world, subscription), name)
         head = _head(world, subscription)
-        if message_id is not None and subscription.settings.is_independent:
+        if subscription.settings.is_independent:
             owed = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX)
+            if message_id is None and len(owed) > 1:
+                raise ConflictError(f"{len(owed)} deliveries of subscription {name} wait; name the message to skip")
             head = next((due for due in owed if due.message_id == message_id), head)
         if lane is None or head is None:
             besides = "; its members handle the messages in its queue" if subscription.settings.is_group else ""

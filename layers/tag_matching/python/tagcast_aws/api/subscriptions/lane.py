@@ -18,7 +18,10 @@ from tagcast_aws.api.limits import MESSAGE_ID, REASON_LENGTH_MAX
 
 
 class SkipBody(Body):
-    """Why an operator skips the head of a backlog; with *message_id* only while that message is the head."""
+    """Why an operator skips the head of a backlog; with *message_id* only while that message is the head.
+
+    Under INDEPENDENT_RETRY any message of the backlog may be named.
+    """
 
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]
     message_id: Annotated[str, StringConstraints(pattern=MESSAGE_ID)] | None = None
