@@ -106,13 +106,14 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
     return acts if lane.backlog else tuple(act for act in acts if act not in ("skip", "retry"))
 
 
-def command_of(act: str, topic: str, name: str) -> str:
-    """Return the command that does the same as an act of a page.
+def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
+    """Return the command that does the same as an act of a page; a skip may name the message.
 
-    >>> command_of("skip", "orders", "billing")
-    "tagcast skip orders billing --reason '…'"
+    >>> command_of("skip", "orders", "billing"), command_of("skip", "orders", "billing", "7")
+    ("tagcast skip orders billing --reason '…'", "tagcast skip orders billing --message 7 --reason '…'")
     """
-    return f"tagcast {act} {topic} {name}" + (" --reason '…'" if act == "skip" else "")
+    named = f" --message {message_id}" if message_id and act == "skip" else ""
+    return f"tagcast {act} {topic} {name}{named}" + (" --reason '…'" if act == "skip" else "")
 
 
 def commands_of(subscription: Subscription) -> list[str]:
