@@ -17,7 +17,7 @@ from tests.simulation.ledger import Broken
 from tests.simulation.plan import EPOCH, Plan
 
 LIFE_S = {"publish": 29, "operate": 29, "fan_out": 60, "retry": 120, "relay": 60, "sweep": 240}
-STEPS_MAX = 120_000
+STEPS_MAX = 400_000
 EXPECTED = (
     Crashed,
     UnavailableError,
