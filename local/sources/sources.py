@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.rows import lane_transitions
@@ -207,18 +208,25 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
     for index in indexes:
         for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
             for item in page["Items"]:
-                release = released(LANES.value_of(to_row(item)), round(time.time() * 1000))
+                release = released(LANES.value_of(to_row(item)), round(time.time() * 1000), uuid4().hex)
                 if release is not None:
                     with suppress(tables.exceptions.ConditionalCheckFailedException):  # Somebody works on it already.
                         tables.update_item(**write_request(release, {release.key.table: table})["Update"])
                 yield item
 
 
-def released(lane: Lane, now: int) -> Update | None:
-    """Return the write that lets a worker look at a lane at once that is claimed by one that is no more."""
-    if lane.state.is_asleep or not lane.is_claimed:
+def released(lane: Lane, now: int, generation: str) -> Update | None:
+    """Return the write that lets a worker look at a lane at once whose attempts ended with who made them.
+
+    Under INDEPENDENT_RETRY no claim says so: all that waits is retried, under a new *generation*.
+    """
+    if lane.state.is_asleep:
         return None
-    return lane_transitions.plan(lane, now, lane.planned_for, lane.state)
+    if lane.is_claimed:
+        return lane_transitions.plan(lane, now, lane.planned_for, lane.state)
+    if lane.planned_for is None and now < (lane.next_attempt_at or 0):
+        return lane_transitions.retry_now(lane, generation, now)[1]
+    return None
 
 
 def scheduled_event() -> Mapping[str, Any]:

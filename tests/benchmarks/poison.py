@@ -25,7 +25,7 @@ from tagcast_client import Client, DecayRetry, IndependentRetry, Retry
 from tests.benchmarks.receivers import Receiver
 from tests.running_stack import start_stack, wait_until
 
-MESSAGES, PUBLISHERS, POISON, WARMING = 1_000, 4, 100, 40
+MESSAGES, PUBLISHERS, POISON, WARMING = 1_000, 4, 99, 40
 PATIENCE_S = 120.0
 TAKEN, REFUSED = b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 422 No\r\ncontent-length: 0\r\n\r\n"
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 3}
@@ -88,8 +88,8 @@ class Figures:
         )
 
 
-def carried(client: Client, pushes: Pushes, topic: str, url: str, retry: Retry) -> Figures:
-    """Publish a thousand messages, the hundredth with the tag of the one that may be refused."""
+def carried(client: Client, pushes: Pushes, topic: str, url: str, retry: Retry, messages: int) -> Figures:
+    """Publish *messages*, the hundredth with the tag of the one that may be refused."""
     client.create_topic(topic, ordering="none")
     client.create_subscription(topic, "s", url, retry=retry)
     with ThreadPoolExecutor(PUBLISHERS) as publishers:
@@ -107,7 +107,7 @@ def carried(client: Client, pushes: Pushes, topic: str, url: str, retry: Retry) 
 
     began = time.monotonic()
     with ThreadPoolExecutor(PUBLISHERS) as publishers:
-        list(publishers.map(publish, range(MESSAGES)))
+        list(publishers.map(publish, range(messages)))
     assert wait_until(lambda: sent.keys() <= pushes.at.keys(), PATIENCE_S)
     waits = [1000 * (pushes.at[message_id] - at) for message_id, at in sent.items()]
     took_s = max(pushes.at[message_id] for message_id in sent) - began
@@ -117,16 +117,18 @@ def carried(client: Client, pushes: Pushes, topic: str, url: str, retry: Retry) 
 
 def main() -> None:
     """Print the figures."""
-    argparse.ArgumentParser(prog="python -m tests.benchmarks.poison").parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.poison")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help=f"of each run; the {POISON + 1}th is refused")
+    messages = parser.parse_args().messages
     pushes = Pushes()
     with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
         stack = start_stack(Path(folder) / "data")
         try:
             with Client(stack.url) as client:
                 for name, retry in RETRIES.items():
-                    alone = carried(client, pushes, f"{name}-alone", f"{url}/taken", retry)
+                    alone = carried(client, pushes, f"{name}-alone", f"{url}/taken", retry, messages)
                     print(f"{name}, none refused: {alone.told}")
-                    beside = carried(client, pushes, f"{name}-poisoned", f"{url}/poisoned", retry)
+                    beside = carried(client, pushes, f"{name}-poisoned", f"{url}/poisoned", retry, messages)
                     print(f"{name}, one refused: {beside.told}; {beside.beside(alone)}", flush=True)
         finally:
             stack.stop()

@@ -299,7 +299,7 @@ def test_waits_are_drawn_from_windows_that_double_and_respect_retry_after(
 
 
 def test_what_may_not_happen_twice_is_not_sent_twice(client: Client, api: InMemoryApi) -> None:
-    client.create_subscription("orders", "s", HOOK)
+    client.create_subscription("orders", "s", HOOK, retry={"strategy": "EXPONENTIAL_DECAY_RETRY"})
     client.pause("orders", "s")
     for body in "xy":
         client.publish("orders", body)

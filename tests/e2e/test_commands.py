@@ -101,6 +101,7 @@ FORMS = {
     **benchmark("local_wide", "20"),
     **benchmark("member_bill", nightly=False),
     **benchmark("memory", "--minutes 0.6 --warm-up 0.3", result="messages after the warm-up"),
+    **benchmark("poison", "--messages 120"),
     **benchmark("pull_calls"),
     **benchmark("pull_crowd", "--messages 100 --members 2"),
     **benchmark("push", result="the slowest alone takes"),

@@ -34,7 +34,14 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 def begin(stack: RunningStack, *words: str) -> subprocess.Popen[str]:
     called = [sys.executable, "-u", "-m", "tagcast_cli.app", *words, "smoke", "--data", str(stack.folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        called, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=_heed_interrupts
+    )
+
+
+def _heed_interrupts() -> None:
+    """Let SIGINT end the command, although a shell that runs the tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(stack: RunningStack, *options: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ LANE = Lane("t", "1.0", LaneState.BLOCKED, "7", 1, 3, next_attempt_at=50_000, wa
 
 
 def test_a_claimed_lane_is_looked_at_at_once() -> None:
-    release = released(LANE, now=10_000)
+    release = released(LANE, now=10_000, generation="8")
 
     assert release is not None
     assert (release.changes["next_attempt_at"], release.changes["wake_at"]) == (10_000, 10_000)
@@ -25,9 +25,19 @@ def test_a_claimed_lane_is_looked_at_at_once() -> None:
     assert release.expect == {"state": "blocked", "generation": "7", "claim": 3}
 
 
-@pytest.mark.parametrize("lane", [replace(LANE, state=LaneState.PAUSED), replace(LANE, is_claimed=False)])
+@pytest.mark.parametrize(
+    "lane", [replace(LANE, state=LaneState.PAUSED), replace(LANE, is_claimed=False, planned_for="1")]
+)
 def test_what_sleeps_or_is_planned_stays(lane: Lane) -> None:
-    assert released(lane, now=10_000) is None
+    assert released(lane, now=10_000, generation="8") is None
+
+
+def test_what_waits_each_for_itself_is_retried() -> None:
+    release = released(replace(LANE, state=LaneState.RETRYING, is_claimed=False), now=10_000, generation="8")
+
+    assert release is not None
+    assert {release.changes[name] for name in ("next_attempt_at", "retry_all_at", "wake_at")} == {10_000}
+    assert release.changes["generation"] == "8"
 
 
 def test_a_worker_of_a_released_lane_attempts_what_was_claimed() -> None:
@@ -41,7 +51,7 @@ def test_a_worker_of_a_released_lane_attempts_what_was_claimed() -> None:
     _, claim = lane_transitions.claim(LANES.value_of(row), fake.clock.instant + 45_000)
     fake.store.write(claim)
     claimed = LANES.value_of(fake.store.rows[key])
-    release = released(claimed, fake.clock.instant)
+    release = released(claimed, fake.clock.instant, "8")
     assert release is not None
     fake.store.write(release)
     fake.pusher.behaviours["A"] = lambda push: OK

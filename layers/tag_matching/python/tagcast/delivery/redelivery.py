@@ -141,10 +141,11 @@ async def _independent_step(
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
     """Return the head alone, or a window of the backlog once the receiver answered well, or is gone.
 
-    Independent deliveries need no such answer: a run goes on while the receiver answers.
+    Independent deliveries need that answer only while contact is lost: a run ends where the receiver stops answering.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
-    if subscription is not None and (streak.answered or lease.is_independent):
+    is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)
+    if subscription is not None and is_answering:
         window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, lease.world.store, lease.task.subscription_id, limit=window)
     dues = await lease.world.executor.run(read)
