@@ -1,4 +1,4 @@
-"""The streams of both tables: what happened, as records to the archive, and to those who watch."""
+"""The streams of both tables: what happened, as records to the archive, to those who watch, and as events."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tagcast_aws.store.stream import change_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+    from tagcast.archive.events import Events
     from tagcast.archive.tail import Tail
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.dispatch.kept_changes import KeptChanges
@@ -21,8 +22,10 @@ RESERVE_MS = 30_000
 Told = list[tuple[int, Record]]
 
 
-def handle(event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, kept: KeptChanges) -> dict[str, Any]:
-    """Archive the batch of stream records; report the first that was not, from which Lambda repeats.
+def handle(
+    event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, events: Events, kept: KeptChanges
+) -> dict[str, Any]:
+    """Archive the batch of stream records and publish events; report the first that failed, from which Lambda repeats.
 
     A change that cannot be read is kept instead, so that its shard goes on.
     """
@@ -31,14 +34,18 @@ def handle(event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, kept:
     unkept = [place for place in unread if not kept.keep(changes[place])]
     lost = _put(told, archive)
     failed = min((place for place in (lost, *unkept) if place is not None), default=None)
+    untold = _tell_events([each for each in told if failed is None or each[0] < failed], events)
+    failed = failed if untold is None else untold
     tail.tell([record for place, record in told if failed is None or place < failed])
     if failed is None:
         return {"batchItemFailures": []}
     return {"batchItemFailures": [{"itemIdentifier": changes[failed]["dynamodb"]["SequenceNumber"]}]}
 
 
-def archive_kept(kept: KeptChanges, archive: FirehoseArchive, left_ms: Callable[[], int]) -> dict[str, int]:
-    """Archive kept batches as long as there is time; count the changes of those that were archived, and the others.
+def archive_kept(
+    kept: KeptChanges, archive: FirehoseArchive, events: Events, left_ms: Callable[[], int]
+) -> dict[str, int]:
+    """Archive kept batches, with their events, while there is time; count the changes of archived ones and of others.
 
     A batch may come twice: its records have the same ids then, and compaction drops one of them.
     """
@@ -46,6 +53,7 @@ def archive_kept(kept: KeptChanges, archive: FirehoseArchive, left_ms: Callable[
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
         told, unread = _read(batch.changes, archive)
         lost = _put(told, archive)
+        lost = _tell_events(told, events) if lost is None else lost
         if lost is None and not unread:
             kept.remove(batch)
         counts["archived" if lost is None and not unread else "left"] += len(batch.changes)
@@ -67,6 +75,19 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
     return told, unread
 
 
+def _tell_events(told: Told, events: Events) -> int | None:
+    """Publish the events of archived records; return the place of the first that cannot be published now."""
+    for place, record in told:
+        try:
+            events.tell(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+            wiring.logger().error("an event cannot be told", extra={"fault": type(fault).__name__})
+        except Exception as fault:  # noqa: BLE001 - whatever the tables raise: the stream brings the change again
+            wiring.logger().warning("an event is told later", extra={"fault": type(fault).__name__})
+            return place
+    return None
+
+
 def _put(told: Told, archive: FirehoseArchive) -> int | None:
     return archive.put((place, record.kind, record.line()) for place, record in told)
 
@@ -75,5 +96,7 @@ def _put(told: Told, archive: FirehoseArchive) -> int | None:
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml; ``{"archive": "kept"}`` is sent by people."""
     if event.get("archive") == "kept":
-        return archive_kept(wiring.kept_changes(), wiring.archive(), context.get_remaining_time_in_millis)
-    return handle(event, wiring.archive(), wiring.tail(), wiring.kept_changes())
+        return archive_kept(
+            wiring.kept_changes(), wiring.archive(), wiring.events(), context.get_remaining_time_in_millis
+        )
+    return handle(event, wiring.archive(), wiring.tail(), wiring.events(), wiring.kept_changes())

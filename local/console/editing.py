@@ -45,6 +45,8 @@ async def topic_edit(request: web.Request) -> web.Response:
 
     async def send() -> web.Response:
         changes = forms.topic_settings({**changed})
+        if changed.get("events_topic") == "":
+            changes["events_topic"] = None
         if changes:
             await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
             desk.forget()

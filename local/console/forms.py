@@ -56,6 +56,7 @@ def topic_said(topic: Topic) -> dict[str, str]:
         "ordering": topic.ordering,
         "max_message_bytes": str(topic.max_message_bytes),
         "keep": topic.keep,
+        "events_topic": topic.events_topic or "",
     }
 
 
@@ -74,6 +75,8 @@ def topic_settings(said: Said) -> Json:
     settings |= {name: said[name] for name in ("ordering", "keep") if said.get(name)}
     if (size := _number(said, "max_message_bytes")) is not None:
         settings["max_message_bytes"] = size
+    if events_topic := said.get("events_topic", "").strip():
+        settings["events_topic"] = events_topic
     return settings
 
 
@@ -84,8 +87,9 @@ def topic_command(verb: str, name: str, said: Said) -> str:
     'tagcast topic create orders --retention 12h --ordering key'
     """
     options = {"retention": "--retention", "ordering": "--ordering", "max_message_bytes": "--max-message-bytes",
-               "keep": "--keep"}  # fmt: skip
-    return _command(["topic", verb, name or "NAME"], _given(said, options))
+               "keep": "--keep", "events_topic": "--events-topic"}  # fmt: skip
+    stops = ["--events-topic", ""] if verb == "update" and said.get("events_topic") == "" else []
+    return _command(["topic", verb, name or "NAME"], [*_given(said, options), *stops])
 
 
 def subscription_said(of: Subscription) -> dict[str, str]:

@@ -212,7 +212,7 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
 
 def fill_all(fake: FakeWorld) -> None:
     """Let a topic keep a message for a group that is made later, and one whose subscription is gone by then."""
-    fake.topic("kept", keep=Keep.LIFE)
+    fake.topic("kept", keep=Keep.LIFE, events_topic="test1")
     fake.subscribe("removed", topic="kept")
     fake.publish("cancelled", topic="kept")
     subscriptions.delete_subscription(fake.world, "kept", "removed")

@@ -218,7 +218,7 @@ def test_the_asynchronous_client_ensures_the_same(api: InMemoryApi) -> None:
 
 def test_a_name_that_is_no_setting_is_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:
     for call in (client.create_topic, client.update_topic, client.ensure_topic):
-        with pytest.raises(TypeError, match="'retention' is not a setting: allowed are keep"):
+        with pytest.raises(TypeError, match="'retention' is not a setting: allowed are events_topic"):
             call("orders", retention=60)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="'timeout' is not a setting"):
         client.ensure_subscription("orders", "billing", HOOK, timeout=5)  # type: ignore[call-arg]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tagcast.archive.events import CONTENT_TYPE as EVENT_TYPE
 from tagcast.delivery import publishing
 from tagcast.delivery.dead_letter import DEAD_LETTER_OF
 from tagcast.delivery.fan_out import fan_out
@@ -289,9 +290,13 @@ class FakeEventBus:
 
     def __init__(self) -> None:
         self.changes: list[MembershipChange] = []
+        self.events: list[Mapping[str, object]] = []
 
     def announce(self, change: MembershipChange) -> None:
         self.changes.append(change)
+
+    def tell(self, event: Mapping[str, object]) -> None:
+        self.events.append(event)
 
 
 class FakeSigner:
@@ -382,8 +387,10 @@ class FakeWorld:
         ordering: Ordering = Ordering.TOPIC,
         retention_s: int = 86_400,
         keep: Keep = Keep.OWED,
+        events_topic: str | None = None,
     ) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering, keep=keep)
+        sizes = {"retention_s": retention_s, "body_bytes_max": 65_536}
+        topics.put_topic(self.world, name, **sizes, ordering=ordering, keep=keep, events_topic=events_topic)
 
     def subscribe(
         self,
@@ -447,15 +454,19 @@ class FakeWorld:
         )
 
     def relay_letters(self) -> None:
-        """Let the relay hear of every dead letter that was stored since it last did, as the table's stream would."""
-        letters = {key: row for key, row in self.store.rows.items() if DEAD_LETTER_OF in str(row.get("properties"))}
+        """Let the relay hear of every dead letter and event stored since it last did, as the table's stream would."""
+        letters = {
+            key: row
+            for key, row in self.store.rows.items()
+            if DEAD_LETTER_OF in str(row.get("properties")) or row.get("content_type") == EVENT_TYPE
+        }
         fresh = [MESSAGES.value_of(letters[key]) for key in letters.keys() - self.relayed]
         self.relayed |= letters.keys()
         if fresh:
             relay(self.world, [Arrival("", row) for row in sorted(fresh, key=lambda row: row.message.message_id)])
 
     def deliver(self) -> None:
-        """Let fan-out take everything in the queue, ten at a time, after the relay's dead letters."""
+        """Let fan-out take everything in the queue, ten at a time, after the relay's dead letters and events."""
         self.relay_letters()
         while self.queue.entries:
             batch, self.queue.entries = self.queue.entries[:10], self.queue.entries[10:]

@@ -38,6 +38,16 @@ def test_a_change_is_one_event_of_the_default_bus() -> None:
     assert log.lines() == []
 
 
+def test_an_event_of_a_topic_has_its_type_as_detail_type_and_its_data_as_detail() -> None:
+    client, data = ScriptedClient([{"FailedEntryCount": 0, "Entries": [{"EventId": "1"}]}]), {"topic": "orders"}
+    EventBridgeBus(lambda: client, Log().logger).tell({"type": "tagcast.lane.blocked", "id": "7", "data": data})
+
+    [(_, request)] = client.asked
+    [entry] = request["Entries"]
+    assert (entry["Source"], entry["DetailType"]) == ("tagcast", "tagcast.lane.blocked")
+    assert json.loads(entry["Detail"]) == {"topic": "orders", "id": "7"}
+
+
 @pytest.mark.parametrize(
     ("answer", "word"),
     [

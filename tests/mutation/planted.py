@@ -2086,14 +2086,14 @@ RIGHTS = (
     _planted(
         "a subscription names any topic for its dead letters",
         "tagcast_aws.api.subscriptions.routes:put",
-        "check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)",
+        'check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")',
         "pass",
         "unit/api/test_dead_letter_rights.py::test_a_token_names",
     ),
     _planted(
         "one of a batch names any topic for its dead letters",
         "tagcast_aws.api.subscriptions.several:_read",
-        "check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)",
+        'check_publishing(world, request.rights, request.topic, body.dead_letter_topic, "dead_letter_topic")',
         "pass",
         "unit/api/test_dead_letter_rights.py::test_a_token_names",
     ),

@@ -56,6 +56,7 @@ NOT_USED: dict[tuple[str, str], str] = {
         "ArchiveFunctionRole",
         "s3:*",
     ): "keeps what cannot be read, and what the source gives up after 18 hours",
+    ("ArchiveFunctionRole", "dynamodb:GetItem messagestable"): "reads the claim of an event that comes again",
     ("ArchiveFunctionRole", "sqs:* archivefailures"): "a person asks for the archiving of kept changes",
     ("*", "dynamodb:BatchGetItem registrytable"): "reads the changed subscriptions of a topic that the process knows",
     ("SweepFunctionRole", "dynamodb:GetItem registrytable"): "reads the order of a topic whose queue did not take all",

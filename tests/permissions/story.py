@@ -84,6 +84,7 @@ class Story:
             "sweep": self.sweep,
             "twice": self.twice,
             "index": self.index,
+            "events": self.events,
             "cmq": self.cmq,
         }
         return {name: self._told(chapter) for name, chapter in chapters.items()}
@@ -314,6 +315,15 @@ class Story:
             self.publish("large", tags=["none"])
         bucket = self.stack.where["outputs"]["RefIndexBucket"]
         return bool(self.owner("s3").list_objects_v2(Bucket=bucket).get("KeyCount"))
+
+    def events(self) -> bool:
+        """Trouble with a topic is published to one whose index is kept, and whose shadow counts."""
+        self.subscribe("large", "trouble", DEAD, filter={"kind": "tags", "tags": ["lane.lost_contact"]})
+        self.put("/topics/large/subscriptions/trouble/shadow", {"filter": None})
+        self.put("/topics/noisy", {"events_topic": "large"})
+        self.subscribe("noisy", "s", DEAD)
+        self.publish("noisy")
+        return self.eventually(lambda: self.lane("large", "trouble")["backlog"] == 1)
 
     def cmq(self) -> bool:
         """A program that was written for CMQ does all that it may, also with a topic whose index is kept."""

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
+from tagcast.archive.events import Events
 from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.archive.tail import Tail
@@ -102,7 +103,7 @@ def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None)
     """What the function answers where nobody watches."""
     fakes = FakeWorld()
     tail = Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
-    return app.handle(event, archive, tail, cast("Any", keeper or Keeper()))
+    return app.handle(event, archive, tail, Events(lambda: fakes.world), cast("Any", keeper or Keeper()))
 
 
 def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -242,10 +243,11 @@ def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again(
     heard: list[RecordKind] = []
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
-    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()), cast("Any", Keeper()))
+    events = Events(lambda: FakeWorld().world)
+    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()), events, cast("Any", Keeper()))
     assert heard == [RecordKind.MESSAGES]
 
-    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()), cast("Any", Keeper()))
+    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()), events, cast("Any", Keeper()))
     assert len(heard) == 1 + 1 + 3 + 1
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.durations import duration
+from tagcast_cli.filters import warning_lines
 from tagcast_cli.instant import readable_duration, readable_instant
 from tagcast_cli.push_options import given
 from tagcast_cli.screen import fields_table, rows_table
@@ -44,18 +44,21 @@ KeepOption = Annotated[
     Keep | None,
     typer.Option("--keep", help="Keep bodies while a delivery is pending, or for life, for groups created later."),
 ]
+EventsTopic = Annotated[
+    str | None, typer.Option("--events-topic", help="Topic that gets this topic's events; an empty name stops them.")
+]
 
 
 def _lived(seconds: object) -> str:
     return readable_duration(float(seconds)) if isinstance(seconds, int | float) else "—"
 
 
-def topic_fields(answer: Json) -> Table:
-    """One topic, a field a line."""
+def topic_fields(answer: Json) -> Group:
+    """One topic, a field a line, and its warnings."""
     shown = dict(answer)
     if "retention_seconds" in shown:
         shown["retention_seconds"] = f"{shown['retention_seconds']} ({_lived(shown['retention_seconds'])})"
-    return fields_table(shown)
+    return Group(fields_table(shown, leave_out=("warnings",)), *warning_lines(answer))
 
 
 def _row(topic: Json) -> list[Any]:
@@ -68,6 +71,7 @@ def _row(topic: Json) -> list[Any]:
     ]
 
 
+SETTINGS = ("--retention", "--ordering", "--max-message-bytes", "--keep")
 LISTING = Listing(
     key="topics",
     headings=("topic", "ordering", "retention", "largest body", "created"),
@@ -84,13 +88,14 @@ def create(
     ordering: OrderingOption = None,
     max_message_bytes: MaxMessageBytes = None,
     keep: KeepOption = None,
+    events_topic: EventsTopic = None,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Replace an existing topic as a whole; unnamed settings get their defaults."),
     ] = False,
 ) -> None:
     """Create a topic. An existing topic is refused: see `topic update`, or --replace."""
-    body = _settings(retention, ordering, max_message_bytes, keep)
+    body = _settings(retention, ordering, max_message_bytes, keep) | given(events_topic=events_topic or None)
     session = session_of(ctx)
     change = f"tagcast topic update {topic}"
     answer = session.put(path_of("topics", topic), body, f"Topic {topic} exists", change, replace=replace)
@@ -106,12 +111,15 @@ def update(
     ordering: OrderingOption = None,
     max_message_bytes: MaxMessageBytes = None,
     keep: KeepOption = None,
+    events_topic: EventsTopic = None,
     if_match: Annotated[str | None, typer.Option(help="Update only this version of the topic (its ETag).")] = None,
 ) -> None:
     """Update the named settings of a topic. All other settings stay."""
     body = _settings(retention, ordering, max_message_bytes, keep)
+    if events_topic is not None:
+        body["events_topic"] = events_topic or None
     if not body:
-        raise typer.BadParameter("give a setting to update: --retention, --ordering, --max-message-bytes or --keep")
+        raise typer.BadParameter(f"give a setting to update: {', '.join(SETTINGS)} or --events-topic")
     session = session_of(ctx)
     headers = {"if-match": if_match} if if_match else None
     answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)

@@ -49,6 +49,8 @@ class Topic:
     updated_at: datetime
     version: int
     keep: Keep = "owed"
+    events_topic: str | None = None
+    warnings: tuple[str, ...] = ()
     retained_messages: int | None = None
 
 

@@ -104,6 +104,7 @@ class TopicSettings(TypedDict, total=False):
     max_message_bytes: int
     ordering: Ordering
     keep: Keep
+    events_topic: str
 
 
 class TopicChanges(TypedDict, total=False):
@@ -113,6 +114,7 @@ class TopicChanges(TypedDict, total=False):
     max_message_bytes: int | None
     ordering: Ordering | None
     keep: Keep | None
+    events_topic: str | None
 
 
 class SubscriptionSettings(TypedDict, total=False):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.aws.deployment import Deployment
-from tests.aws.histories.letter_checks import is_letter
+from tests.aws.histories.letter_checks import is_told_apart
 from tests.simulation.checks.archive import ArchiveChecks
 from tests.simulation.ledger import Ledger
 
@@ -34,8 +34,12 @@ class FirehoseChecks(ArchiveChecks):
 
     def at_the_end(self) -> None:
         """Compare, unless changes were given up: those are described in the on-failure queue, for people to read."""
-        if not any(True for _ in self._deployment.queues["ArchiveFailures"].messages()):
+        if self.is_whole():
             super().at_the_end()
+
+    def is_whole(self) -> bool:
+        """Say whether no change was given up."""
+        return not any(True for _ in self._deployment.queues["ArchiveFailures"].messages())
 
     def records(self) -> list[Any]:
         found = []
@@ -45,7 +49,7 @@ class FirehoseChecks(ArchiveChecks):
                 text
                 for record in taken
                 for text in gzip.decompress(record).decode().splitlines()
-                if not is_letter(text)
+                if not is_told_apart(text)
             ]
             found += [Line(kind, json.loads(text), text) for text in texts]
         return found

@@ -77,6 +77,11 @@ def _with_letters(dice: Random, subscriber: Subscriber) -> Subscriber:
     return replace(subscriber, settings=settings)
 
 
+def has_events(seed: int) -> bool:
+    """Say whether the topic has its events published."""
+    return Random(f"aws events {seed}").random() < 0.5
+
+
 def questioned(seed: int, subscribers: tuple[Subscriber, ...]) -> frozenset[str]:
     """Return the names of those whose endpoints have to agree before they are pushed to."""
     dice = Random(f"aws questioned {seed}")

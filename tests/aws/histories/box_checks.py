@@ -15,9 +15,11 @@ from tests.aws.calls import Call
 from tests.aws.environments import Environment
 from tests.aws.histories.answers import AnswerChecks, Asked
 from tests.aws.histories.archived import FirehoseChecks
+from tests.aws.histories.asked import has_events
 from tests.aws.histories.entries import EntryChecks
+from tests.aws.histories.event_checks import EventChecks
 from tests.aws.histories.group_checks import GroupChecks
-from tests.aws.histories.letter_checks import LetterChecks, is_of_letters
+from tests.aws.histories.letter_checks import LetterChecks, stands_apart
 from tests.aws.histories.member_checks import MemberChecks
 from tests.aws.http_api import Answer
 from tests.aws.lambdas import Ended
@@ -52,11 +54,12 @@ class BoxChecks(Checks):
         self._attempts = AttemptChecks(self.ledger, CONNECTING_MS)
         self._answers = AnswerChecks(self.ledger)
         self._entries = EntryChecks(self.ledger)
-        self.archive = FirehoseChecks(self.ledger, history.deployment)
+        self.archive = self._archive = FirehoseChecks(self.ledger, history.deployment)
         self._strangers = history.deployment.functions.strangers
         self.members = MemberChecks(self.ledger)
         self.groups = GroupChecks(history, self.ledger, self.members)
         self._letters = LetterChecks(self.ledger)
+        self._events = EventChecks(self.ledger, is_asked_for=has_events(history.plan.seed))
         self._calls: dict[str, Counter[Any]] = {}
         self._senders: dict[int, tuple[str, Attempt]] = {}
         touched = {action.subscriber for action in history.plan.actions}
@@ -76,6 +79,7 @@ class BoxChecks(Checks):
     # Tables and queues.
 
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
+        self._events.committed(changes)
         changes = self._letters.committed(changes)
         if not changes:
             return
@@ -85,7 +89,7 @@ class BoxChecks(Checks):
         self.groups.committed(changes)
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:
-        if not is_of_letters(key.pk, key.sk):
+        if not stands_apart(key.pk, key.sk):
             super().removed_by_ttl(key, old)
 
     def queued(self, message: QueuedMessage) -> None:
@@ -223,6 +227,8 @@ class BoxChecks(Checks):
         totals = super().at_the_end()
         self._entries.at_the_end(self._history.deployment)
         self.groups.at_the_end()
+        if self._archive.is_whole():
+            self._events.at_the_end(self._archive.records())
         return totals
 
     def _denied(self) -> None:

@@ -14,7 +14,7 @@ from tagcast.rows.message import MESSAGES
 
 from tests.simulation.ledger import Change, Ledger, Receipt, Row
 
-LETTERS = "letters"
+LETTERS, EVENTS = "letters", "events"
 
 
 class LetterChecks:
@@ -30,7 +30,7 @@ class LetterChecks:
         for key, old, new in changes:
             if key.pk.startswith(f"MSG#{LETTERS}#") and key.sk == "MSG" and old is None and new is not None:
                 self._new(new)
-        rest = [change for change in changes if not is_of_letters(change[0].pk, change[0].sk)]
+        rest = [change for change in changes if not stands_apart(change[0].pk, change[0].sk)]
         for message_id, before, after in self.ledger.around(rest):
             if before is not None:
                 self._given_up(message_id, before, after)
@@ -58,12 +58,12 @@ class LetterChecks:
                 self.ledger.fail("letters", f"{message_id} ends {state} for {owner['name']} without one")
 
 
-def is_of_letters(pk: str, sk: str) -> bool:
-    """Say whether a row is of the topic of letters."""
-    return LETTERS in pk.split("#") or sk.partition("#")[0] == LETTERS
+def stands_apart(pk: str, sk: str) -> bool:
+    """Say whether a row is of the topic of letters or of that of events."""
+    return any(topic in pk.split("#") or sk.partition("#")[0] == topic for topic in (LETTERS, EVENTS))
 
 
-def is_letter(line: str) -> bool:
-    """Say whether a line of the archive is about a letter."""
+def is_told_apart(line: str) -> bool:
+    """Say whether a line of the archive is about a letter or an event."""
     fields: dict[str, Any] = json.loads(line)
-    return fields.get("topic") == LETTERS
+    return fields.get("topic") in (LETTERS, EVENTS)

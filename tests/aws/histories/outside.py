@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.model import Draft, Strategy, SubscriptionSettings
 
-from tests.aws.histories.letter_checks import LETTERS
+from tests.aws.histories.asked import has_events
+from tests.aws.histories.letter_checks import EVENTS, LETTERS
 from tests.aws.histories.members import Members
 from tests.aws.histories.plan import BODY_BYTES_MAX
 from tests.aws.http_api import Answer
@@ -37,8 +38,12 @@ class Outside:
         functions, plan = history.deployment.functions, history.plan
         functions.sizes = {"section_max": plan.section_max, "slice_max": plan.slice_max}
         known = f"{plan.topic_known_s:g}"
-        functions.configure(TOPIC_KNOWN_SECONDS=known, DEAD_LETTER_TOPICS=f"{plan.topic}:{LETTERS}")
-        self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
+        functions.configure(
+            TOPIC_KNOWN_SECONDS=known, DEAD_LETTER_TOPICS=f"{plan.topic}:{LETTERS},{plan.topic}:{EVENTS}"
+        )
+        if has_events(plan.seed):
+            self._expect(201, "PUT", ("topics", EVENTS), self._topic(plan.retention_s))
+        self._expect(201, "PUT", ("topics", plan.topic), self._topic_with_events(plan.retention_s))
         if any(subscriber.settings.dead_letter_topic for subscriber in plan.subscribers):
             self._expect(201, "PUT", ("topics", LETTERS), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
@@ -101,7 +106,7 @@ class Outside:
                 assert action.rule is not None
                 self._ask(action, "PUT", owner, self._wanted(action.subscriber, filter=action.rule.json))
             case "retention":
-                self._ask(action, "PUT", topic, self._topic(history.chance.choice((60, 90, 600))))
+                self._ask(action, "PUT", topic, self._topic_with_events(history.chance.choice((60, 90, 600))))
             case "verify":
                 self._ask(action, "POST", (*owner, "verify"), None)
             case "skip_head":
@@ -165,6 +170,10 @@ class Outside:
         """Return the body of a PUT of a subscriber, with some settings changed."""
         body = body_of(replace(self._subscribers[name].settings, **changes))
         return {**body, "verification": "required"} if name in self._history.plan.questioned else body
+
+    def _topic_with_events(self, retention_s: int) -> dict[str, Any]:
+        events = {"events_topic": EVENTS} if has_events(self._history.plan.seed) else {}
+        return self._topic(retention_s) | events
 
     def _topic(self, retention_s: int) -> dict[str, Any]:
         ordering = self._history.plan.ordering.value

@@ -155,3 +155,54 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         2,
     ),
 )
+
+STORMY = Aim(faults=("refused", "throttled", "failed"), rate=0.06, modes=("down", "dead"))
+PLANTED_EVENTS: tuple[tuple[Mutant, int], ...] = (
+    (
+        Mutant(
+            "contact that is lost is no event",
+            "tagcast.archive.events:_type_of_lane",
+            "return _OF_LANE.get(after)",
+            "return _OF_LANE.get(after) if after is not LaneState.LOST_CONTACT else None",
+        ),
+        3,
+    ),
+    (
+        Mutant(
+            "a lane that is resumed is told to recover",
+            "tagcast.archive.events:_type_of_lane",
+            "if before in _OF_LANE and after in (LaneState.ACTIVE, LaneState.RETRYING):",
+            "if after in (LaneState.ACTIVE, LaneState.RETRYING):",
+        ),
+        3,
+    ),
+    (
+        Mutant(
+            "a change that comes again is told again",
+            "tagcast.archive.events:Events.tell",
+            'str(record.fields["record_id"]))',
+            'str(record.fields["record_id"]) + world.dice.unique_id(0))',
+        ),
+        3,
+    ),
+    (
+        Mutant(
+            "an event that the table did not take is forgotten",
+            "functions.archive.app:_tell_events",
+            "return place",
+            "continue",
+            STORMY,
+        ),
+        12,
+    ),
+    (
+        Mutant(
+            "what stands behind an event that failed is not told again",
+            "functions.archive.app:handle",
+            "failed = failed if untold is None else untold",
+            "failed = failed",
+            STORMY,
+        ),
+        12,
+    ),
+)

@@ -11,7 +11,7 @@ from tests.aws.histories.asked import GROUP
 from tests.aws.histories.campaign import play, shrunk
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan
-from tests.aws.histories.planted_groups import PLANTED_GROUPS
+from tests.aws.histories.planted_groups import PLANTED_EVENTS, PLANTED_GROUPS
 from tests.simulation.campaign import campaign
 from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.ledger import TERMINAL
@@ -111,6 +111,12 @@ def test_a_planted_bug_is_caught_on_the_box(mutant: Mutant) -> None:
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("mutant", "seed"), [pytest.param(*each, id=each[0].name) for each in PLANTED_GROUPS])
 def test_a_planted_bug_of_groups_is_caught_on_the_box(mutant: Mutant, seed: int) -> None:
+    assert caught_at(mutant, (seed, *range(60))) is not None
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(("mutant", "seed"), [pytest.param(*each, id=each[0].name) for each in PLANTED_EVENTS])
+def test_a_planted_bug_of_events_is_caught_on_the_box(mutant: Mutant, seed: int) -> None:
     assert caught_at(mutant, (seed, *range(60))) is not None
 
 

@@ -92,3 +92,18 @@ def test_a_topic_is_not_its_own_dead_letter_topic(world: World, put: Any) -> Non
     for topic in ("orders", "payments"):
         status, body = put(world, topic, topic, claims)
         assert (status, "#/dead_letter_topic" in body) == (422, True)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_an_events_topic_asks_for_the_right_to_publish_there(world: World, method: str) -> None:
+    def asked(world: World, named: str, claims: dict[str, Any] | None = None) -> int:
+        answer = answered(world, method, "/topics/orders", json.dumps({"events_topic": named}), claims=claims)
+        assert answer["statusCode"] != 403 or "events_topic" in answer["body"] or "DeadLetterTopics" in answer["body"]
+        return int(answer["statusCode"])
+
+    claims = {"scope": "manage publish", "tagcast_topics": BOTH}
+    assert asked(world, "payments", claims) == 200
+    assert asked(world, "orders-dead", claims) == 403
+    assert asked(world, "payments", {**claims, "scope": "manage"}) == 403
+    assert asked(replace(world, dead_letter_topics=()), "payments") == 403
+    assert asked(replace(world, dead_letter_topics=(("orders", "pay*"),)), "payments") == 200

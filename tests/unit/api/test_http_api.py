@@ -126,6 +126,25 @@ def test_a_subscription_is_warned_while_its_dead_letters_would_be_lost(api: Clie
     assert "warnings" not in api("GET", S).json
 
 
+def test_a_topic_is_warned_while_its_events_would_be_lost(api: Client) -> None:
+    api("PUT", "/topics/events", {})
+    assert "has no subscription" in api("PATCH", "/topics/orders", {"events_topic": "events"}).json["warnings"][0]
+    api("PUT", "/topics/events/subscriptions/keepers", {"endpoint": {"protocol": "pull"}})
+    shown = api("GET", "/topics/orders").json
+    assert (shown["events_topic"], "warnings" in shown) == ("events", False)
+    api("DELETE", "/topics/events/subscriptions/keepers")
+    api("DELETE", "/topics/events")
+    assert "does not exist" in api("GET", "/topics/orders").json["warnings"][0]
+    assert "events_topic" not in api("PATCH", "/topics/orders", {"events_topic": None}).json
+
+
+def test_a_topic_that_cannot_take_events_is_refused(api: Client) -> None:
+    for method in ("PUT", "PATCH"):
+        refused = api(method, "/topics/orders", {"events_topic": "orders"})
+        assert refused.status == 422
+        assert refused.pointers == ["#/events_topic"]
+
+
 def test_if_match_makes_a_change_conditional(api: Client) -> None:
     assert api("PUT", S, HOOK, if_match="*").status == 412
     api("PUT", S, HOOK)

@@ -102,7 +102,7 @@ class Topic:
     """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
 
     *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
-    that was made through the CMQ endpoint has a *filter_type*.
+    that was made through the CMQ endpoint has a *filter_type*. Events of its deliveries go to *events_topic*.
     """
 
     name: str
@@ -118,6 +118,7 @@ class Topic:
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
     keep: Keep = Keep.OWED
+    events_topic: str | None = None
 
     @property
     def version(self) -> int:

@@ -68,10 +68,13 @@ class Pusher(Protocol):
 
 
 class EventBus(Protocol):
-    """Where changes are told to the listeners of the account."""
+    """Where changes and events are told to the listeners of the account."""
 
     def announce(self, change: MembershipChange) -> None:
-        """Tell of one change; a failure is counted, never raised: who has to know for certain asks the API."""
+        """Tell of one change; a failure is logged, never raised: who has to know for certain asks the API."""
+
+    def tell(self, event: Mapping[str, object]) -> None:
+        """Tell of one event of a topic, a CloudEvent; a failure is logged, never raised: its topic has it."""
 
 
 class FilterFunctions(Protocol):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp.connector import SocketFactoryType
+    from tagcast.archive.events import Events
     from tagcast.archive.tail import Tail
     from tagcast.pushing.webhook_signature import Sign
 
@@ -88,6 +89,14 @@ class Process:
         return compose_tail(self._ground)
 
     @cached_property
+    def events(self) -> Events:
+        """Return what publishes the events of topics of this deployment; its world is made when one happens."""
+        from tagcast.archive.events import Events
+
+        settings = Settings.from_environment(self._ground.environ)
+        return Events(lambda: self.world, settings.events_to_bus)
+
+    @cached_property
     def cmq_keys(self) -> CachedSecret:
         """Return the secret that holds the keys of the CMQ endpoint."""
         return compose_cmq_keys(self._ground)
@@ -122,6 +131,11 @@ def kept_changes() -> KeptChanges:
 def tail() -> Tail:
     """Return this process's way to those who watch topics."""
     return PROCESS.get(_THIS).tail
+
+
+def events() -> Events:
+    """Return what publishes the events of topics."""
+    return PROCESS.get(_THIS).events
 
 
 def cmq_keys() -> CachedSecret:

@@ -21,10 +21,15 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """How many events of one topic a process may still tell, and since when."""
+    """How many events of one topic a process may still tell, and since when.
+
+    *burst* are told at once, *per_s* in the long run.
+    """
 
     left: float = EVENTS_MAX
     at: float = 0.0
+    burst: int = EVENTS_MAX
+    per_s: int = EVENTS_PER_S
 
     def take(self, wanted: int, now: float) -> int:
         """Take as many as there are. They grow again every second.
@@ -33,7 +38,7 @@ class Share:
         >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)
         (1000, 200, 50)
         """
-        self.left = min(EVENTS_MAX, self.left + EVENTS_PER_S * (now - self.at))
+        self.left = min(self.burst, self.left + self.per_s * (now - self.at))
         self.at = now
         taken = min(wanted, int(self.left))
         self.left -= taken

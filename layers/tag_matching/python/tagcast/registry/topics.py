@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import ConflictError, PreconditionFailedError
+from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, PreconditionFailedError
 from tagcast.model import RETENTION_S_MAX, FilterType, Keep, Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
@@ -14,7 +14,8 @@ from tagcast.registry.directory import Directories, read_topic, wait_for_publish
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.topic import COUNTERS, Counters, settings_update, topic_deletes, topic_puts
+from tagcast.rows.topic import COUNTERS, Counters, events_check, settings_update, topic_deletes, topic_puts
+from tagcast.tables import Write
 
 COUNTERS_LIFE_S = 4 * 366 * 86_400
 """Longer than the archive is kept by default (three years)."""
@@ -28,21 +29,24 @@ def put_topic(
     body_bytes_max: int,
     ordering: Ordering,
     keep: Keep = Keep.OWED,
+    events_topic: str | None = None,
     if_match: int | None = None,
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings; return it and whether it is new.
 
     *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. Raises ConflictError
-    when the ordering would change while anything is retained, and PreconditionFailedError.
+    when the ordering would change while anything is retained, InvalidRequestError for an *events_topic* that cannot be
+    one, and PreconditionFailedError.
     """
 
     def attempt() -> tuple[Topic, bool]:
         known = stored.topic(world.store, name)
         _check_version(known, if_match)
         if known is None:
-            return _create(world, replace(_new(world, name, retention_s, body_bytes_max, ordering), keep=keep)), True
+            plain = _new(world, name, retention_s, body_bytes_max, ordering)
+            return _create(world, replace(plain, keep=keep, events_topic=events_topic)), True
         wanted = replace(known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, keep=keep)
-        return _write_settings(world, known, wanted), False
+        return _write_settings(world, known, replace(wanted, events_topic=events_topic)), False
 
     topic, is_new = until_won(world, f"topic {name}", attempt)
     if not is_new:
@@ -53,7 +57,7 @@ def put_topic(
 def change_topic(world: World, name: str, change: Callable[[Topic], Topic], if_match: int | None = None) -> Topic:
     """Give the topic the settings that *change* makes of it; *if_match* is the version that it must have.
 
-    Raises NotFoundError, ConflictError as :func:`put_topic` does, PreconditionFailedError.
+    Raises NotFoundError, ConflictError and InvalidRequestError as :func:`put_topic` does, PreconditionFailedError.
     """
 
     def attempt() -> Topic:
@@ -77,8 +81,27 @@ def _write_settings(world: World, known: Topic, wanted: Topic) -> Topic:
     if known.ordering is not wanted.ordering and retained_count(world, known.name):
         raise ConflictError("the ordering cannot change while messages are retained")
     changed = replace(wanted, updated_at=max(world.clock.now(), known.version + 1))
-    world.store.write(settings_update(known, changed))
+    if wanted.events_topic == known.events_topic:
+        world.store.write(settings_update(known, changed))
+    else:
+        world.store.transact((settings_update(known, changed), *_events_check(world, wanted)))
     return changed
+
+
+def _events_check(world: World, wanted: Topic) -> tuple[Write, ...]:
+    """Return the check, beside a write of *wanted*, that its events topic can be that; InvalidRequestError if not."""
+    if wanted.events_topic is None:
+        return ()
+    found = stored.topic(world.store, wanted.events_topic)
+    if wanted.events_topic == wanted.name:
+        reason = "is the topic itself"
+    elif found is None:
+        reason = "does not exist"
+    elif found.events_topic is not None:
+        reason = "has an events_topic itself"
+    else:
+        return (events_check(found.name),)
+    raise InvalidRequestError((Fault(reason, "/events_topic", FaultCode.CONFLICT),))
 
 
 def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:
@@ -115,7 +138,7 @@ def _create(world: World, topic: Topic) -> Topic:
     """Store a new topic, which goes on counting where an earlier one of its name stopped."""
     counters = COUNTERS.read(world.store, topic.name) or Counters()
     counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
-    world.store.transact(topic_puts(counting))
+    world.store.transact((*topic_puts(counting), *_events_check(world, counting)))
     return counting
 
 

@@ -9,10 +9,10 @@ from tagcast.model import FilterType, Keep, Ordering, Topic
 from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import dense
-from tagcast.tables import ABSENT, Delete, Expectation, Update, Value, Write
+from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
-SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at")
+SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at", "keep", "events_topic")
 
 
 def _topic_row(topic: Topic) -> dict[str, Value]:
@@ -31,6 +31,7 @@ def _topic_row(topic: Topic) -> dict[str, Value]:
             "recent": list(topic.recent) or None,
             "filter_type": None if topic.filter_type is None else topic.filter_type.value,
             "keep": None if topic.keep is Keep.OWED else topic.keep.value,
+            "events_topic": topic.events_topic,
         }
     )
 
@@ -50,6 +51,7 @@ def _topic_in(row: Attributes) -> Topic:
         recent=tuple(row.get("recent", ())),
         filter_type=FilterType(row["filter_type"]) if "filter_type" in row else None,
         keep=Keep(row.get("keep", Keep.OWED)),
+        events_topic=row.get("events_topic"),
     )
 
 
@@ -99,9 +101,17 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 def settings_update(known: Topic, changed: Topic) -> Update:
     """Return the write of *changed* settings, unless another topic has the name by now, or those of *known* changed."""
     row = TOPICS.row_of(changed)
-    settings = {name: row[name] for name in (*SETTINGS, "keep") if name in row}
-    gone = () if "keep" in settings else ("keep",)
+    settings = {name: row[name] for name in SETTINGS if name in row}
+    gone = tuple(name for name in SETTINGS if name not in row)
     return Update(topic_key(changed.name), settings, gone, {"topic_id": known.topic_id, "updated_at": known.updated_at})
+
+
+def events_check(events_topic: str) -> Check:
+    """Return the part of a transaction that lets it fail unless *events_topic* is a topic without one of its own.
+
+    So topics that name each other never make a ring, whichever is written last.
+    """
+    return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
 def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:

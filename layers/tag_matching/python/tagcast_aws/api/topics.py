@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from tagcast.errors import NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Keep, Ordering, Topic
@@ -13,7 +13,9 @@ from tagcast.ports import World
 from tagcast.registry.topics import change_topic, delete_topic, get_topic, list_topics, put_topic, retained_count
 from typing_extensions import TypedDict
 
+from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import Instant
+from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
@@ -23,6 +25,7 @@ _Retention = Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)]
 _BodyBytes = Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)]
 _Ordering = Literal["topic", "key", "none"]
 _Keep = Literal["owed", "life"]
+_EventsTopic = Annotated[str, StringConstraints(pattern=limits.NAME)]
 
 
 class TopicBody(Body):
@@ -32,6 +35,7 @@ class TopicBody(Body):
     max_message_bytes: _BodyBytes = BODY_BYTES_DEFAULT
     ordering: _Ordering = Ordering.TOPIC.value
     keep: _Keep = Keep.OWED.value
+    events_topic: _EventsTopic | None = None
 
     def of(self, known: Topic) -> Topic:
         """Return the topic with these settings."""
@@ -41,6 +45,7 @@ class TopicBody(Body):
             body_bytes_max=self.max_message_bytes,
             ordering=Ordering(self.ordering),
             keep=Keep(self.keep),
+            events_topic=self.events_topic,
         )
 
 
@@ -51,6 +56,7 @@ class TopicPatch(Body):
     max_message_bytes: _BodyBytes | None = None
     ordering: _Ordering | None = None
     keep: _Keep | None = None
+    events_topic: _EventsTopic | None = None
 
     def of(self, known: Topic) -> Topic:
         """Return the topic with what this names."""
@@ -77,6 +83,8 @@ class TopicAnswer(TypedDict):
     updated_at: Instant
     version: int
     keep: NotRequired[_Keep]
+    events_topic: NotRequired[str]
+    warnings: NotRequired[list[str]]
     retained_messages: NotRequired[int]
 
 
@@ -89,7 +97,7 @@ class TopicsAnswer(TypedDict):
 
 def shown(value: Topic) -> TopicAnswer:
     """Return the topic."""
-    return {
+    answer: TopicAnswer = {
         "name": value.name,
         "retention_seconds": value.retention_s,
         "max_message_bytes": value.body_bytes_max,
@@ -100,10 +108,27 @@ def shown(value: Topic) -> TopicAnswer:
         "version": value.version,
         "keep": value.keep.value,
     }
+    if value.events_topic is not None:
+        answer["events_topic"] = value.events_topic
+    return answer
 
 
-def _answer(value: Topic, status: int = 200, **more: int) -> Answer:
-    return Answer(status, {**shown(value), **more}, {"ETag": f'"{value.version}"'})
+def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answer:
+    answer = shown(value)
+    if value.events_topic is not None and (lost := lost_in(world, value.events_topic, "events")):
+        answer["warnings"] = [lost]
+    return Answer(status, {**answer, **more}, {"ETag": f'"{value.version}"'})
+
+
+def lost_in(world: World, topic: str, what: str) -> str | None:
+    """Say why *what* is published to a *topic* would be lost in it as it is now."""
+    try:
+        found = get_topic(world, topic)
+    except NotFoundError:
+        return f"The topic {topic} for {what} does not exist. They are lost until you create it"
+    if not found.subscription_count:
+        return f"The topic {topic} for {what} has no subscription. Its messages keep no body until it has one"
+    return None
 
 
 def _wanted_version(world: World, request: Request[Any]) -> int | None:
@@ -120,6 +145,7 @@ def _wanted_version(world: World, request: Request[Any]) -> int | None:
 
 def put(world: World, request: Request[TopicBody]) -> Answer:
     """Create or replace a topic."""
+    check_publishing(world, request.rights, request.topic, request.body.events_topic, "events_topic")
     topic, is_new = put_topic(
         world,
         request.topic,
@@ -127,21 +153,23 @@ def put(world: World, request: Request[TopicBody]) -> Answer:
         body_bytes_max=request.body.max_message_bytes,
         ordering=Ordering(request.body.ordering),
         keep=Keep(request.body.keep),
+        events_topic=request.body.events_topic,
         if_match=_wanted_version(world, request),
     )
-    return _answer(topic, 201 if is_new else 200)
+    return _answer(world, topic, 201 if is_new else 200)
 
 
 def change(world: World, request: Request[TopicPatch]) -> Answer:
     """Change those settings of a topic that the request names."""
+    check_publishing(world, request.rights, request.topic, request.body.events_topic, "events_topic")
     get_topic(world, request.topic)  # What does not exist is 404, whatever version it must have.
     wanted = _wanted_version(world, request)
-    return _answer(change_topic(world, request.topic, request.body.of, wanted))
+    return _answer(world, change_topic(world, request.topic, request.body.of, wanted))
 
 
 def one(world: World, request: Request[None]) -> Answer:
     """Answer with one topic and how much it retains."""
-    return _answer(get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
+    return _answer(world, get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
 def several(world: World, request: Request[None]) -> Answer:

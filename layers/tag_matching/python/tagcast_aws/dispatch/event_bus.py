@@ -1,23 +1,23 @@
-"""The account's default event bus, where changes of groups' memberships are told."""
+"""The account's default event bus, where changes of groups' memberships and events of topics are told."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.membership import MembershipChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aws_lambda_powertools import Logger
 
-SOURCE, DETAIL_TYPE = "tagcast", "Group Membership Changed"
+SOURCE, MEMBERSHIP_CHANGED = "tagcast", "Group Membership Changed"
 
 
 class EventBridgeBus:
-    """The port ``EventBus``; its client is made when first something changes, which most processes never see."""
+    """The port ``EventBus``; its client is made when first something is told, which most processes never see."""
 
     def __init__(self, make_client: Callable[[], Any], logger: Logger) -> None:
         self._make_client = make_client
@@ -25,8 +25,16 @@ class EventBridgeBus:
 
     def announce(self, change: MembershipChange) -> None:
         """Tell of one change; a bus that does not take it costs nobody a heartbeat."""
+        self._put(MEMBERSHIP_CHANGED, _detail(change))
+
+    def tell(self, event: Mapping[str, object]) -> None:
+        """Tell of one event of a topic: its type is that of the detail, its data are the detail."""
+        self._put(event["type"], {**cast("Mapping[str, object]", event["data"]), "id": event["id"]})
+
+    def _put(self, detail_type: object, detail: Mapping[str, object]) -> None:
+        entry: Any = {"Source": SOURCE, "DetailType": detail_type, "Detail": json.dumps(detail)}
         try:
-            answer = self._make_client().put_events(Entries=[_entry(change)])
+            answer = self._make_client().put_events(Entries=[entry])
         except (ClientError, BotoCoreError) as error:
             self._logger.warning("the event bus did not answer", extra={"error": type(error).__name__})
             return
@@ -34,8 +42,8 @@ class EventBridgeBus:
             self._logger.warning("the event bus refused", extra={"error": answer["Entries"][0].get("ErrorCode")})
 
 
-def _entry(change: MembershipChange) -> Any:
-    detail = {
+def _detail(change: MembershipChange) -> Mapping[str, object]:
+    return {
         "topic": change.topic,
         "group": change.group,
         "client_id": change.client.client_id,
@@ -43,4 +51,3 @@ def _entry(change: MembershipChange) -> Any:
         "change": change.change.value,
         "members": change.members,
     }
-    return {"Source": SOURCE, "DetailType": DETAIL_TYPE, "Detail": json.dumps(detail)}

@@ -38,6 +38,7 @@ class Settings:
     scope_prefix: str
     dead_letter_topics: tuple[tuple[str, str], ...]
     waiting_max: int
+    events_to_bus: bool
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -67,6 +68,7 @@ class Settings:
             scope_prefix=environ["JWT_SCOPE_PREFIX"],
             dead_letter_topics=tuple(_pairs(environ["DEAD_LETTER_TOPICS"])),
             waiting_max=int(environ["WAITING_PER_TOPIC"]),
+            events_to_bus=environ["EVENTS_TO_EVENT_BRIDGE"] == "true",
         )
 
     @property

@@ -97,8 +97,8 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     return Rights(scopes if own is None else scopes.intersection(_listed(own)), topics_of(claims))
 
 
-def check_dead_letters(world: World, rights: Rights | None, topic: str, named: str | None) -> None:
-    """Raise ForbiddenError unless a group of *topic* may have its dead letters published to the topic that is *named*.
+def check_publishing(world: World, rights: Rights | None, topic: str, named: str | None, field: str) -> None:
+    """Raise ForbiddenError unless the dead letters or events of *topic* may be published to what *field* has *named*.
 
     A token has to let its owner publish there. The service sees no policy of who signed: there the deployment says it.
     """
@@ -108,7 +108,7 @@ def check_dead_letters(world: World, rights: Rights | None, topic: str, named: s
         if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
             raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
     elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
-        raise ForbiddenError("the token does not allow publishing to the dead_letter_topic")
+        raise ForbiddenError(f"the token does not allow publishing to the {field}")
 
 
 def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from tagcast.registry.subscriptions import (
 from tagcast.registry.topics import get_topic
 
 from tagcast_aws.api.filters import NewFilterBody
-from tagcast_aws.api.http.authorization import check_dead_letters
+from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
@@ -57,11 +57,12 @@ from tagcast_aws.api.subscriptions.settings import (
     shown_version,
 )
 from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
+from tagcast_aws.api.topics import lost_in
 
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
-    check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)
+    check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")
     wanted = _wanted_version(world, request)
     settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)
@@ -79,7 +80,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     """Change what the request names of a subscription; all else stays, what nobody is shown included."""
     known = get_subscription(world, request.topic, request.subscription)
-    check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)
+    check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")
     wanted = _wanted_version(world, request)
     if not request.body.model_fields_set:
         return _with_lane(world, known, 200)
@@ -195,22 +196,10 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
     [keys] = public_keys(world, [subscription])
     answer = shown(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
-    if lost := _dead_letters_lost(world, subscription.settings.dead_letter_topic):
+    dead_letters = subscription.settings.dead_letter_topic
+    if dead_letters is not None and (lost := lost_in(world, dead_letters, "dead letters")):
         answer["warnings"] = [*answer.get("warnings", ()), lost]
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
-
-
-def _dead_letters_lost(world: World, topic: str | None) -> str | None:
-    """Say why dead letters would be lost in their *topic* as it is now."""
-    if topic is None:
-        return None
-    try:
-        found = get_topic(world, topic)
-    except NotFoundError:
-        return f"The dead-letter topic {topic} does not exist. Dead letters are lost until you create it"
-    if not found.subscription_count:
-        return f"The dead-letter topic {topic} has no subscription. Its messages keep no body until it has one"
-    return None
 
 
 def _wanted_version(world: World, request: Request[Any]) -> int | None:

@@ -14,7 +14,7 @@ from tagcast.registry.subscribing import NO_VERSION, Made, Result, Wanted
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.authorization import ForbiddenError, check_dead_letters
+from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
 from tagcast_aws.api.http.problems import invalid, problem_of
 from tagcast_aws.api.http.requests import Request
@@ -83,7 +83,7 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
         return _refused([Fault("is twice in this request", "/name", FaultCode.DUPLICATE)])
     names.add(body.name)
     try:
-        check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)
+        check_publishing(world, request.rights, request.topic, body.dead_letter_topic, "dead_letter_topic")
         asks = has_to_agree(world, body.verification)
         settings = certified(body.settings(), body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:

@@ -1,0 +1,189 @@
+"""Events of a topic: trouble with its deliveries, published to its ``events_topic`` as CloudEvents.
+
+The source is docs/semantics.md, Events. They are derived from the records of the archive, which has all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, cast
+
+from tagcast.archive.record import Record, RecordKind
+from tagcast.archive.tail import Share
+from tagcast.errors import NotFoundError, TooLargeError
+from tagcast.instant import rfc3339
+from tagcast.model import Draft, EntryState, LaneState
+
+if TYPE_CHECKING:
+    from tagcast.ports import World
+
+KNOWN_S = 5.0
+"""A process goes by what it read of a topic for 5 seconds."""
+BURST, EVENTS_PER_S = 100, 10
+"""A process publishes at most 10 events of a topic a second in the long run, and 100 at once."""
+TYPE_PREFIX = "tagcast."
+CONTENT_TYPE = "application/cloudevents+json"
+
+
+class EventType(StrEnum):
+    """The types of events; each is the tag of its messages."""
+
+    LANE_BLOCKED = "lane.blocked"
+    LANE_LOST_CONTACT = "lane.lost_contact"
+    LANE_SUSPENDED = "lane.suspended"
+    LANE_RECOVERED = "lane.recovered"
+    DELIVERY_DISCARDED = "delivery.discarded"
+    DELIVERY_EXPIRED = "delivery.expired"
+    ENDPOINT_UNVERIFIED = "endpoint.unverified"
+
+
+_OF_LANE = {
+    LaneState.BLOCKED: EventType.LANE_BLOCKED,
+    LaneState.LOST_CONTACT: EventType.LANE_LOST_CONTACT,
+    LaneState.SUSPENDED: EventType.LANE_SUSPENDED,
+}
+_OF_END = {
+    EntryState.DISCARDED: EventType.DELIVERY_DISCARDED,
+    EntryState.EXPIRED: EventType.DELIVERY_EXPIRED,
+}
+
+
+def type_of(record: Record) -> EventType | None:
+    """Return the type of the event that a record tells of; of most there is none.
+
+    >>> lane = {"state": "retrying", "previous_state": "lost_contact"}
+    >>> str(type_of(Record(RecordKind.LANES, lane)))
+    'lane.recovered'
+    """
+    fields = record.fields
+    match record.kind:
+        case RecordKind.LANES:
+            before, after = (LaneState(cast("str", fields[name])) for name in ("previous_state", "state"))
+            return _type_of_lane(before, after)
+        case RecordKind.DELIVERIES:
+            return _OF_END.get(EntryState(cast("str", fields["state"])))
+        case RecordKind.SUBSCRIPTIONS if fields["part"] == "settings" and fields.get("unverified") is not None:
+            return EventType.ENDPOINT_UNVERIFIED
+    return None
+
+
+def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
+    if after is before:
+        return None
+    if before in _OF_LANE and after in (LaneState.ACTIVE, LaneState.RETRYING):
+        return EventType.LANE_RECOVERED
+    return _OF_LANE.get(after)
+
+
+@dataclass(slots=True)
+class Events:
+    """What one process publishes of the topics that have an ``events_topic``.
+
+    *make_world* is called when the first event happens, which most processes never see. *to_bus* says whether each is
+    put on the account's event bus, too.
+    """
+
+    make_world: Callable[[], World]
+    to_bus: bool = False
+    _known: dict[str, tuple[float, str | None]] = field(default_factory=dict)
+    _shares: dict[str, Share] = field(default_factory=dict)
+    _omitted: dict[str, int] = field(default_factory=dict)
+
+    def tell(self, record: Record) -> None:
+        """Publish the event of *record*, if it has one and its topic asks for events.
+
+        It is published once within its life, however often this is called. Above the bound of its topic it is counted
+        (``EventsOmitted``), and the next event says how many were. A topic that is gone takes none (``EventsLost``).
+        Raises what the tables raise: the stream brings its change again.
+        """
+        kind = type_of(record)
+        if kind is None:
+            return
+        world, topic = self.make_world(), cast("str", record.fields["topic"])
+        events_topic = self._events_topic(world, topic)
+        if events_topic is None:
+            return
+        now = world.clock.monotonic()
+        share = self._shares.setdefault(topic, Share(at=now, burst=BURST, per_s=EVENTS_PER_S, left=BURST))
+        if not share.take(1, now):
+            self._omitted[topic] = self._omitted.get(topic, 0) + 1
+            world.telemetry.count("EventsOmitted")
+            return
+        event = event_of(record, kind, _subscription_of(world, record), self._omitted.get(topic, 0))
+        self._publish(world, events_topic, event, str(record.fields["record_id"]))
+        self._omitted.pop(topic, None)
+
+    def _publish(self, world: World, events_topic: str, event: Mapping[str, object], record_id: str) -> None:
+        # Only an event needs the modules of publishing: the archive starts without them.
+        from tagcast.delivery.publishing import Idempotency, publish_by_relay
+
+        try:
+            publish_by_relay(world, events_topic, draft_of(event), Idempotency(f"event {record_id}", record_id))
+        except (NotFoundError, TooLargeError) as fault:
+            world.telemetry.count("EventsLost")
+            world.telemetry.failed(f"an event for topic {events_topic}", fault)
+        if self.to_bus:
+            world.event_bus.tell(event)
+
+    def _events_topic(self, world: World, topic: str) -> str | None:
+        from tagcast.rows import stored
+
+        now = world.clock.monotonic()
+        known = self._known.get(topic)
+        if known is None or now >= known[0] + KNOWN_S:
+            found = stored.topic(world.store, topic)
+            known = self._known[topic] = now, None if found is None else found.events_topic
+        return known[1]
+
+
+def _subscription_of(world: World, record: Record) -> str | None:
+    """Return the name of the subscription that a record is about; None if it is gone."""
+    from tagcast.registry.directory import subscription_at
+
+    if "subscription" in record.fields:
+        return cast("str", record.fields["subscription"])
+    try:
+        found = subscription_at(world, cast("str", record.fields["topic"]), cast("int", record.fields["ordinal"]))
+    except NotFoundError:
+        return None
+    return None if found is None else found.name
+
+
+def event_of(record: Record, kind: EventType, subscription: str | None, omitted: int) -> Mapping[str, object]:
+    """Return an event as CloudEvents 1.0 has it in JSON; *omitted* were left out before it."""
+    fields = record.fields
+    data = {
+        "topic": fields["topic"],
+        "subscription": subscription,
+        "message_id": fields.get("message_id"),
+        "state": fields.get("state"),
+        "previous_state": fields.get("previous_state"),
+        "attempts": fields.get("attempts"),
+        "last_outcome": fields.get("outcome"),
+        "reason": fields.get("unverified"),
+        "omitted_before": omitted or None,
+    }
+    return {
+        "specversion": "1.0",
+        "type": f"{TYPE_PREFIX}{kind}",
+        "source": f"/topics/{fields['topic']}",
+        "subject": subscription or f"ordinal {fields['ordinal']}",
+        "id": fields["record_id"],
+        "time": rfc3339(cast("int", fields["changed_at"])),
+        "datacontenttype": "application/json",
+        "data": {name: value for name, value in data.items() if value is not None},
+    }
+
+
+def draft_of(event: Mapping[str, object]) -> Draft:
+    """Return an event as a message: its type is the tag, its topic and subscription are properties."""
+    data = cast("Mapping[str, str]", event["data"])
+    return Draft(
+        body=json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode(),
+        tags=(cast("str", event["type"]).removeprefix(TYPE_PREFIX),),
+        properties={name: data[name] for name in ("topic", "subscription") if name in data},
+        content_type=CONTENT_TYPE,
+    )
