@@ -9,6 +9,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import get_args, get_type_hints, is_typeddict
 
@@ -45,6 +46,7 @@ from tagcast_client.publishing import BATCH_BYTES_MAX
 
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
 from tests.fakes.stream import FakeStream
+from tests.fakes.world import FAIL
 
 URL = "http://127.0.0.1:8080/"
 HOOK = "https://example.com/hook"
@@ -485,3 +487,20 @@ def test_what_methods_take_and_return_is_importable_from_the_package_and_nothing
     assert "Operation" not in tagcast_client.__all__, "it is how the client works"
     for name in tagcast_client.__all__:
         assert getattr(tagcast_client, name) is not None
+
+
+def test_a_history_is_read_page_by_page_with_how_far_the_archive_has_come(client: Client, api: InMemoryApi) -> None:
+    client.create_subscription("orders", "s", HOOK)
+    for body in "xyz":
+        client.publish("orders", body, tags=[body], properties={"customer": "42"})
+    client.publish("orders", "other")
+    api.fakes.pusher.behaviours["s"] = lambda push: FAIL
+    api.fakes.deliver()
+
+    first = client.read_history("orders", property=("customer", "42"), state="blocked", limit=2)
+    rest = client.read_history("orders", property=("customer", "42"), limit=2, cursor=first.next_cursor)
+
+    assert [message.tags for message in (*first.messages, *rest.messages)] == [("z",), ("y",), ("x",)]
+    assert (rest.next_cursor, rest.archived_until, first.messages[0].counts) == (None, None, {"blocked": 1})
+    later = first.messages[0].accepted_at + timedelta(seconds=1)
+    assert client.read_history("orders", tag="x", since=later).messages == ()

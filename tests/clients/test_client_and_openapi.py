@@ -7,7 +7,7 @@ import re
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,6 +31,8 @@ from tagcast_client.operation import Operation
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
+HISTORY_WORDS = ("tag", "subscription", "state", "limit", "cursor")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
     operations.health(),
@@ -56,6 +58,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.find_message("1", "c", "blocked"),
     operations.list_messages("t", True, 1, "c"),
     operations.list_attempts("t", "1", 1, "c"),
+    operations.read_history("t", NOW, ("a", "b"), dict.fromkeys(HISTORY_WORDS, "x")),
     operations.explain("t", "1", "s"),
     operations.change_lane("t", "s", "pause"),
     operations.change_lane("t", "s", "resume"),
@@ -99,6 +102,7 @@ ANSWERS = {
     models.Message: "MessageAnswer",
     groups.Pulled: "PulledAnswer",
     groups.Handle: "HandleAnswer",
+    models.History: "HistoryAnswer",
     models.Attempt: "AttemptAnswer",
     models.Attempted: "AttemptedAnswer",
     models.Delivery: "DeliveryAnswer",
@@ -214,7 +218,7 @@ def test_a_value_has_the_fields_of_its_schema(kind: Any, name: str) -> None:
     for field, said in properties.items():
         if hints[field] in FORMS:
             continue
-        wanted = kind_of(said, field.endswith("_at") or field == "since")
+        wanted = kind_of(said, field.endswith(("_at", "_until")) or field == "since")
         hint = hints[field]
         if not mine[field] and type(None) in get_args(hint) and type(None) not in get_args(wanted):
             wanted = wanted | type(None)

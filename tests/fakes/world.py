@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -34,7 +34,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.ports import QueueEntry, World
+from tagcast.ports import ArchivedFile, QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, Ended, relay
@@ -285,6 +285,28 @@ class MemoryIndexArchive:
         self.contents[name] = content
 
 
+@dataclass
+class MemoryMessageArchive:
+    """The port ``MessageArchive`` in memory: files with the lines of records, by the instant at which they came."""
+
+    came: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+    away: bool = False
+
+    def put(self, name: str, arrived_at: int, lines: Sequence[str]) -> None:
+        self.came[name] = arrived_at, [line.encode() + b"\n" for line in lines]
+
+    def files(self, day: int) -> Sequence[ArchivedFile]:
+        if self.away:
+            raise UnavailableError("the archive does not answer")
+        found = [ArchivedFile(name, at) for name, (at, _) in self.came.items() if day <= at < day + 86_400_000]
+        return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        self.read.append(name)
+        return iter(self.came[name][1] if name in self.came else ())
+
+
 class FakeEventBus:
     """Keeps what was told."""
 
@@ -350,6 +372,7 @@ class FakeWorld:
     pusher: FakePusher = field(default_factory=FakePusher)
     filter_functions: FakeFilterFunctions = field(default_factory=FakeFilterFunctions)
     index_archive: MemoryIndexArchive = field(default_factory=MemoryIndexArchive)
+    message_archive: MemoryMessageArchive = field(default_factory=MemoryMessageArchive)
     event_bus: FakeEventBus = field(default_factory=FakeEventBus)
     clock: FakeClock = field(default_factory=FakeClock)
     telemetry: QuietTelemetry = field(default_factory=QuietTelemetry)
@@ -368,6 +391,7 @@ class FakeWorld:
             pusher=self.pusher,
             filter_functions=self.filter_functions,
             index_archive=self.index_archive,
+            message_archive=self.message_archive,
             event_bus=self.event_bus,
             guard=OpenGuard(),
             verification=Verification(self.verifier, is_optional=True),

@@ -30,6 +30,8 @@ LISTING = {
     "glue_jobs/io/objects.py",
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
+    # tests/integration/test_message_archive.py has three pages of files.
+    "layers/tag_matching/python/tagcast_aws/store/message_archive.py",
     "clients/cli/tagcast_cli/job_run.py",
     # tests/unit/cli/test_smoke_aws.py has five objects on three pages.
     "clients/cli/tagcast_cli/smoke_aws.py",

@@ -142,6 +142,7 @@ class Story:
         self.eventually(lambda: bool(self.get("/topics/pushed/messages")["messages"]))
         self.get(f"/topics/pushed/messages/{sent[0]}")
         self.get(f"/topics/pushed/messages/{sent[0]}/explain?subscription=late")
+        self.eventually(lambda: self.get("/topics/pushed/history")["archived_until"] is not None)
         self.get("/topics/pushed/subscriptions/refuses/backlog")
         names = ("here", "late")
         is_over = self.eventually(lambda: all(self.lane("pushed", name)["state"] == "active" for name in names))

@@ -22,7 +22,7 @@ from tagcast_cli.jobs import archive, audit, backtest, erase, replay, report, re
 from tagcast_cli.lane_acts import pause_lanes, resume_lanes, retry_lanes, skip_lanes
 from tagcast_cli.lanes import lane, lanes, pause, resume, retry, skip
 from tagcast_cli.listen import listen
-from tagcast_cli.messages import explain, list_messages, message, publish
+from tagcast_cli.messages import explain, history, list_messages, message, publish
 from tagcast_cli.screen import fields_table
 from tagcast_cli.secrets import rotate_secret
 from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, session_of
@@ -112,6 +112,7 @@ app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)
 app.add_typer(group, name="group", rich_help_panel=_TOPICS)
 app.command("publish", rich_help_panel=_MESSAGES)(publish)
 app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
+app.command("history", rich_help_panel=_MESSAGES)(history)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,9 @@ from tagcast_client.operation import Json, path_of
 
 from tagcast_cli import completion
 from tagcast_cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
+from tagcast_cli.durations import duration
 from tagcast_cli.instant import readable_instant
+from tagcast_cli.push_options import given
 from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -161,6 +164,49 @@ def list_messages(
     session_of(ctx).show_list(path_of("topics", topic, "messages"), listing, Page(limit, cursor, every))
 
 
+HISTORY = Listing(
+    key="messages",
+    headings=("message", "accepted", "tags", "deliveries"),
+    row=lambda message: [
+        message.get("message_id"),
+        readable_instant(message.get("accepted_at")),
+        message.get("tags") or None,
+        counts_text(message.get("counts") or {}),
+    ],
+    empty="No messages.",
+)
+
+
+def history(
+    ctx: typer.Context,
+    topic: TopicName,
+    since: Annotated[int, duration("--since", help="Messages of this time, up to 3 d.", longest_s=3 * 86_400)] = 86_400,
+    tag: Annotated[str | None, typer.Option(help="Only messages with this tag.")] = None,
+    property: Annotated[str | None, typer.Option(help="Only messages with this property, NAME=VALUE.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Only messages for this subscription.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only messages with a delivery in this state, such as delivered or discarded.")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    every: EveryPage = False,
+) -> None:
+    """List the messages of a topic in the last day, newest first, delivered ones included."""
+    session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
+    query = given(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
+    answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
+    if session.as_json:
+        return
+    items = [item for answer in answers for item in answer.get(HISTORY.key, [])]
+    if items:
+        session.out.print(rows_table(map(HISTORY.row, items), *HISTORY.headings))
+    else:
+        session.out.print(HISTORY.empty if not answers[-1].get("next_cursor") else "No messages on this page.")
+    until = readable_instant(answers[0].get("archived_until")) or "nothing yet"
+    session.out.print(Text(f"Archived until {until}. Of newer messages only pending ones are listed.", style="dim"))
+    session.tell_of_more(answers[-1], "--all")
+
+
 ROWS_SHOWN = 50
 """At most 50 that do not fail are shown, unless all are asked for."""
 FAILING = ("blocked", "discarded", "expired")
@@ -270,7 +316,7 @@ def message(
     if attempts:
         _show_attempts(session, path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
         return
-    answers = session.read(path, page, only)
+    answers = session.read(path, page, {"only": only})
     if session.as_json:
         return
     entries = {name: entry for answer in answers for name, entry in (answer.get("subscribers") or {}).items()}

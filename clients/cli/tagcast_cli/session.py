@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -116,10 +116,10 @@ class Session:
         self.tell_of_more(answers[-1], "--all")
         return items
 
-    def read(self, path: str, page: Page, only: str | None = None) -> list[Json]:
+    def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
         """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
         answers: list[Json] = []
-        for answer in pages(self.api, path, page.limit, page.cursor, only):
+        for answer in pages(self.api, path, page.limit, page.cursor, query):
             if self.as_json:
                 typer.echo(visible_json(answer.text.rstrip("\n")))
             answers.append(answer.json)
@@ -135,11 +135,15 @@ class Session:
 
 
 def pages(
-    api: Client, path: str, limit: int | None = None, cursor: str | None = None, only: str | None = None
+    api: Client,
+    path: str,
+    limit: int | None = None,
+    cursor: str | None = None,
+    query: Mapping[str, Any] | None = None,
 ) -> Iterator[Answer]:
     """The pages of a list, following `next_cursor` from the given one to the end."""
     while True:
-        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, "only": only})
+        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
         yield answer
         cursor = answer.json.get("next_cursor")
         if not cursor:

@@ -173,6 +173,18 @@ class Message(WithBody):
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """One page of the messages of a topic, the newest first; it may be short, or empty, before the last.
+
+    *archived_until* is when the newest archived message was accepted. Of younger messages only pending ones are shown.
+    """
+
+    messages: tuple[Message, ...]
+    next_cursor: str | None
+    archived_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt; *response* is the beginning of the receiver's response, without secrets."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from tagcast_client import models
@@ -152,6 +153,15 @@ def list_messages(topic: str, bodies: bool, limit: int | None, cursor: str | Non
     """GET /topics/{topic}/messages."""
     query = {"limit": limit, "cursor": cursor, "bodies": True if bodies else None}
     return listing(models.Message, "messages", topic_path(topic, "messages"), query)
+
+
+def read_history(
+    topic: str, since: datetime | None, property: tuple[str, str] | None, query: Mapping[str, str | int | None]
+) -> Operation[models.History]:
+    """GET /topics/{topic}/history."""
+    began, named = None if since is None else since.isoformat(), None if property is None else "=".join(property)
+    sent = query_of({"since": began, "property": named, **query})
+    return Operation("GET", topic_path(topic, "history"), reads(models.History), query=sent)
 
 
 def list_attempts(

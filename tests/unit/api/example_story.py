@@ -58,6 +58,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("list_messages", "GET", "/topics/orders/messages", None),
     ("get_message", "GET", "/topics/orders/messages/{first}", None),
     ("find_message", "GET", "/messages/{first}?only=failing", None),
+    ("read_history", "GET", "/topics/orders/history?tag=apple", None),
     ("explain", "GET", "/topics/orders/messages/{first}/explain?subscription=billing", None),
     ("push", "POST", "/topics/orders/push", {}),
     ("resume", "POST", f"{BILLING}/resume", {}),

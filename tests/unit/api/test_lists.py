@@ -25,6 +25,7 @@ TRIED_ELSEWHERE = {
     "find_message": "wide messages",
     "get_message": "wide messages",
     "list_hosts": "tests/unit/test_circuit.py",
+    "read_history": "tests/unit/test_history.py",
     "tail": "test_tail.py",
 }
 

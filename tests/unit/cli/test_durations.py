@@ -28,7 +28,7 @@ def test_every_duration_is_written_in_the_same_way() -> None:
     durations = {where for where, option in every.items() if option.metavar == "DURATION"}
 
     assert [where for where, option in every.items() if option.metavar == "SECONDS"] == []
-    named = re.compile(r"--(retention|interval|max-interval|timeout|grace|later|delay)$")
+    named = re.compile(r"--(retention|interval|max-interval|timeout|grace|later|delay|since)$")
     assert durations == {where for where in every if named.search(where)}
     for where in durations:
         assert every[where].type_descriptor.parameter_info.parser("30s") == 30, where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Unpack
 
 from tagcast_client import models, operations, publishing
@@ -141,6 +142,26 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     ) -> AsyncPages[models.Message]:
         """Yield the messages with pending deliveries, oldest first."""
         return self._list(lambda cursor: operations.list_messages(topic, bodies, limit, cursor))
+
+    async def read_history(
+        self,
+        topic: str,
+        *,
+        since: datetime | None = None,
+        tag: str | None = None,
+        property: tuple[str, str] | None = None,
+        subscription: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> models.History:
+        """Return the messages of the last day, or *since* then, delivered ones included, the newest first.
+
+        Narrow them by a tag, by name and value of a property, and by the *state* of the delivery to *subscription*, or
+        of any delivery. *cursor* is the ``next_cursor`` of the page before.
+        """
+        query = {"tag": tag, "subscription": subscription, "state": state, "limit": limit, "cursor": cursor}
+        return await self._send(operations.read_history(topic, since, property, query))
 
     def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> AsyncPages[models.Attempted]:
         """Yield the failed deliveries of a message, and those to retry, with their last attempts."""

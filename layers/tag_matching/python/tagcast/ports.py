@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -100,6 +100,24 @@ class IndexArchive(Protocol):
         """Keep *content*, or give up quietly."""
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """A file of the archive, and when it came."""
+
+    name: str
+    arrived_at: int
+
+
+class MessageArchive(Protocol):
+    """The records of messages as they came into the archive. UnavailableError if that does not answer."""
+
+    def files(self, day: int) -> Sequence[ArchivedFile]:
+        """Return the files that came on the day (UTC) that begins at *day* (milliseconds), the last first."""
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """Yield the records of a file, each a line of JSON; of a file that is gone there are none."""
+
+
 class Clock(Protocol):
     """Time, in milliseconds since 1970 UTC."""
 
@@ -185,6 +203,7 @@ class World:
     pusher: Pusher
     filter_functions: FilterFunctions
     index_archive: IndexArchive
+    message_archive: MessageArchive
     event_bus: EventBus
     guard: EndpointGuard
     verification: Verification

@@ -159,6 +159,7 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.runtime.executor import ThreadExecutor
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
+    from tagcast_aws.store.message_archive import S3MessageArchive
     from tagcast_aws.store.signing_key import Ed25519Signer
     from tagcast_aws.store.vault import KmsVault
 
@@ -176,6 +177,7 @@ def compose(ground: Ground) -> World:
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(around, ground.make_loop),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
+        message_archive=S3MessageArchive(lambda: client("s3"), settings.archive_bucket),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         filter_functions=LambdaFilterFunctions(around),
         guard=_guard(ground, settings),

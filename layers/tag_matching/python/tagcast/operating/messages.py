@@ -199,6 +199,28 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
             yield place, None if row is None else stored.with_ends(world.store, row, each.section)
 
 
+class ViewsOfTopic:
+    """Views of many messages of one topic; names and backlogs are read once for all of them."""
+
+    def __init__(self, world: World, topic: str) -> None:
+        self._world, self._topic = world, topic
+        self._backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+        self._names = cache(partial(stored.names, world.store, topic))
+
+    def of(self, message_ids: Sequence[str]) -> Iterator[MessageView]:
+        """Yield those of the messages (at most 100) that there are, with the counts of their entries.
+
+        Of a wide message it shows the entries of its first section.
+        """
+        found = stored.messages(self._world.store, self._topic, message_ids)
+        for row in (found[each] for each in message_ids if each in found):
+            if row.is_wide:
+                yield _of_sections(self._backlogs, stored.sections(self._world.store, row), 0, ())
+            else:
+                whole = stored.with_ends(self._world.store, row, None)
+                yield _chosen(_view(self._backlogs, whole, self._names(), None), ())
+
+
 class Backlogs:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 

@@ -25,6 +25,7 @@ class Settings:
     time_scale: float
     topic_known_s: float
     short_wait_s: float
+    archive_bucket: str
     archive_streams: str
     archive_bodies: tuple[str, ...]
     archive_failures_url: str
@@ -55,6 +56,7 @@ class Settings:
             time_scale=float(environ["TIME_SCALE"]),
             topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
             short_wait_s=float(environ["SHORT_WAIT_SECONDS"]),
+            archive_bucket=environ["ARCHIVE_BUCKET"],
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             archive_failures_url=environ["ARCHIVE_FAILURES_URL"],

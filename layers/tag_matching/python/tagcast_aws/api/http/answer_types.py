@@ -17,6 +17,8 @@ PENDING_CONFIRMATION = "pending_confirmation"
 """The state of a subscription whose endpoint has not agreed yet, and of its lane, unless somebody put that to sleep."""
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
 """What an event of a tail tells of a message, a delivery or a lane."""
+DELIVERY_STATES = (*map(str, EntryState), "unmatched")
+"""By what the messages of a history may be chosen."""
 
 
 @dataclass(frozen=True)

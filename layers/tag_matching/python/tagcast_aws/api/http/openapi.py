@@ -20,7 +20,7 @@ from tagcast_aws.api.http.answer_headers import (
     REQUEST_ID_HEADER,
     VERSION_HEADER,
 )
-from tagcast_aws.api.http.answer_types import EVENT_STATES
+from tagcast_aws.api.http.answer_types import DELIVERY_STATES, EVENT_STATES
 from tagcast_aws.api.http.links import links_of
 from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
 from tagcast_aws.api.http.problems import ABOUT_BLANK, MEDIA_TYPE, ProblemCode
@@ -51,6 +51,10 @@ _QUERY: dict[str, dict[str, Any]] = {
     "kind": {"type": "string", "enum": [each.value for each in EventKind]},
     "max_events": {"type": "integer", "minimum": 0, "maximum": EVENTS_MAX, "default": EVENTS_MAX},
     "state": {"type": "string", "enum": list(EVENT_STATES)},
+    "since": {"type": "string", "format": "date-time"},
+    "tag": {"type": "string"},
+    "property": {"type": "string", "description": "name=value", "pattern": "^[^=]+=.*$"},
+    "/topics/{topic}/history state": {"type": "string", "enum": list(DELIVERY_STATES)},
     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
 _PROBLEM: dict[str, Any] = {
@@ -234,7 +238,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         schema = {"type": "string", "pattern": _PATTERNS.get(name, limits.NAME)}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:
-        schema = _QUERY[name]
+        schema = _QUERY.get(f"{route.path} {name}") or _QUERY[name]
         parameters.append({"name": name, "in": "query", "required": name in route.required, "schema": schema})
     for name in route.headers:
         text, schema = _HEADERS[name]

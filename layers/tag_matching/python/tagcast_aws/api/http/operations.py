@@ -39,6 +39,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", f"{_MESSAGE}/attempts"): ("list_attempts", "messages"),
     ("GET", f"{_MESSAGE}/explain"): ("explain", "messages"),
     ("GET", f"{_TOPIC}/tail"): ("tail", "messages"),
+    ("GET", f"{_TOPIC}/history"): ("read_history", "messages"),
     ("GET", "/topics"): ("list_topics", "topics"),
     ("PUT", _TOPIC): ("put_topic", "topics"),
     ("PATCH", _TOPIC): ("change_topic", "topics"),

@@ -1,0 +1,224 @@
+"""The messages of a topic in the last days, the newest first, those included of which nothing is owed any more.
+
+No list of them is written. The files that came into the archive last name them, and of what is not yet there the
+list of retained messages does. Their receipts, which stay longer, say what became of them (docs/semantics.md, History).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tagcast.errors import Fault, FaultCode, InvalidRequestError
+from tagcast.ids import accepted_at_of, first_id_at
+from tagcast.model import EntryState, Subscription
+from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
+from tagcast.ports import ArchivedFile, World
+from tagcast.rows import stored
+from tagcast.rows.listed import RETAINED
+
+_DAY_MS = 86_400_000
+HISTORY_S_MAX = 3 * 86_400
+"""Receipts stay three days after the end of their messages' lives."""
+SEARCH_S = 4.0
+"""A page ends when it was searched for so long, however few messages it has."""
+RECENT_MAX = 1_000
+READ_AT_ONCE = 25
+_BEFORE_ALL = "~"
+"""Sorts behind every message id."""
+_CURSOR = re.compile(r"(-|[0-9]{20}) ([0-9]{20}) ([0-9]{1,15}) (\S{1,300}) (~|[0-9]{20})", re.ASCII)
+_MESSAGE_ID = b'"message_id":"'
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """Which messages are asked for: accepted *since* then, and all that is named.
+
+    *state* is that of the delivery to *subscription*, or of any delivery.
+    """
+
+    since: int
+    tag: str | None = None
+    property: tuple[str, str] | None = None
+    subscription: Subscription | None = None
+    state: EntryState | MessageState | None = None
+
+    def is_of_record(self, topic: str, fields: Mapping[str, Any]) -> bool:
+        """Say whether the record of a message in the archive is wanted, as far as it tells."""
+        return (
+            fields["topic"] == topic
+            and fields["accepted_at"] >= self.since
+            and (self.tag is None or self.tag in fields["tags"])
+            and (self.property is None or (fields.get("properties") or {}).get(self.property[0]) == self.property[1])
+            and (self.subscription is None or self.subscription.ordinal in fields["matched"])
+        )
+
+    def is_of(self, view: MessageView) -> bool:
+        """Say whether a message is wanted, by its receipt."""
+        draft, name = view.message.draft, None if self.subscription is None else self.subscription.name
+        counts = view.counts or {}
+        if self.state is None:
+            takes_state = name is None or name in view.subscribers
+        elif isinstance(self.state, MessageState):
+            takes_state = view.state is self.state
+        elif name is None:
+            takes_state = counts.get(self.state, 0) > 0
+        else:
+            takes_state = name in view.subscribers and view.subscribers[name].state is self.state
+        return (
+            takes_state
+            and view.message.accepted_at >= self.since
+            and (self.tag is None or self.tag in draft.tags)
+            and (self.property is None or draft.properties.get(self.property[0]) == self.property[1])
+        )
+
+
+def _needles(topic: str, wanted: HistoryFilter) -> tuple[bytes, ...]:
+    """Return what stands in the line of every record of a message that is wanted; other lines are not parsed.
+
+    >>> _needles("orders", HistoryFilter(0, tag="a", property=("customer", "42")))
+    (b'"topic":"orders"', b'"a"', b'"customer":"42"')
+    """
+    parts = [f'"topic":{json.dumps(topic)}']
+    if wanted.tag is not None:
+        parts.append(json.dumps(wanted.tag, ensure_ascii=False))
+    if wanted.property is not None:
+        parts.append(":".join(json.dumps(part, ensure_ascii=False) for part in wanted.property))
+    return tuple(part.encode() for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the next page begins.
+
+    First come retained messages between *archived_id* and *recent_before* (None: no more of these), then those of the
+    file that came at *arrived_at* with ids below *before*, then older files.
+    """
+
+    recent_before: str | None
+    archived_id: str
+    arrived_at: int
+    file: str
+    before: str
+
+    @classmethod
+    def read(cls, cursor: str) -> _Place:
+        """Return the place that a cursor stands for, or raise InvalidRequestError."""
+        found = _CURSOR.fullmatch(cursor)
+        if found is None:
+            raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        recent, archived_id, arrived_at, file, before = found.groups()
+        return cls(None if recent == "-" else recent, archived_id, int(arrived_at), file, before)
+
+    def __str__(self) -> str:
+        return f"{self.recent_before or '-'} {self.archived_id} {self.arrived_at} {self.file} {self.before}"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One page: messages, where the next one begins (None: this was the last), and how far the archive has come.
+
+    *archive_until* is when the newest message in it was accepted (None: there is none).
+    """
+
+    messages: tuple[MessageView, ...]
+    cursor: str | None
+    archive_until: int | None
+
+
+def read_history(world: World, topic: str, wanted: HistoryFilter, limit: int, cursor: str | None) -> History:
+    """Return a page of at most *limit* of the *wanted* messages of a topic, after *cursor*, the newest first.
+
+    A page may be short, or empty, before the last: it ends after :data:`SEARCH_S`. Within the files of the archive
+    messages are sorted by their acceptance; a file that came later is before all that came earlier. Raises
+    NotFoundError, InvalidRequestError (the cursor) and UnavailableError (the archive).
+    """
+    search = _Search(world, topic, wanted, limit, world.clock.monotonic() + SEARCH_S, ViewsOfTopic(world, topic))
+    place = search.begin() if cursor is None else _Place.read(cursor)
+    following = search.run(place)
+    return History(
+        tuple(search.found), None if following is None else str(following), accepted_at_of(place.archived_id) or None
+    )
+
+
+@dataclass(slots=True)
+class _Search:
+    world: World
+    topic: str
+    wanted: HistoryFilter
+    limit: int
+    until: float
+    views: ViewsOfTopic
+    found: list[MessageView] = field(default_factory=list)
+    files: dict[int, Sequence[ArchivedFile]] = field(default_factory=dict)
+
+    def begin(self) -> _Place:
+        """Return the place of the first page: the newest file now, and how far that has come."""
+        for file in self._files(self.world.clock.now()):
+            ids = [line.partition(_MESSAGE_ID)[2][:20].decode() for line in self.world.message_archive.lines(file.name)]
+            newest = max(ids, default=first_id_at(0))
+            return _Place(_BEFORE_ALL, newest, file.arrived_at, file.name, _BEFORE_ALL)
+        return _Place(_BEFORE_ALL, first_id_at(0), 0, "-", _BEFORE_ALL)
+
+    def run(self, place: _Place) -> _Place | None:
+        """Find messages from *place* on; return where to go on, or None at the end."""
+        if place.recent_before is not None:
+            rest = self._take(self._recent(place.archived_id, place.recent_before))
+            if rest is not None:
+                return replace(place, recent_before=rest)
+        if place.file == "-":
+            return None
+        for file in self._files(place.arrived_at):
+            if (file.arrived_at, file.name) > (place.arrived_at, place.file):
+                continue
+            before = place.before if file.name == place.file else _BEFORE_ALL
+            here = _Place(None, place.archived_id, file.arrived_at, file.name, before)
+            if self._is_over():
+                return here
+            rest = self._take([each for each in self._archived(file) if each < before])
+            if rest is not None:
+                return replace(here, before=rest)
+        return None
+
+    def _is_over(self) -> bool:
+        return len(self.found) >= self.limit or self.world.clock.monotonic() >= self.until
+
+    def _take(self, ids: Sequence[str]) -> str | None:
+        """Take what is wanted of messages, newest first; return the id before which to go on, None after the last."""
+        for start in range(0, len(ids), READ_AT_ONCE):
+            if start and self._is_over():
+                return ids[start - 1]
+            part = ids[start : start + READ_AT_ONCE]
+            for view in self.views.of(part):
+                if not self.wanted.is_of(view):
+                    continue
+                self.found.append(view)
+                if len(self.found) == self.limit and view.message.message_id != ids[-1]:
+                    return view.message.message_id
+        return None
+
+    def _recent(self, archived_id: str, before: str) -> list[str]:
+        """Return the ids of retained messages that are younger than what is archived, newest first."""
+        rows = stored.retained_rows(self.world.store, self.topic, after=archived_id, limit=RECENT_MAX)
+        ids = {RETAINED.value_of(row).message_id for row in rows}
+        return sorted((each for each in ids if archived_id < each < before), reverse=True)
+
+    def _files(self, until: int) -> Iterator[ArchivedFile]:
+        """Yield the files that came until then, the last first, back to the day since which messages are wanted."""
+        for day in range(until // _DAY_MS, self.wanted.since // _DAY_MS - 1, -1):
+            if day not in self.files:
+                self.files[day] = self.world.message_archive.files(day * _DAY_MS)
+            yield from self.files[day]
+
+    def _archived(self, file: ArchivedFile) -> list[str]:
+        """Return the ids of the messages in a file that may be wanted, newest first."""
+        needles, ids = _needles(self.topic, self.wanted), set[str]()
+        for line in self.world.message_archive.lines(file.name):
+            if all(needle in line for needle in needles):
+                fields = json.loads(line)
+                if self.wanted.is_of_record(self.topic, fields):
+                    ids.add(fields["message_id"])
+        return sorted(ids, reverse=True)

@@ -1,0 +1,52 @@
+"""The archive's newest files on S3, as Firehose writes them: ``raw/messages/dt=YYYY-MM-DD/hour=HH/``, gzip."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.errors import UnavailableError
+from tagcast.ports import ArchivedFile
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+AWAY = "the archive does not answer; try again"
+
+
+class S3MessageArchive:
+    """The port ``MessageArchive``; the client is made only when somebody asks for a history."""
+
+    def __init__(self, make_client: Callable[[], S3Client], bucket: str) -> None:
+        self._make_client = make_client
+        self._bucket = bucket
+
+    def files(self, day: int) -> Sequence[ArchivedFile]:
+        """Return the files that came on a day, the last first."""
+        prefix = f"raw/messages/{datetime.fromtimestamp(day / 1000, UTC):dt=%Y-%m-%d/}"
+        found: list[ArchivedFile] = []
+        try:
+            listing = self._make_client().get_paginator("list_objects_v2")
+            for page in listing.paginate(Bucket=self._bucket, Prefix=prefix):
+                found += [
+                    ArchivedFile(each["Key"], round(each["LastModified"].timestamp() * 1000))
+                    for each in page.get("Contents", ())
+                ]
+        except (ClientError, BotoCoreError) as error:
+            raise UnavailableError(AWAY) from error
+        return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """Yield the lines of a file, which is read as it is needed."""
+        client = self._make_client()
+        try:
+            body = client.get_object(Bucket=self._bucket, Key=name)["Body"]
+            with gzip.GzipFile(fileobj=body) as file:
+                yield from file
+        except client.exceptions.NoSuchKey:
+            return
+        except (ClientError, BotoCoreError, OSError, EOFError) as error:
+            raise UnavailableError(AWAY) from error

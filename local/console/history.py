@@ -1,0 +1,54 @@
+"""The history of a topic: its messages of the last day, the newest first, narrowed by a form."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiohttp import web
+from tagcast_cli.instant import seconds_of
+from tagcast_client import ProblemError
+from tagcast_client.models import History
+
+from local.console.desk import desk_of
+
+STATES = ("pending", "blocked", "delivered", "filtered", "discarded", "expired", "cancelled", "unmatched")
+PAGE = 50
+
+
+async def history(request: web.Request) -> web.Response:
+    """Show a page of the messages that are asked for."""
+    desk, name = desk_of(request), request.match_info["topic"]
+    said = {field: text.strip() for field, text in request.query.items() if text.strip()}
+    found, fault = History((), None, None), ""
+    try:
+        found = await desk.api.read_history(name, **_asked(said), limit=PAGE, cursor=said.get("cursor"))
+    except ValueError as problem:
+        fault = str(problem)
+    except ProblemError as problem:
+        if problem.status == 404 and "subscription" not in said:
+            raise
+        fault = str(problem)
+    narrowed = {field: text for field, text in said.items() if field != "cursor"}
+    values: dict[str, Any] = {"name": name, "said": narrowed, "found": found, "fault": fault, "states": STATES}
+    return desk.page("history.html", **values)
+
+
+def _asked(said: dict[str, str]) -> dict[str, Any]:
+    """Return what the fields ask for. Raises ValueError for one that cannot be read.
+
+    >>> _asked({"tag": "a", "property": "customer=42"})
+    {'tag': 'a', 'property': ('customer', '42')}
+    """
+    asked: dict[str, Any] = {field: said[field] for field in ("tag", "subscription", "state") if field in said}
+    if "property" in said:
+        name, is_given, value = said["property"].partition("=")
+        if not (name and is_given):
+            raise ValueError("a property is name=value")
+        asked["property"] = (name, value)
+    if "within" in said:
+        asked["since"] = datetime.now(UTC) - timedelta(seconds=seconds_of(said["within"]))
+    return asked
+
+
+ROUTES = (web.get("/topics/{topic}/history", history),)

@@ -1,0 +1,260 @@
+"""The history of a topic: what the archive and the list of retained messages name, newest first, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.records import records_of
+from tagcast.delivery import publishing
+from tagcast.errors import InvalidRequestError, UnavailableError
+from tagcast.model import Draft, EntryState, Strategy, Subscription
+from tagcast.operating import history
+from tagcast.operating.history import History, HistoryFilter, read_history
+from tagcast.operating.messages import MessageState
+from tagcast.registry.subscriptions import get_subscription
+
+from tests.fakes.world import FAIL, FakeWorld
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def fakes() -> FakeWorld:
+    """A world with a topic of which *a* gets all, and *b* only what has the tag b."""
+    fakes = FakeWorld()
+    fakes.topic()
+    fakes.subscribe("a")
+    fakes.subscribe("b", "b")
+    return fakes
+
+
+def publish(fakes: FakeWorld, *tags: str, topic: str = "test1", **properties: str) -> str:
+    fakes.clock.sleep(0.01)
+    [accepted] = publishing.publish(fakes.world, topic, [Draft(b"x", tags=tags, properties=properties)])
+    return accepted.message_id
+
+
+def archive(fakes: FakeWorld, *, name: str | None = None) -> None:
+    """Let the archive get all messages that no file of it has yet, in one file."""
+    known = b"".join(line for _, lines in fakes.message_archive.came.values() for line in lines)
+    rows = [row for key, row in fakes.store.rows.items() if key.sk == "MSG" and row["message_id"].encode() not in known]
+    records = [record for row in rows for record in records_of(Change(None, row, fakes.clock.now()), bool)]
+    lines = [record.line() for record in records if record.kind is RecordKind.MESSAGES]
+    name = name or f"raw/messages/{len(fakes.message_archive.came)}.gz"
+    fakes.message_archive.put(name, fakes.clock.now(), lines)
+
+
+def asked(fakes: FakeWorld, limit: int = 100, cursor: str | None = None, **wanted: Any) -> History:
+    since = wanted.pop("since", fakes.clock.now() - DAY_MS)
+    return read_history(fakes.world, "test1", HistoryFilter(since, **wanted), limit, cursor)
+
+
+def ids(page: History) -> list[str]:
+    return [view.message.message_id for view in page.messages]
+
+
+def walked(fakes: FakeWorld, limit: int, **wanted: Any) -> list[str]:
+    """All pages, one after the other; none has more than it may."""
+    found, cursor = list[str](), None
+    for _ in range(200):
+        page = asked(fakes, limit, cursor, **wanted)
+        assert len(page.messages) <= limit
+        found += ids(page)
+        if page.cursor is None:
+            return found
+        cursor = page.cursor
+    raise AssertionError("the list has no end")
+
+
+def sub(fakes: FakeWorld, name: str) -> Subscription:
+    return get_subscription(fakes.world, "test1", name)
+
+
+def test_what_was_delivered_and_deleted_is_listed_newest_first(fakes: FakeWorld) -> None:
+    sent = [publish(fakes) for _ in range(3)]
+    fakes.deliver()
+    archive(fakes)
+
+    page = asked(fakes)
+
+    assert (ids(page), page.cursor) == (sent[::-1], None)
+    assert {view.state for view in page.messages} == {MessageState.DELETED}
+    assert [view.counts for view in page.messages] == [{EntryState.DELIVERED: 1}] * 3
+    assert page.archive_until == page.messages[0].message.accepted_at
+
+
+def test_what_is_not_archived_yet_is_listed_while_it_is_owed(fakes: FakeWorld) -> None:
+    sent = [publish(fakes) for _ in range(2)]
+    fakes.deliver()
+    archive(fakes)
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    younger = [publish(fakes) for _ in range(2)]
+    fakes.deliver()
+
+    assert ids(asked(fakes)) == [*younger[::-1], *sent[::-1]]
+    archive(fakes)
+    assert ids(asked(fakes)) == [*younger[::-1], *sent[::-1]]
+
+
+def test_without_an_archive_the_retained_are_listed(fakes: FakeWorld) -> None:
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    sent = publish(fakes)
+    fakes.deliver()
+
+    page = asked(fakes)
+    assert (ids(page), page.archive_until) == ([sent], None)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_pages_have_each_message_once(fakes: FakeWorld, limit: int) -> None:
+    sent = []
+    for _ in range(4):
+        sent += [publish(fakes, topic="test1") for _ in range(5)]
+        fakes.deliver()
+        archive(fakes)
+        fakes.clock.sleep(40_000)
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    sent += [publish(fakes) for _ in range(5)]
+    fakes.deliver()
+
+    assert walked(fakes, limit, since=fakes.clock.now() - 3 * DAY_MS) == sent[::-1]
+
+
+def test_a_page_goes_on_where_the_last_one_ended_though_more_was_archived(fakes: FakeWorld) -> None:
+    sent = [publish(fakes) for _ in range(4)]
+    fakes.deliver()
+    archive(fakes)
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    younger = [publish(fakes) for _ in range(4)]
+    fakes.deliver()
+    first = asked(fakes, 3)
+
+    archive(fakes)
+    publish(fakes)
+
+    assert ids(first) == younger[:0:-1]
+    rest = asked(fakes, 100, first.cursor)
+    assert ids(rest) == [younger[0], *sent[::-1]]
+
+
+def test_a_change_that_the_stream_brought_twice_is_listed_once_in_its_file(fakes: FakeWorld) -> None:
+    sent = publish(fakes)
+    fakes.deliver()
+    archive(fakes)
+    at, lines = fakes.message_archive.came["raw/messages/0.gz"]
+    fakes.message_archive.came["raw/messages/0.gz"] = at, lines * 2
+
+    assert ids(asked(fakes)) == [sent]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (lambda fakes: {"tag": "b"}, [1, 3]),
+        (lambda fakes: {"property": ("customer", "42")}, [2, 3]),
+        (lambda fakes: {"subscription": sub(fakes, "b")}, [1, 3]),
+        (lambda fakes: {"state": EntryState.DELIVERED}, [0, 1, 2]),
+        (lambda fakes: {"state": EntryState.BLOCKED}, [1, 3]),
+        (lambda fakes: {"state": EntryState.DELIVERED, "subscription": sub(fakes, "b")}, []),
+        (lambda fakes: {"state": EntryState.DELIVERED, "tag": "b"}, [1]),
+        (lambda fakes: {"state": MessageState.UNMATCHED}, []),
+        (lambda fakes: {"tag": 'quo"te'}, [2]),
+        (lambda fakes: {"property": ("name", "Zoë")}, [0]),
+    ],
+)
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_history_is_narrowed(
+    fakes: FakeWorld, wanted: Callable[[FakeWorld], dict[str, Any]], expected: list[int], is_archived: bool
+) -> None:
+    fakes.pusher.behaviours["b"] = lambda push: FAIL
+    sent = [
+        publish(fakes, "c", name="Zoë"), publish(fakes, "b", customer="4"), publish(fakes, 'quo"te', customer="42"),
+    ]  # fmt: skip
+    fakes.deliver()
+    fakes.pusher.behaviours["a"] = lambda push: FAIL
+    sent.append(publish(fakes, "b", customer="42"))
+    fakes.deliver()
+    if is_archived:
+        archive(fakes)
+    else:  # The table lists what is retained.
+        expected = [each for each in expected if each in (1, 3)]
+
+    assert ids(asked(fakes, **wanted(fakes))) == [sent[each] for each in expected[::-1]]
+
+
+def test_unmatched_messages_are_found_by_that(fakes: FakeWorld) -> None:
+    fakes.topic("lonely")
+    sent = publish(fakes, topic="lonely")
+    archive(fakes)
+
+    found = read_history(fakes.world, "lonely", HistoryFilter(0, state=MessageState.UNMATCHED), 9, None)
+    assert ids(found) == [sent]
+
+
+def test_other_topics_and_earlier_messages_are_left_out(fakes: FakeWorld) -> None:
+    fakes.topic("test2")
+    publish(fakes)
+    fakes.clock.sleep(60)
+    since = fakes.clock.now()
+    sent = publish(fakes)
+    publish(fakes, topic="test2")
+    fakes.deliver()
+    archive(fakes)
+
+    assert ids(asked(fakes, since=since)) == [sent]
+
+
+def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+    for _ in range(6):
+        sent.append(publish(fakes))
+        fakes.deliver()
+        archive(fakes)
+        fakes.clock.sleep(1)
+    lines = fakes.message_archive.lines
+
+    def slow(name: str) -> Any:
+        fakes.clock.sleep(history.SEARCH_S / 2)
+        return lines(name)
+
+    monkeypatch.setattr(fakes.message_archive, "lines", slow)
+    assert len(ids(asked(fakes))) < 6
+    assert walked(fakes, 100) == sent[::-1]
+
+
+def test_a_receipt_that_is_gone_is_left_out(fakes: FakeWorld) -> None:
+    gone, sent = publish(fakes), publish(fakes)
+    fakes.deliver()
+    archive(fakes)
+    [key] = [key for key in fakes.store.rows if key.sk == "MSG" and key.pk.endswith(gone)]
+    del fakes.store.rows[key]
+
+    assert ids(asked(fakes)) == [sent]
+
+
+def test_a_wide_message_has_its_counts(fakes: FakeWorld) -> None:
+    wide = replace(fakes.world, section_max=1)
+    for name in ("c", "d"):
+        fakes.subscribe(name, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    [accepted] = publishing.publish(wide, "test1", [Draft(b"x")])
+    fakes.deliver()
+    archive(fakes)
+
+    [view] = asked(fakes, state=EntryState.DELIVERED).messages
+    assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "- 1 2 3 4", "~ 0 0 - ~"])
+def test_a_cursor_of_something_else_is_refused(fakes: FakeWorld, cursor: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        asked(fakes, cursor=cursor)
+
+
+def test_an_archive_that_is_away_is_said(fakes: FakeWorld) -> None:
+    fakes.message_archive.away = True
+    with pytest.raises(UnavailableError):
+        asked(fakes)
