@@ -87,6 +87,7 @@ def widest_played(api: Client, failing: str) -> Widest:
         "lane-group": f"{topic}/subscriptions/{'V' * 64}",
         "skip-widest": f"{lane}/skip",
         "search-widest": f"/search?topic={name}",
+        "history-widest": f"/topics/{name}/history",
         "search-none": f"/search?{filled}",
         "workbench-widest": f"/workbench?topic={name}&subscription=sql",
         "shadow-widest": f"{topic}/subscriptions/sql/shadow",

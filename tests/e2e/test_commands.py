@@ -94,6 +94,7 @@ FORMS = {
     **benchmark("fair_pushes", "1", result="alone .* beside"),
     **benchmark("filters", "single"),
     **benchmark("herd", "100"),
+    **benchmark("history", "--messages 6000"),
     **benchmark("idle_bill", nightly=False),
     **benchmark("late_calls"),
     **benchmark("local_speed", "--runs 1"),

@@ -48,6 +48,7 @@ def test_what_strangers_wrote_is_escaped_and_its_control_characters_are_shown(vi
         visitor.get(f"/topics/orders/messages/{sent.message_id}?why=mailer").text,
         visitor.get("/topics/orders").text,
         visitor.get("/search?topic=orders").text,
+        visitor.get("/topics/orders/history").text,
         visitor.get("/tail?topic=orders").text,
         visitor.get("/workbench?topic=orders&kind=sql92&text=p+%3D+1&tags=%3Cscript%3E").text,
         visitor.get("/search?id=%3Cscript%3E%1b").text,
@@ -58,7 +59,25 @@ def test_what_strangers_wrote_is_escaped_and_its_control_characters_are_shown(vi
         assert "<script>alert" not in text
         assert "\x1b" not in text
         assert "\u202e" not in text
-    assert all("a\\u202eb" in text for text in shown[:3])
+    assert all("a\\u202eb" in text for text in shown[:4])
+
+
+def test_a_history_is_narrowed_by_its_form_and_says_what_it_cannot_read(visitor: Visitor, ids: list[str]) -> None:
+    page = "/topics/orders/history"
+
+    assert all(f"/topics/orders/messages/{each}" in visitor.get(page).text for each in ids)
+    blocked = visitor.get(f"{page}?state=blocked&subscription=billing")
+    assert f"/topics/orders/messages/{ids[0]}" in blocked.text
+    assert "<option selected>blocked</option>" in blocked.text
+    assert "No messages." in visitor.get(f"{page}?tag=absent").text
+    for query, said in (
+        ("property=x", "a property is name=value"),
+        ("subscription=nobody", "nobody"),
+        ("within=x", "x"),
+    ):
+        refused = visitor.get(f"{page}?{query}")
+        assert (refused.status, 'role="alert"' in refused.text, said in refused.text) == (200, True, True)
+    assert visitor.get("/topics/absent/history").status == 404
 
 
 def test_octets_are_shown_as_numbers(visitor: Visitor, ids: list[str]) -> None:

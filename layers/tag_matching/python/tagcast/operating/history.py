@@ -77,17 +77,17 @@ class HistoryFilter:
 
 
 def _needles(topic: str, wanted: HistoryFilter) -> tuple[bytes, ...]:
-    """Return what stands in the line of every record of a message that is wanted; other lines are not parsed.
+    """Return what stands in the line of every record of a message that is wanted, the rarest first.
 
     >>> _needles("orders", HistoryFilter(0, tag="a", property=("customer", "42")))
-    (b'"topic":"orders"', b'"a"', b'"customer":"42"')
+    (b'"customer":"42"', b'"a"', b'"topic":"orders"')
     """
     parts = [f'"topic":{json.dumps(topic)}']
     if wanted.tag is not None:
         parts.append(json.dumps(wanted.tag, ensure_ascii=False))
     if wanted.property is not None:
         parts.append(":".join(json.dumps(part, ensure_ascii=False) for part in wanted.property))
-    return tuple(part.encode() for part in parts)
+    return tuple(part.encode() for part in reversed(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,9 @@ class _Search:
 
     def _archived(self, file: ArchivedFile) -> list[str]:
         """Return the ids of the messages in a file that may be wanted, newest first."""
-        needles, ids = _needles(self.topic, self.wanted), set[str]()
+        (rare, *others), ids = _needles(self.topic, self.wanted), set[str]()
         for line in self.world.message_archive.lines(file.name):
-            if all(needle in line for needle in needles):
+            if rare in line and all(needle in line for needle in others):  # Most lines are not parsed.
                 fields = json.loads(line)
                 if self.wanted.is_of_record(self.topic, fields):
                     ids.add(fields["message_id"])
