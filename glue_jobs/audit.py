@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
@@ -19,6 +21,7 @@ from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
 from glue_jobs.auditing.audit_entries import VIOLATION, Terms
+from glue_jobs.auditing.subject import Subject
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import settled
@@ -149,17 +152,24 @@ def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> l
     return found
 
 
-def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str | None) -> dict[str, object]:
-    """Audit the window, write the certificate and the tables, and return the certificate."""
-    found, counts = violations(read(archive, window, topic), terms)
-    found = settled(found)
+def certify(
+    archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
+) -> dict[str, object]:
+    """Audit the window, write the tables, and return the certificate: of the messages of *subject* alone, if it is set.
+
+    Then all are audited nevertheless, for an order is broken by others. The tables stay as they are.
+    """
+    records = read(archive, window, topic)
+    found, counts = violations(records, terms)
+    found = settled(found if subject is None else subject.only(found, records.messages))
     counted = _placed(found, window).groupBy("kind", "dt").count().collect()
     by_kind: Counter[str] = Counter()
     for row in counted:
         by_kind[row.kind] += row["count"]
     order = ("kind", "topic", "message_id", "ordinal")
     listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()] if counted else []
-    _write_violations(archive, found, window, sorted({row.dt for row in counted}))
+    if subject is None:
+        _write_violations(archive, found, window, sorted({row.dt for row in counted}))
     partitions = roots(archive, window)
     certificate: dict[str, object] = {
         "window": window.label,
@@ -176,6 +186,9 @@ def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str
         "merkle_root": merkle.root_of([root for _, _, _, root in partitions]),
         "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
     }
+    if subject is not None:
+        told = subject.told(records.messages, records.deliveries, records.subscriptions, terms)
+        certificate |= {"subject": told, "judged": told["judged"]}
     return certificate
 
 
@@ -191,10 +204,18 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
     archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
+def _subject(parser: ArgumentParser, text: str) -> Subject:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        parser.error("--property is NAME=VALUE")
+    return Subject(name, value)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Audit a window; exit code 1 if a promise was broken, 3 if there was nothing that could have broken one."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
     parser.add_argument("--topic", help="only this topic")
+    parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
     text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"
     parser.add_argument("--as-of", type=arguments.moment, metavar="INSTANT", help=text)
     parser.add_argument("--skew-ms", type=int, default=1000, help="how far clocks may disagree (default: %(default)s)")
@@ -203,13 +224,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
+    subject = None if given.property is None else _subject(parser, given.property)
     now = arguments.now_ms()
     as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # Of the future no archive is complete.
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
-    certificate = certify(archive, window, terms, given.topic)
+    certificate = certify(archive, window, terms, given.topic, subject)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
+    label += "" if subject is None else f"_of_{sha256(given.property.encode()).hexdigest()[:12]}"
     content = json.dumps(certificate, indent=1, ensure_ascii=False)
     as_json = archive.write_text(content, "reports", "audit", label, "certificate.json")
     as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")

@@ -23,6 +23,9 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     counts, found = certificate["counts"], certificate["violations"]
     title, tone = _title(certificate)
     where = "all topics" if certificate["topic"] is None else f"topic {certificate['topic']}"
+    subject = certificate.get("subject")
+    if subject is not None:
+        where, counts = f"{where}, messages with {subject['property']}", {**counts, **subject["counts"]}
     below = f"Audit of {certificate['window'].replace('_', ' to ')}, {where}, as of {certificate['as_of']}"
     ended = counts["entries"] - counts["within_life"]
     cards = [
@@ -39,6 +42,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         page.headline(title, below, tone),
         page.cards(cards),
         _listed(certificate) if found else "",
+        "" if subject is None else _subject(subject),
         page.section("Promises", _promises(certificate["by_kind"], kinds)),
         page.section("How it ended", _ends(counts)),
         page.section("What was looked at", _looked_at(counts, certificate["skew_ms"])),
@@ -87,6 +91,27 @@ def _listed(certificate: Mapping[str, Any]) -> str:
     rest = certificate["violations"] - len(listed)
     more = page.paragraph(f"{rest:,} more are in the table audit_violations.", "soft") if rest > 0 else ""
     return page.section("Violations", page.table(heads, rows), more)
+
+
+def _subject(subject: Mapping[str, Any]) -> str:
+    none: Mapping[str, Any] = {"subscription": None, "state": "unmatched", "attempts": None, "ended_at": None}
+    rows = [
+        (
+            each["message_id"],
+            page.instant(each["accepted_at"]),
+            ", ".join(each["tags"] or ()) or None,
+            of["subscription"],
+            of["state"],
+            of["attempts"],
+            page.instant(of["ended_at"]) if of["ended_at"] else None,
+        )
+        for each in subject["listed"]
+        for of in each["deliveries"] or (none,)
+    ]
+    rest = subject["counts"]["messages"] - len(subject["listed"])
+    more = page.paragraph(f"{rest:,} more messages are not listed.", "soft") if rest > 0 else ""
+    heads = ("Message", "Accepted", "Tags", "Subscription", "State", "Attempts", "Ended")
+    return page.section(f"Messages with {subject['property']}", page.table(heads, rows), more)
 
 
 def _ends(counts: Mapping[str, int]) -> str:

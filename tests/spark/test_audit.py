@@ -382,3 +382,35 @@ def test_a_line_of_a_record_is_the_same_in_spark_and_in_plain_python(spark: Spar
     [row] = frame.collect()
     leaf = merkle.leaf_of(row.asDict(recursive=True))
     assert root == merkle.root_of(list(merkle.bucket_digests([leaf]).values()))
+
+
+def of_customer(number: int, customer: str, *, end_state: str | None = "delivered") -> tuple[Record, list[Record]]:
+    sent = message(number, "bills", properties={"customer": customer})
+    return sent, [] if end_state is None else [end(sent, state=end_state)]
+
+
+def test_a_certificate_of_one_customer_lists_each_message_with_its_deliveries(
+    spark: SparkSession, new_bucket: Callable[[], Bucket]
+) -> None:
+    """Its own expired too early; what never ended is of another and none of its violations."""
+    bucket, plot = new_bucket(), Plot(subscriptions=subscribed("bills", filter=APPLE))
+    for number, (customer, state) in enumerate((("42", "delivered"), ("42", "expired"), ("7", None))):
+        sent, ends = of_customer(number, customer, end_state=state)
+        plot.messages.append(sent)
+        plot.deliveries += ends
+    archived(bucket, {"bills": plot})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arguments, "now_ms", lambda: arguments.moment("2026-11-23T12:30:00Z"))
+        code = audit.main(["--archive", bucket.uri, "--date", DAY, "--property", "customer=42"])
+    found = {key.rpartition("/")[2]: bucket.text(key) for key in bucket.keys("reports/audit/")}
+    assert found.keys() == {"certificate.json", "index.html"}, "the tables of violations are of whole audits"
+    certificate = json.loads(found["certificate.json"])
+    subject = certificate["subject"]
+    assert (subject["counts"]["messages"], subject["counts"]["entries"], certificate["judged"]) == (2, 2, 2)
+    listed = [(each["message_id"][-1:], *(of["state"] for of in each["deliveries"])) for each in subject["listed"]]
+    assert [states for _, *states in listed] == [["delivered"], ["expired"]]
+    assert {of["subscription"] for each in subject["listed"] for of in each["deliveries"]} == {"s0"}
+    assert [each["message_id"] for each in certificate["listed"]] == [subject["listed"][1]["message_id"]]
+    assert code == 1
+    assert "customer=42" in found["index.html"]

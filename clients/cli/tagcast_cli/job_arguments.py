@@ -49,9 +49,12 @@ def report_arguments(days: Days, topic: str | None) -> list[str]:
     return days.arguments() + option("--topic", topic)
 
 
-def audit_arguments(place: Archive, days: Days, topic: str | None, as_of: str | None) -> list[str]:
+def audit_arguments(
+    place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
+) -> list[str]:
     """Return what an audit is asked; a local archive is complete until *as_of*, and its waits were shortened."""
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
+    arguments += option("--property", property)
     return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.is_local else [])
 
 

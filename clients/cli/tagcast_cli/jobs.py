@@ -139,6 +139,10 @@ def audit(
     first: FirstDay = None,
     end: EndDay = None,
     topic: OneTopic = None,
+    property: Annotated[
+        str | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="Certify only messages with this property; list each."),
+    ] = None,
     as_of: Annotated[
         str | None,
         typer.Option(
@@ -154,7 +158,7 @@ def audit(
     """
     now = rfc3339(round(time.time() * 1000))
     place, days = _archive(ctx, data, uri, url), _days(first, end)
-    arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None))
+    arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None), property)
     _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
 
 

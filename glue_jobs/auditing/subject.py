@@ -1,0 +1,69 @@
+"""A certificate about some messages: those of one customer, say, with each of their deliveries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+
+from glue_jobs.auditing import audit_entries
+from glue_jobs.auditing.audit_entries import ENDS, Terms
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LISTED_MAX = 1_000
+MESSAGE = ("topic", "message_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The messages with one value of a property."""
+
+    name: str
+    value: str
+
+    def messages(self, messages: DataFrame) -> DataFrame:
+        """Return those of the records of messages."""
+        return messages.where(sql.col("properties").getItem(self.name) == self.value)
+
+    def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
+        """Return the violations that are of them."""
+        return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
+
+    def told(
+        self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
+    ) -> dict[str, object]:
+        """Return what the certificate says of them: how many, how their deliveries ended, and each up to a bound."""
+        mine = self.messages(messages)
+        happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
+        entries = audit_entries.entries(mine, happened)
+        settings = subscriptions.where("part = 'settings'")
+        names = settings.groupBy("topic", "ordinal").agg(sql.max_by("subscription", "version").alias("subscription"))
+        each = sql.struct("subscription", "ordinal", "end", "attempts", "ended_at")
+        ended = entries.where("owed = 1").join(names, ["topic", "ordinal"], "left")
+        by_message = ended.groupBy(*MESSAGE).agg(sql.sort_array(sql.collect_list(each)).alias("deliveries"))
+        accepted = mine.select(*MESSAGE, "accepted_at", "tags")
+        listed = accepted.join(by_message, list(MESSAGE), "left").orderBy(*MESSAGE).limit(LISTED_MAX)
+        counts = {"messages": mine.count(), **audit_entries.counts(entries, 0, terms)}
+        return {
+            "property": f"{self.name}={self.value}",
+            "counts": counts,
+            "judged": counts["entries"] - counts["within_life"],
+            "listed": [
+                {
+                    **{name: row[name] for name in (*MESSAGE, "accepted_at", "tags")},
+                    "deliveries": [
+                        {
+                            "subscription": of.subscription or f"#{of.ordinal}",
+                            "state": "pending" if of.end is None else ENDS[of.end - 1],
+                            "attempts": of.attempts,
+                            "ended_at": of.ended_at,
+                        }
+                        for of in row.deliveries or ()
+                    ],
+                }
+                for row in listed.collect()
+            ],
+        }
