@@ -248,6 +248,43 @@ def test_a_wide_message_has_its_counts(fakes: FakeWorld) -> None:
     assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
 
 
+def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: FakeWorld) -> None:
+    wide = replace(fakes.world, section_max=1)
+    fakes.subscribe("c")
+    [accepted] = publishing.publish(wide, "test1", [Draft(b"x", tags=("b",))])
+    fakes.deliver()
+    archive(fakes)
+
+    for name in "abc":
+        [view] = asked(fakes, subscription=sub(fakes, name), state=EntryState.DELIVERED).messages
+        assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
+
+
+def test_a_page_ends_with_the_message_that_fills_it(fakes: FakeWorld) -> None:
+    sent = [publish(fakes) for _ in range(3)]
+    fakes.deliver()
+    archive(fakes)
+
+    wanted = HistoryFilter(fakes.clock.now() - DAY_MS)
+    first = read_history(fakes.world, "test1", wanted, 100, None, size=lambda view: 40, size_max=80)
+    rest = read_history(fakes.world, "test1", wanted, 100, first.cursor, size=lambda view: 40, size_max=80)
+
+    assert (ids(first), ids(rest), rest.cursor) == (sent[:0:-1], sent[:1], None)
+
+
+def test_a_cursor_of_a_far_day_asks_for_no_more_days(fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = list[int]()
+
+    def files(day: int) -> tuple[()]:
+        days.append(day)
+        return ()
+
+    monkeypatch.setattr(fakes.message_archive, "files", files)
+
+    assert ids(asked(fakes, cursor=f"- {'0' * 20} {'9' * 15} x ~")) == []
+    assert len(days) <= 2
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "- 1 2 3 4", "~ 0 0 - ~"])
 def test_a_cursor_of_something_else_is_refused(fakes: FakeWorld, cursor: str) -> None:
     with pytest.raises(InvalidRequestError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,14 +129,25 @@ class History:
     archive_until: int | None
 
 
-def read_history(world: World, topic: str, wanted: HistoryFilter, limit: int, cursor: str | None) -> History:
+def read_history(
+    world: World,
+    topic: str,
+    wanted: HistoryFilter,
+    limit: int,
+    cursor: str | None,
+    *,
+    size: Callable[[MessageView], int] = lambda view: 0,
+    size_max: int = 1,
+) -> History:
     """Return a page of at most *limit* of the *wanted* messages of a topic, after *cursor*, the newest first.
 
-    A page may be short, or empty, before the last: it ends after :data:`SEARCH_S`. Within the files of the archive
+    A page may be short, or empty, before the last: it ends after :data:`SEARCH_S`, and with the message with which the
+    sizes of all add up to *size_max*. Within the files of the archive
     messages are sorted by their acceptance; a file that came later is before all that came earlier. Raises
     NotFoundError, InvalidRequestError (the cursor) and UnavailableError (the archive).
     """
-    search = _Search(world, topic, wanted, limit, world.clock.monotonic() + SEARCH_S, ViewsOfTopic(world, topic))
+    until = world.clock.monotonic() + SEARCH_S
+    search = _Search(world, topic, wanted, limit, size, size_max, until, ViewsOfTopic(world, topic))
     place = search.begin() if cursor is None else _Place.read(cursor)
     following = search.run(place)
     return History(
@@ -150,6 +161,8 @@ class _Search:
     topic: str
     wanted: HistoryFilter
     limit: int
+    size: Callable[[MessageView], int]
+    left: int
     until: float
     views: ViewsOfTopic
     found: list[MessageView] = field(default_factory=list)
@@ -184,7 +197,10 @@ class _Search:
         return None
 
     def _is_over(self) -> bool:
-        return len(self.found) >= self.limit or self.world.clock.monotonic() >= self.until
+        return self._is_full() or self.world.clock.monotonic() >= self.until
+
+    def _is_full(self) -> bool:
+        return len(self.found) >= self.limit or self.left <= 0
 
     def _take(self, ids: Sequence[str]) -> str | None:
         """Take what is wanted of messages, newest first; return the id before which to go on, None after the last."""
@@ -192,11 +208,10 @@ class _Search:
             if start and self._is_over():
                 return ids[start - 1]
             part = ids[start : start + READ_AT_ONCE]
-            for view in self.views.of(part):
-                if not self.wanted.is_of(view):
-                    continue
+            for view in filter(self.wanted.is_of, self.views.of(part, self.wanted.subscription)):
                 self.found.append(view)
-                if len(self.found) == self.limit and view.message.message_id != ids[-1]:
+                self.left -= self.size(view)
+                if self._is_full() and view.message.message_id != ids[-1]:
                     return view.message.message_id
         return None
 
@@ -208,7 +223,7 @@ class _Search:
 
     def _files(self, until: int) -> Iterator[ArchivedFile]:
         """Yield the files that came until then, the last first, back to the day since which messages are wanted."""
-        for day in range(until // _DAY_MS, self.wanted.since // _DAY_MS - 1, -1):
+        for day in range(min(until, self.world.clock.now()) // _DAY_MS, self.wanted.since // _DAY_MS - 1, -1):
             if day not in self.files:
                 self.files[day] = self.world.message_archive.files(day * _DAY_MS)
             yield from self.files[day]

@@ -12,7 +12,7 @@ from functools import cache, partial
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.instant import rfc3339
-from tagcast.model import Entry, EntryState, Message, PastAttempt
+from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription
 from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
@@ -22,7 +22,7 @@ from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, Pulled
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.message import MessageRow
+from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FilterVersion
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
@@ -207,15 +207,19 @@ class ViewsOfTopic:
         self._backlogs = Backlogs(world, read_topic(world, topic).topic_id)
         self._names = cache(partial(stored.names, world.store, topic))
 
-    def of(self, message_ids: Sequence[str]) -> Iterator[MessageView]:
+    def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield those of the messages (at most 100) that there are, with the counts of their entries.
 
-        Of a wide message it shows the entries of its first section.
+        Of a wide message it shows the entries of the section with that of *owner*, or of the first one.
         """
         found = stored.messages(self._world.store, self._topic, message_ids)
         for row in (found[each] for each in message_ids if each in found):
             if row.is_wide:
-                yield _of_sections(self._backlogs, stored.sections(self._world.store, row), 0, ())
+                parts = stored.sections(self._world.store, row)
+                view = _of_sections(self._backlogs, parts, 0, ())
+                shown = None if owner is None else section_with(row, owner.ordinal)
+                entries = view.subscribers if shown is None else _of_section(self._backlogs, parts[shown]).subscribers
+                yield replace(view, subscribers=entries)
             else:
                 whole = stored.with_ends(self._world.store, row, None)
                 yield _chosen(_view(self._backlogs, whole, self._names(), None), ())

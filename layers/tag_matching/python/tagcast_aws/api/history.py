@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import DELIVERY_STATES, Instant
 from tagcast_aws.api.http.paging import PAGING, encode_cursor
 from tagcast_aws.api.http.requests import Request
-from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.limits import NAME
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.limits import NAME, PAGE_BYTES_MAX
 from tagcast_aws.api.messages import MessageAnswer, message_without_body
 
 DAY_S = 86_400
@@ -49,7 +49,10 @@ def history(world: World, request: Request[None]) -> Answer:
         subscription=None if name is None else get_subscription(world, request.topic, name),
         state=_state(state),
     )
-    found = read_history(world, request.topic, wanted, limit, cursor)
+    found = read_history(
+        world, request.topic, wanted, limit, cursor,
+        size=lambda view: encoded_size(message_without_body(view)), size_max=PAGE_BYTES_MAX,
+    )  # fmt: skip
     answer: HistoryAnswer = {
         "messages": [],
         "next_cursor": encode_cursor(found.cursor),
