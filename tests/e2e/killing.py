@@ -2,7 +2,8 @@
 
 ``python -m tests.e2e.killing --what workers --seconds 60`` kills workers of the functions, one at a time;
 ``--what stack`` kills the whole service with its engine and starts it again. A member of a group pulls and acknowledges
-meanwhile, and before each kill a secret is written. ``--audit`` proves the same from the archive, by the Spark job.
+meanwhile, a subscription discards what it gets into a dead-letter topic, and before each kill a secret is written.
+``--audit`` proves the same from the archive, by the Spark job.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ from tests.running_stack import RunningStack, start_stack, wait_until
 TOPIC = "orders"
 GROUP = "group"
 SECRET = "killing"
+LETTERS = "letters"
+"""A topic of dead letters, and its subscription, which is told what another one refuses."""
 WANTED: dict[str, Callable[[list[str]], bool]] = {
     "everything": lambda tags: True,
     "apples": lambda tags: "apple" in tags,
     "flaky": lambda tags: True,
     GROUP: lambda tags: True,
+    LETTERS: lambda tags: "pear" in tags,
 }
 """Who wants which messages: the oracle, written without any code of the service."""
 FLAKINESS = 0.05
@@ -81,8 +85,10 @@ class Receiver:
                 push = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with lock:
                     refused = push["subscription"] == "flaky" and receiver.dice.random() < FLAKINESS
+                    refused |= push["subscription"] == "refuses"
                     if not refused:
-                        receiver.take(push["subscription"], push["message_id"])
+                        original = push["properties"].get("dead_letter_of", push["message_id"])
+                        receiver.take(push["subscription"], original)
                 self.send_response(500 if refused else 200)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -145,7 +151,17 @@ class Experiment:
         self.receiver = Receiver(random.Random(self.dice.random()))
         self.stack = start_stack(self.folder, "--time-scale", TIME_SCALE)
         call("PUT", f"{self.stack.url}/topics/{TOPIC}", {})
-        for name in WANTED:
+        call("PUT", f"{self.stack.url}/topics/{LETTERS}", {})
+        endpoint = {"protocol": "http", "url": self.receiver.url}
+        call("PUT", f"{self.stack.url}/topics/{LETTERS}/subscriptions/{LETTERS}", {"endpoint": endpoint})
+        refuses = {
+            "endpoint": endpoint,
+            "filter": {"kind": "tags", "tags": ["pear"]},
+            "retry": {"strategy": "INDEPENDENT_RETRY", "max_retries": 1},
+            "dead_letter_topic": LETTERS,
+        }
+        call("PUT", f"{self.stack.url}/topics/{TOPIC}/subscriptions/refuses", refuses)
+        for name in WANTED.keys() - {LETTERS}:
             body: dict[str, Any] = {
                 "endpoint": {"protocol": "http", "url": self.receiver.url},
                 "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 100, "interval_seconds": 1},
@@ -230,6 +246,8 @@ class Experiment:
             open_ones = [each for each in open_ones if not self._is_over(each)]
             if open_ones:
                 time.sleep(0.2)
+        letters = {each.message_id for each in self.sent if WANTED[LETTERS](each.tags)}
+        wait_until(lambda: letters <= {*self.receiver.received[LETTERS]}, SETTLE_S - (time.monotonic() - began))
         return time.monotonic() - began
 
     def _is_over(self, message_id: str) -> bool:
@@ -266,6 +284,8 @@ class Experiment:
                     outcome.lost.append((name, each.message_id))
             outcome.unexpected += [(name, each) for each in times if each in wanted and not wants(wanted[each].tags)]
             outcome.duplicated += sum(number - 1 for number in times.values())
+            if name == LETTERS:  # Its topic has an order of its own.
+                continue
             firsts = list(dict.fromkeys(each for each in received if each in wanted))
             highest = ""
             for message_id in firsts:

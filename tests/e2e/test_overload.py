@@ -39,6 +39,7 @@ def threads_of(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
 
 
+@pytest.mark.nightly
 def test_hanging_subscribers_cost_one_thread_each_however_long_they_hang(hurried: RunningStack, hanging: str) -> None:
     stack = hurried
     call("PUT", f"{stack.url}/topics/h", {})

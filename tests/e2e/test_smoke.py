@@ -88,12 +88,13 @@ def test_a_run_sees_every_promise_and_leaves_nothing(slower: RunningStack) -> No
     assert wait_until(lambda: slower.has_archived(told["run"], 4))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_who_interrupts_it_finds_nothing_left(slower: RunningStack, how: signal.Signals) -> None:
     assert interrupted_after(slower, "publish", how) != 0
     assert left(slower) == []
 
 
+@pytest.mark.nightly
 def test_what_a_killed_run_leaves_is_removed_by_the_next_one(slower: RunningStack) -> None:
     interrupted_after(slower, "make endpoint", signal.SIGKILL)
     assert len(left(slower)) == 5  # Topic, two queues, function, role.

@@ -136,6 +136,7 @@ def chained(jobs: Sequence[str]) -> list[str]:
     return words
 
 
+@pytest.mark.nightly
 def test_jobs_on_a_laptop_find_amazons_s3_by_themselves(amazon: Amazon, filled: S3Bucket, tmp_path: Path) -> None:
     amazon.hosts.clear()
 

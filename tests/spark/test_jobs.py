@@ -224,6 +224,7 @@ def test_a_replay_shows_its_volume_first_then_sends_in_order_and_goes_on_where_i
     assert filled.keys("raw/") + filled.keys("curated/") == before
 
 
+@pytest.mark.nightly
 def test_an_empty_day_has_reports_too_and_an_audit_that_judged_nothing_is_no_success(
     spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "return own.send(entries) and ()",
             SPOILED,
         ),
-        1,
+        3,
     ),
     (
         Mutant(

@@ -98,14 +98,14 @@ PLANTED = (
 )
 
 
-RARE = (139, 141)
-"""Seeds that catch what one seed in some seventy catches: a resumed lane that forgets what was planned."""
+RARE = {"a resumed lane forgets what was planned": 141}
+"""Seeds that catch what one seed in some seventy catches."""
 
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_on_the_box(mutant: Mutant) -> None:
-    assert caught_at(mutant, (*range(40), *RARE)) is not None
+    assert caught_at(mutant, (RARE.get(mutant.name, 0), *range(40))) is not None
 
 
 @pytest.mark.timeout(200)
