@@ -179,10 +179,10 @@ def as_json(settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
 
     Raises TypeError for a name that *kind* does not have, and ValueError for an instant without a time zone.
 
-    >>> as_json({"retention": 60}, TopicSettings)
+    >>> as_json({"max": 60}, Certificate)
     Traceback (most recent call last):
         ...
-    TypeError: 'retention' is not a setting: allowed are keep, max_message_bytes, ordering, retention_seconds
+    TypeError: 'max' is not a setting: allowed are certificate, private_key
     """
     known = kind.__annotations__
     if others := sorted(settings.keys() - known.keys()):

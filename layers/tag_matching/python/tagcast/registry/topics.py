@@ -35,8 +35,8 @@ def put_topic(
     """Create the topic or replace its settings; return it and whether it is new.
 
     *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. Raises ConflictError
-    when the ordering would change while anything is retained, InvalidRequestError for an *events_topic* that cannot be
-    one, and PreconditionFailedError.
+    when the ordering would change while anything is retained, or *events_topic* cannot be one, InvalidRequestError if
+    that is the topic itself, and PreconditionFailedError.
     """
 
     def attempt() -> tuple[Topic, bool]:
@@ -89,19 +89,20 @@ def _write_settings(world: World, known: Topic, wanted: Topic) -> Topic:
 
 
 def _events_check(world: World, wanted: Topic) -> tuple[Write, ...]:
-    """Return the check, beside a write of *wanted*, that its events topic can be that; InvalidRequestError if not."""
+    """Return the check, beside a write of *wanted*, that its events topic can be that.
+
+    Raises InvalidRequestError if it is the topic itself, and ConflictError if it is none, or has one.
+    """
     if wanted.events_topic is None:
         return ()
-    found = stored.topic(world.store, wanted.events_topic)
     if wanted.events_topic == wanted.name:
-        reason = "is the topic itself"
-    elif found is None:
-        reason = "does not exist"
-    elif found.events_topic is not None:
-        reason = "has an events_topic itself"
-    else:
-        return (events_check(found.name),)
-    raise InvalidRequestError((Fault(reason, "/events_topic", FaultCode.CONFLICT),))
+        raise InvalidRequestError((Fault("is the topic itself", "/events_topic", FaultCode.CONFLICT),))
+    found = stored.topic(world.store, wanted.events_topic)
+    if found is None:
+        raise ConflictError(f"the events_topic {wanted.events_topic} does not exist")
+    if found.events_topic is not None:
+        raise ConflictError(f"the events_topic {wanted.events_topic} has an events_topic itself")
+    return (events_check(found.name),)
 
 
 def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:

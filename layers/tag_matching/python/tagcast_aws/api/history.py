@@ -69,13 +69,10 @@ def _since(request: Request[None], now: int, faults: list[Fault]) -> int:
     if text is None:
         return now - DAY_S * 1000
     try:
-        instant = parse(text)
+        return max(parse(text), earliest)
     except ValueError:
         faults.append(Fault("must be an instant such as 2026-01-31T12:00:00Z", "/since", FaultCode.WRONG_FORMAT))
         return now
-    if instant < earliest:
-        faults.append(Fault("must be within the last 3 days", "/since", FaultCode.TOO_SMALL))
-    return instant
 
 
 def _state(word: str | None) -> EntryState | MessageState | None:
