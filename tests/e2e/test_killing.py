@@ -29,6 +29,15 @@ def test_no_delivery_is_lost_or_out_of_order_when_workers_are_killed(tmp_path: P
     assert (outcome.lost, outcome.unexpected, outcome.out_of_order) == ([], [], [])
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("what", ["workers", "stack"])
+def test_no_dead_letter_is_lost_when_processes_are_killed(tmp_path: Path, what: str) -> None:
+    outcome, _ = run(what, 12, 3, tmp_path / "data", letters=True)
+
+    assert sum(outcome.kills.values()) >= 1
+    assert (outcome.lost, outcome.unexpected, outcome.out_of_order) == ([], [], [])
+
+
 def test_what_was_acknowledged_outlives_a_kill_of_the_whole_stack_and_comes_soon(tmp_path: Path) -> None:
     outcome, _ = run("stack", 10, 2, tmp_path / "data")
 
