@@ -71,10 +71,11 @@ def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[st
         yield kept
 
 
-def _passes(filter: CompiledFilter, row: Any) -> bool:
+def _passes(filters: Sequence[CompiledFilter], row: Any) -> bool:
     body = body_of(*(getattr(row, name, None) for name in BODIES))
+    seen = Seen(tuple(row.tags or ()), row.routing_key, row.properties or {}, body)
     try:
-        return filter.evaluate(Seen(tuple(row.tags or ()), row.routing_key, row.properties or {}, body)) is True
+        return all(filter.evaluate(seen) is True for filter in filters)
     except FilterEvaluationError:
         return False
 
@@ -84,25 +85,26 @@ def whole() -> Column:
     return (sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()) & sql.col("hashes").isNull()
 
 
-def offers(messages: DataFrame, filter: CompiledFilter) -> Iterator[dict[str, Any]]:
+def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[dict[str, Any]]:
     """Yield what is to be sent, in order, without holding all of it."""
     for row in messages.where(whole()).toLocalIterator():
-        if _passes(filter, row):
+        if _passes(filters, row):
             yield offer_of(row)
 
 
-def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None]:
+def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
     """Return how much would be sent."""
-    columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if filter.reads_body else ()))
+    reads_body = any(filter.reads_body for filter in filters)
+    columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
     instants: list[int] = []
     parts_gone = sql.col("hashes").isNotNull().alias("parts_gone")
     for row in messages.select(*columns, whole().alias("kept"), parts_gone).toLocalIterator():
         if row.parts_gone:
             counts["parts_gone"] += 1
-        elif not row.kept and filter.reads_body:
+        elif not row.kept and reads_body:
             counts["without_body"] += 1
-        elif not _passes(filter, row):
+        elif not _passes(filters, row):
             counts["filtered_out"] += 1
         elif not row.kept:
             counts["without_body"] += 1
@@ -169,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--subscription", required=True)
     text = "only messages that this filter matches; null is all (default: the subscription's newest in the archive)"
     parser.add_argument("--filter", metavar="JSON", help=text)
+    parser.add_argument("--only", metavar="JSON", default="null", help="of these only what this filter matches, too")
     parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) sends nothing")
     parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
     parser.add_argument("--rate", type=float, default=10.0, help="messages in a second (default: %(default)s)")
@@ -207,14 +210,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen_by = json.loads(given.filter or "null")
         if given.filter is None:
             chosen_by = current_filter(archive, given.topic, given.subscription, arguments.now_ms())
-        filter = compile_filter(chosen_by)
+        only = json.loads(given.only)
+        filters = (compile_filter(chosen_by), compile_filter(only))
     except (LookupError, ValueError, InvalidFilterError) as fault:
-        parser.error(f"--filter JSON names a filter, null all messages: {fault}")
-    asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, given.chunk])
+        parser.error(f"--filter and --only name filters as JSON, null all messages: {fault}")
+    asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
     run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]
     messages = chosen(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
-    told = preview(messages, filter)
+    told = preview(messages, filters)
     count = told["messages"] or 0
     as_json = archive.write_text(json.dumps(told), "reports", "replay", run_id, "preview.json")
     summary: dict[str, Any] = {"job": "replay", "ok": True, "run_id": run_id, "preview": given.preview, **told}
@@ -226,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tagcast_client import TagcastError
 
     try:
-        done = send(archive, poster(given), run_id, chunks(offers(messages, filter), given.chunk), count)
+        done = send(archive, poster(given), run_id, chunks(offers(messages, filters), given.chunk), count)
     except TagcastError as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1

@@ -208,6 +208,10 @@ def test_a_replay_shows_its_volume_first_then_sends_in_order_and_goes_on_where_i
     assert replay.main(given) == 0
     summary = told()
     assert (summary["messages"], summary["without_body"], api.requests) == (4, 1, [])
+    assert replay.main([*given, "--only", '{"kind": "sql92", "expression": "price > 2"}']) == 0
+    narrowed = told()
+    assert narrowed["filtered_out"] > summary["filtered_out"]
+    assert narrowed["messages"] + narrowed["filtered_out"] + narrowed["without_body"] == 5
     sending = [*given, "--preview", "false", "--api", api.url, "--chunk", "3"]
     api.statuses = [503, 200, 400]
     assert replay.main(sending) == 1

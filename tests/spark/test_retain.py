@@ -135,7 +135,7 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert marks(contents(bucket)) == left
     assert archive.records(RecordKind.MESSAGES, [OLD]).count() == 3
     assert nothing_is_due(archive)
-    volume = replay.preview(archive.records(RecordKind.MESSAGES), compile_filter(None))
+    volume = replay.preview(archive.records(RecordKind.MESSAGES), [compile_filter(None)])
     assert (volume["messages"], volume["without_body"], volume["parts_gone"]) == (1, 1, 3)
 
 

@@ -218,18 +218,23 @@ def replay(
     url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
+    tag: TagFilter = None,
+    sql: SqlFilter = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
     send: Annotated[bool, typer.Option("--send", help="Send the messages; without it you see a preview only.")] = False,
     as_is: AsItIs = False,
 ) -> None:
     """Replay archived messages to one subscription, as new messages. Messages without a body are left out.
 
-    The current filter of the subscription applies. Other messages are counted as filtered out, and not sent.
+    The current filter of the subscription applies. With --tag or --sql only those messages of it are sent. Other
+    messages are counted as filtered out, and not sent.
     """
     place, days, api = _archive(ctx, data, uri, url), _days(first, end), session_of(ctx).api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
+    if only := filter_of(tags=tag, sql=sql):
+        arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url]
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
 

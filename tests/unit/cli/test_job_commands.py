@@ -130,7 +130,24 @@ def test_a_replay_asks_for_the_filter_of_its_subscription(
     result = run("replay", "t", "A", "--archive", str(tmp_path))
     assert json.loads(asked[asked.index("--filter") + 1]) == {"kind": "tags", "tags": ["x"]}
     assert asked[asked.index("--preview") + 1] == "true"
+    assert "--only" not in asked
     assert "filtered out" in result.output
+    run("replay", "t", "A", "--archive", str(tmp_path), "--sql", "customer = '42'", "--send")
+    assert json.loads(asked[asked.index("--only") + 1]) == {"kind": "sql92", "expression": "customer = '42'"}
+
+
+def test_an_audit_asks_for_the_messages_of_one_customer(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
+        asked.extend(arguments)
+        return Result({"job": name}, 0)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    run("audit", "--archive", str(tmp_path), "--property", "customer=42")
+    assert asked[asked.index("--property") + 1] == "customer=42"
 
 
 def test_an_address_is_enough_to_find_the_archive_of_its_stack(
