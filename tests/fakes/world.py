@@ -178,7 +178,7 @@ class FakePusher:
         name = push.subscription.name
         outcome = self.behaviours[name](push) if name in self.behaviours else OK
         if outcome.delivered:
-            self.received[name].append(push.message.draft.body.decode())
+            self.received[name].append(push.message.draft.body.decode(errors="replace"))
         return outcome
 
     async def push_batch(self, batch: PushBatch) -> Outcome:
@@ -190,7 +190,7 @@ class FakePusher:
             self.before_push(push)
             self.pushes.append(push)
             if outcome.of(push.message.message_id).delivered:
-                self.received[name].append(push.message.draft.body.decode())
+                self.received[name].append(push.message.draft.body.decode(errors="replace"))
         return outcome
 
 
@@ -203,7 +203,7 @@ class FakeFilterFunctions:
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         await asyncio.sleep(0)
-        self.asked.append((subscription.name, [message.draft.body.decode() for message in messages]))
+        self.asked.append((subscription.name, [message.draft.body.decode(errors="replace") for message in messages]))
         judge = self.behaviours.get(subscription.name)
         return (True,) * len(messages) if judge is None else judge(messages)
 
