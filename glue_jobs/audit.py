@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -204,13 +203,6 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
     archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
-def _subject(parser: ArgumentParser, text: str) -> Subject:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        parser.error("--property is NAME=VALUE")
-    return Subject(name, value)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Audit a window; exit code 1 if a promise was broken, 3 if there was nothing that could have broken one."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
@@ -224,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
-    subject = None if given.property is None else _subject(parser, given.property)
+    subject = None if given.property is None else Subject(*arguments.property_of(parser, given.property))
     now = arguments.now_ms()
     as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # Of the future no archive is complete.
     terms = Terms(as_of, given.skew_ms, given.time_scale)

@@ -48,7 +48,7 @@ from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
-from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.io.storage import Archive, finish, has_property, tell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,7 @@ class Selection:
             named = messages.where(sql.col("message_id").isin(*self.message_ids))
         else:
             is_older = sql.col("accepted_at") < sql.lit(self.before)
-            has = sql.try_element_at("properties", sql.lit(self.name)) == sql.lit(self.value)
+            has = has_property(self.name or "", self.value or "")
             named = messages.where((sql.col("topic") == sql.lit(self.topic)) & is_older & has)
         ids = named.select(sql.col("topic"), sql.col("message_id").alias("replay_of")).distinct()
         replays = messages.join(sql.broadcast(ids), ["topic", "replay_of"], "left_semi")
@@ -320,9 +320,7 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Se
         return Selection(ids)
     if given.message or None in rest:
         parser.error("give --message, or --topic, --property and --before")
-    name, equals, value = given.property.partition("=")
-    if not equals:
-        parser.error("--property is NAME=VALUE")
+    name, value = arguments.property_of(parser, given.property)
     return Selection((), given.topic, name, value, given.before)
 
 

@@ -9,6 +9,8 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.auditing import audit_entries
 from glue_jobs.auditing.audit_entries import ENDS, Terms
+from glue_jobs.io.settled import settled
+from glue_jobs.io.storage import has_property
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +28,7 @@ class Subject:
 
     def messages(self, messages: DataFrame) -> DataFrame:
         """Return those of the records of messages."""
-        return messages.where(sql.col("properties").getItem(self.name) == self.value)
+        return messages.where(has_property(self.name, self.value))
 
     def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
         """Return the violations that are of them."""
@@ -36,9 +38,9 @@ class Subject:
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
         """Return what the certificate says of them: how many, how their deliveries ended, and each up to a bound."""
-        mine = self.messages(messages)
+        mine = settled(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
-        entries = audit_entries.entries(mine, happened)
+        entries = settled(audit_entries.entries(mine, happened))
         settings = subscriptions.where("part = 'settings'")
         names = settings.groupBy("topic", "ordinal").agg(sql.max_by("subscription", "version").alias("subscription"))
         each = sql.struct("subscription", "ordinal", "end", "attempts", "ended_at")

@@ -146,6 +146,14 @@ def moment(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no instant: {fault}") from None
 
 
+def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
+    """Return name and value of what ``--property`` says, or end the job with what is wrong."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        parser.error("--property is NAME=VALUE")
+    return name, value
+
+
 def truth(text: str) -> bool:
     """Return what *text* says; Glue has no arguments without a value.
 

@@ -164,6 +164,11 @@ class Archive:
         return stale
 
 
+def has_property(name: str, value: str) -> Any:
+    """Return the condition of a message with this property, unless that was taken out."""
+    return sql.try_element_at("properties", sql.lit(name)) == sql.lit(value)
+
+
 def day_of(instant: str) -> Any:
     """Return the expression of the day (UTC) of an instant in milliseconds, as text."""
     days = sql.floor(sql.col(instant) / sql.lit(86_400_000.0)).cast("int")

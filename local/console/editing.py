@@ -44,9 +44,7 @@ async def topic_edit(request: web.Request) -> web.Response:
     changed = {field: value for field, value in said.items() if before.get(field, value) != value}
 
     async def send() -> web.Response:
-        changes = forms.topic_settings({**changed})
-        if changed.get("events_topic") == "":
-            changes["events_topic"] = None
+        changes = forms.topic_changes(changed)
         if changes:
             await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
             desk.forget()

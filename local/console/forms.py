@@ -80,6 +80,19 @@ def topic_settings(said: Said) -> Json:
     return settings
 
 
+def topic_changes(changed: Said) -> Json:
+    """Return the settings that the *changed* fields of a topic say; without a name its events stop.
+
+    >>> topic_changes({"events_topic": ""})
+    {'events_topic': None}
+    """
+    return topic_settings(changed) | ({"events_topic": None} if _stops_events(changed) else {})
+
+
+def _stops_events(changed: Said) -> bool:
+    return changed.get("events_topic") == ""
+
+
 def topic_command(verb: str, name: str, said: Said) -> str:
     """Return the command that makes or changes a topic like this.
 
@@ -88,7 +101,7 @@ def topic_command(verb: str, name: str, said: Said) -> str:
     """
     options = {"retention": "--retention", "ordering": "--ordering", "max_message_bytes": "--max-message-bytes",
                "keep": "--keep", "events_topic": "--events-topic"}  # fmt: skip
-    stops = ["--events-topic", ""] if verb == "update" and said.get("events_topic") == "" else []
+    stops = ["--events-topic", ""] if verb == "update" and _stops_events(said) else []
     return _command(["topic", verb, name or "NAME"], [*_given(said, options), *stops])
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiohttp import web
-from tagcast_cli.instant import seconds_of
 from tagcast_client import ProblemError
 from tagcast_client.models import History
 
 from local.console.desk import desk_of
+from local.console.search import STATES, since_of
 
-STATES = ("pending", "blocked", "delivered", "filtered", "discarded", "expired", "cancelled", "unmatched")
 PAGE = 50
 
 
@@ -30,8 +28,8 @@ async def history(request: web.Request) -> web.Response:
             raise
         fault = str(problem)
     narrowed = {field: text for field, text in said.items() if field != "cursor"}
-    values: dict[str, Any] = {"name": name, "said": narrowed, "found": found, "fault": fault, "states": STATES}
-    return desk.page("history.html", **values)
+    values: dict[str, Any] = {"name": name, "said": narrowed, "found": found, "fault": fault}
+    return desk.page("history.html", states=(*STATES, "unmatched"), **values)
 
 
 def _asked(said: dict[str, str]) -> dict[str, Any]:
@@ -47,7 +45,7 @@ def _asked(said: dict[str, str]) -> dict[str, Any]:
             raise ValueError("a property is name=value")
         asked["property"] = (name, value)
     if "within" in said:
-        asked["since"] = datetime.now(UTC) - timedelta(seconds=seconds_of(said["within"]))
+        asked["since"] = since_of(said["within"])
     return asked
 
 

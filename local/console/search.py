@@ -17,6 +17,8 @@ from local.console.desk import Desk, desk_of
 from local.console.rendering import message_path
 from local.console.topics import pairs
 
+STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
+"""Of deliveries, as the forms offer them."""
 MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
 """The bounds of a search: messages read of one topic, and how many on a page; names of topics that are offered."""
 
@@ -51,15 +53,19 @@ class Wanted:
 
 def wanted_of(query: Mapping[str, str]) -> Wanted:
     """Read the fields of the form. Raises ValueError for a duration that is none."""
-    within = query.get("within", "").strip()
     return Wanted(
         query.get("tag", "").strip(),
         query.get("routing_key", "").strip(),
         pairs(query.get("property", "")),
         query.get("subscription", "").strip(),
         query.get("state", "").strip(),
-        datetime.now(UTC) - timedelta(seconds=seconds_of(within)) if within else None,
+        since_of(query.get("within", "").strip()),
     )
+
+
+def since_of(within: str) -> datetime | None:
+    """Return the instant at which so long a time began; None if the field is empty. Raises ValueError."""
+    return datetime.now(UTC) - timedelta(seconds=seconds_of(within)) if within else None
 
 
 async def search(request: web.Request) -> web.Response:
@@ -81,6 +87,7 @@ async def search(request: web.Request) -> web.Response:
     return desk.page(
         "search.html",
         query=query,
+        states=STATES,
         topic=topic,
         topic_names=await topic_names(desk),
         messages=messages,

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.rows import lane_transitions
 from tagcast.rows.lane import LANES, Lane
 from tagcast.tables import Update
+from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.store.attributes import to_row
 from tagcast_aws.store.writes import write_request
 
@@ -204,11 +204,13 @@ def queue_url(engine: Engine, arn: str) -> str:
 def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of lanes that are owed a workflow: those that ran ended with the engine."""
     table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
+    dice = SystemDice()
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
     for index in indexes:
         for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
             for item in page["Items"]:
-                release = released(LANES.value_of(to_row(item)), round(time.time() * 1000), uuid4().hex)
+                now = round(time.time() * 1000)
+                release = released(LANES.value_of(to_row(item)), now, dice.unique_id(now))
                 if release is not None:
                     with suppress(tables.exceptions.ConditionalCheckFailedException):  # Somebody works on it already.
                         tables.update_item(**write_request(release, {release.key.table: table})["Update"])

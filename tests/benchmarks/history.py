@@ -13,7 +13,7 @@ import io
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,27 +21,19 @@ from typing import Any
 from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.operating.history import HistoryFilter, read_history
-from tagcast.ports import ArchivedFile
 
-from tests.fakes.world import FakeWorld
+from tests.fakes.world import FakeWorld, MemoryMessageArchive
 
 MINUTES, TOPICS, CUSTOMERS, PAGE = 60, 10, 100_000, 50
 
 
-class Files:
-    """Files of the archive in memory, inflated as they are read."""
-
-    def __init__(self) -> None:
-        self.contents: dict[str, tuple[int, bytes]] = {}
-
-    def files(self, day: int) -> Sequence[ArchivedFile]:
-        """Return the files of a day, the last first."""
-        found = [ArchivedFile(name, at) for name, (at, _) in self.contents.items() if day <= at < day + 86_400_000]
-        return sorted(found, key=lambda each: each.arrived_at, reverse=True)
+class Files(MemoryMessageArchive):
+    """Files of gzip, which are inflated as they are read."""
 
     def lines(self, name: str) -> Iterator[bytes]:
         """Yield the lines of a file."""
-        with gzip.GzipFile(fileobj=io.BytesIO(self.contents[name][1])) as file:
+        [content] = self.came[name][1]
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             yield from file
 
 
@@ -61,7 +53,7 @@ def filled(fakes: FakeWorld, messages: int) -> Files:
             lines.append(json.dumps(like | told, separators=(",", ":")))
         fakes.clock.sleep(60)
         content = gzip.compress("".join(f"{line}\n" for line in lines).encode())
-        files.contents[f"{minute:02d}.gz"] = fakes.clock.now(), content
+        files.came[f"{minute:02d}.gz"] = fakes.clock.now(), [content]
     return files
 
 
@@ -81,9 +73,9 @@ def main() -> None:
     fakes.topic()
     fakes.subscribe("s")
     files = filled(fakes, messages)
-    size = sum(len(content) for _, content in files.contents.values())
-    print(f"{messages:,} messages in {len(files.contents)} files, {size / 2**20:.1f} MiB")
-    inflating = took_ms(lambda: [sum(1 for _ in files.lines(name)) for name in files.contents])
+    size = sum(len(content) for _, [content] in files.came.values())
+    print(f"{messages:,} messages in {len(files.came)} files, {size / 2**20:.1f} MiB")
+    inflating = took_ms(lambda: [sum(1 for _ in files.lines(name)) for name in files.came])
     print(f"only inflating them: {inflating:.0f} ms")
     world, since = replace(fakes.world, message_archive=files), fakes.clock.now() - 86_400_000
 

@@ -43,9 +43,9 @@ WANTED: dict[str, Callable[[list[str]], bool]] = {
     "apples": lambda tags: "apple" in tags,
     "flaky": lambda tags: True,
     GROUP: lambda tags: True,
-    LETTERS: lambda tags: "pear" in tags,
 }
 """Who wants which messages: the oracle, written without any code of the service."""
+WANTED_LETTERS: dict[str, Callable[[list[str]], bool]] = {LETTERS: lambda tags: "pear" in tags}
 FLAKINESS = 0.05
 TIME_SCALE = "10"
 """Waits are ten times shorter than life."""
@@ -148,13 +148,17 @@ class Experiment:
     ended: threading.Event = field(default_factory=threading.Event)
     refusals: int = 0
 
+    @property
+    def wanted_letters(self) -> dict[str, Callable[[list[str]], bool]]:
+        return WANTED_LETTERS if self.letters else {}
+
     def begin(self) -> None:
         self.receiver = Receiver(random.Random(self.dice.random()))
         self.stack = start_stack(self.folder, "--time-scale", TIME_SCALE)
         call("PUT", f"{self.stack.url}/topics/{TOPIC}", {})
         if self.letters:
             self._subscribe_letters()
-        for name in WANTED.keys() - {LETTERS}:
+        for name in WANTED:
             body: dict[str, Any] = {
                 "endpoint": {"protocol": "http", "url": self.receiver.url},
                 "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 100, "interval_seconds": 1},
@@ -252,7 +256,8 @@ class Experiment:
             open_ones = [each for each in open_ones if not self._is_over(each)]
             if open_ones:
                 time.sleep(0.2)
-        letters = {each.message_id for each in self.sent if self.letters and WANTED[LETTERS](each.tags)}
+        wanted = self.wanted_letters.values()
+        letters = {each.message_id for each in self.sent if any(wants(each.tags) for wants in wanted)}
         wait_until(lambda: letters <= {*self.receiver.received[LETTERS]}, SETTLE_S - (time.monotonic() - began))
         return time.monotonic() - began
 
@@ -281,9 +286,7 @@ class Experiment:
         outcome = Outcome(len(self.sent), self.refusals, dict(self.kills), latest_s=self.latest_s())
         outcome.forgotten = self.forgotten
         wanted = {each.message_id: each for each in self.sent}
-        for name, wants in WANTED.items():
-            if name == LETTERS and not self.letters:
-                continue
+        for name, wants in (WANTED | self.wanted_letters).items():
             received = self.receiver.received[name]
             times = Counter(received)
             outcome.pairs += sum(wants(each.tags) for each in self.sent)
@@ -292,7 +295,7 @@ class Experiment:
                     outcome.lost.append((name, each.message_id))
             outcome.unexpected += [(name, each) for each in times if each in wanted and not wants(wanted[each].tags)]
             outcome.duplicated += sum(number - 1 for number in times.values())
-            if name == LETTERS:  # Its topic has an order of its own.
+            if name in self.wanted_letters:  # Their topic has an order of its own.
                 continue
             firsts = list(dict.fromkeys(each for each in received if each in wanted))
             highest = ""

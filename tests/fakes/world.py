@@ -290,7 +290,6 @@ class MemoryMessageArchive:
     """The port ``MessageArchive`` in memory: files with the lines of records, by the instant at which they came."""
 
     came: dict[str, tuple[int, list[bytes]]] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)
     away: bool = False
 
     def put(self, name: str, arrived_at: int, lines: Sequence[str]) -> None:
@@ -303,7 +302,6 @@ class MemoryMessageArchive:
         return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        self.read.append(name)
         return iter(self.came[name][1] if name in self.came else ())
 
 

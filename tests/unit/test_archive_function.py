@@ -103,7 +103,8 @@ def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None)
     """What the function answers where nobody watches."""
     fakes = FakeWorld()
     tail = Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
-    return app.handle(event, archive, tail, Events(lambda: fakes.world), cast("Any", keeper or Keeper()))
+    events = Events(fakes.store, fakes.clock, lambda: fakes.world)
+    return app.handle(event, archive, tail, events, cast("Any", keeper or Keeper()))
 
 
 def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -243,7 +244,8 @@ def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again(
     heard: list[RecordKind] = []
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
-    events = Events(lambda: FakeWorld().world)
+    fakes = FakeWorld()
+    events = Events(fakes.store, fakes.clock, lambda: fakes.world)
     app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()), events, cast("Any", Keeper()))
     assert heard == [RecordKind.MESSAGES]
 

@@ -38,14 +38,13 @@ def publish(fakes: FakeWorld, *tags: str, topic: str = "test1", **properties: st
     return accepted.message_id
 
 
-def archive(fakes: FakeWorld, *, name: str | None = None) -> None:
+def archive(fakes: FakeWorld) -> None:
     """Let the archive get all messages that no file of it has yet, in one file."""
     known = b"".join(line for _, lines in fakes.message_archive.came.values() for line in lines)
     rows = [row for key, row in fakes.store.rows.items() if key.sk == "MSG" and row["message_id"].encode() not in known]
     records = [record for row in rows for record in records_of(Change(None, row, fakes.clock.now()), bool)]
     lines = [record.line() for record in records if record.kind is RecordKind.MESSAGES]
-    name = name or f"raw/messages/{len(fakes.message_archive.came)}.gz"
-    fakes.message_archive.put(name, fakes.clock.now(), lines)
+    fakes.message_archive.put(f"raw/messages/{len(fakes.message_archive.came)}.gz", fakes.clock.now(), lines)
 
 
 def asked(fakes: FakeWorld, limit: int = 100, cursor: str | None = None, **wanted: Any) -> History:

@@ -71,7 +71,6 @@ def _row(topic: Json) -> list[Any]:
     ]
 
 
-SETTINGS = ("--retention", "--ordering", "--max-message-bytes", "--keep")
 LISTING = Listing(
     key="topics",
     headings=("topic", "ordering", "retention", "largest body", "created"),
@@ -119,7 +118,8 @@ def update(
     if events_topic is not None:
         body["events_topic"] = events_topic or None
     if not body:
-        raise typer.BadParameter(f"give a setting to update: {', '.join(SETTINGS)} or --events-topic")
+        options = "--retention, --ordering, --max-message-bytes, --keep or --events-topic"
+        raise typer.BadParameter(f"give a setting to update: {options}")
     session = session_of(ctx)
     headers = {"if-match": if_match} if if_match else None
     answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)

@@ -94,7 +94,7 @@ class Process:
         from tagcast.archive.events import Events
 
         settings = Settings.from_environment(self._ground.environ)
-        return Events(lambda: self.world, settings.events_to_bus)
+        return Events(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
 
     @cached_property
     def cmq_keys(self) -> CachedSecret:

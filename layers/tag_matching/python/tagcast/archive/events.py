@@ -18,7 +18,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import Draft, EntryState, LaneState
 
 if TYPE_CHECKING:
-    from tagcast.ports import World
+    from tagcast.ports import Clock, Store, World
 
 KNOWN_S = 5.0
 """A process goes by what it read of a topic for 5 seconds."""
@@ -82,10 +82,12 @@ def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
 class Events:
     """What one process publishes of the topics that have an ``events_topic``.
 
-    *make_world* is called when the first event happens, which most processes never see. *to_bus* says whether each is
-    put on the account's event bus, too.
+    *make_world* is called when the first event is published, which most processes never do. *to_bus* says whether each
+    is put on the account's event bus, too.
     """
 
+    store: Store
+    clock: Clock
     make_world: Callable[[], World]
     to_bus: bool = False
     _known: dict[str, tuple[float, str | None]] = field(default_factory=dict)
@@ -102,11 +104,11 @@ class Events:
         kind = type_of(record)
         if kind is None:
             return
-        world, topic = self.make_world(), cast("str", record.fields["topic"])
-        events_topic = self._events_topic(world, topic)
+        topic, now = cast("str", record.fields["topic"]), self.clock.monotonic()
+        events_topic = self._events_topic(topic, now)
         if events_topic is None:
             return
-        now = world.clock.monotonic()
+        world = self.make_world()
         share = self._shares.setdefault(topic, Share(at=now, burst=BURST, per_s=EVENTS_PER_S, left=BURST))
         if not share.take(1, now):
             self._omitted[topic] = self._omitted.get(topic, 0) + 1
@@ -128,13 +130,12 @@ class Events:
         if self.to_bus:
             world.event_bus.tell(event)
 
-    def _events_topic(self, world: World, topic: str) -> str | None:
+    def _events_topic(self, topic: str, now: float) -> str | None:
         from tagcast.rows import stored
 
-        now = world.clock.monotonic()
         known = self._known.get(topic)
         if known is None or now >= known[0] + KNOWN_S:
-            found = stored.topic(world.store, topic)
+            found = stored.topic(self.store, topic)
             known = self._known[topic] = now, None if found is None else found.events_topic
         return known[1]
 

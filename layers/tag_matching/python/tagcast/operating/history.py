@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,9 +50,7 @@ class HistoryFilter:
         """Say whether the record of a message in the archive is wanted, as far as it tells."""
         return (
             fields["topic"] == topic
-            and fields["accepted_at"] >= self.since
-            and (self.tag is None or self.tag in fields["tags"])
-            and (self.property is None or (fields.get("properties") or {}).get(self.property[0]) == self.property[1])
+            and self._fits(fields["accepted_at"], fields["tags"], fields.get("properties") or {})
             and (self.subscription is None or self.subscription.ordinal in fields["matched"])
         )
 
@@ -68,11 +66,13 @@ class HistoryFilter:
             takes_state = counts.get(self.state, 0) > 0
         else:
             takes_state = name in view.subscribers and view.subscribers[name].state is self.state
+        return takes_state and self._fits(view.message.accepted_at, draft.tags, draft.properties)
+
+    def _fits(self, accepted_at: int, tags: Collection[str], properties: Mapping[str, str]) -> bool:
         return (
-            takes_state
-            and view.message.accepted_at >= self.since
-            and (self.tag is None or self.tag in draft.tags)
-            and (self.property is None or draft.properties.get(self.property[0]) == self.property[1])
+            accepted_at >= self.since
+            and (self.tag is None or self.tag in tags)
+            and (self.property is None or properties.get(self.property[0]) == self.property[1])
         )
 
 

@@ -166,13 +166,12 @@ def list_retained(
     page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is larger
     alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
     """
-    owner = read_topic(world, topic)
+    views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
-    names, backlogs = cache(partial(stored.names, world.store, topic)), Backlogs(world, owner.topic_id)
     shown: list[MessageView] = []
     total, last = 0, None
     for place, row in _rows(world, topic, listed[:limit]):
-        view = None if row is None else _listed(backlogs, row, names)
+        view = None if row is None else views.as_read(row)
         if view is not None and view.state is MessageState.RETAINED:
             total += size(view)
             if shown and total > size_max:
@@ -180,14 +179,6 @@ def list_retained(
             shown.append(view)
         last = place
     return Page(tuple(shown), last if len(listed) > limit else None)
-
-
-def _listed(backlogs: Backlogs, row: MessageRow, names: Callable[[], Mapping[int, str]]) -> MessageView:
-    """Return a message as lists show it; *names* are those of all subscriptions, which a section does not need."""
-    if not row.is_wide:
-        return _view(backlogs, row, names(), None)
-    versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, row.map.matched)
-    return _view(backlogs, row, {o: version.name for o, version in versions.items()}, None)
 
 
 def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str, MessageRow | None]]:
@@ -207,6 +198,13 @@ class ViewsOfTopic:
         self._backlogs = Backlogs(world, read_topic(world, topic).topic_id)
         self._names = cache(partial(stored.names, world.store, topic))
 
+    def as_read(self, row: MessageRow) -> MessageView:
+        """Return the view of a row that was read with its ends; of a wide message that of its section."""
+        if not row.is_wide:
+            return _view(self._backlogs, row, self._names(), None)
+        versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
+        return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
+
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield those of the messages (at most 100) that there are, with the counts of their entries.
 
@@ -221,8 +219,7 @@ class ViewsOfTopic:
                 entries = view.subscribers if shown is None else _of_section(self._backlogs, parts[shown]).subscribers
                 yield replace(view, subscribers=entries)
             else:
-                whole = stored.with_ends(self._world.store, row, None)
-                yield _chosen(_view(self._backlogs, whole, self._names(), None), ())
+                yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
 
 class Backlogs:

@@ -54,9 +54,10 @@ _QUERY: dict[str, dict[str, Any]] = {
     "since": {"type": "string", "format": "date-time"},
     "tag": {"type": "string"},
     "property": {"type": "string", "description": "name=value", "pattern": "^[^=]+=.*$"},
-    "/topics/{topic}/history state": {"type": "string", "enum": list(DELIVERY_STATES)},
     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
+_QUERY_OF_ROUTE = {("/topics/{topic}/history", "state"): {"type": "string", "enum": list(DELIVERY_STATES)}}
+"""Parameters that have the name of another route's, and other values."""
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "RFC 9457 problem details",
@@ -238,7 +239,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         schema = {"type": "string", "pattern": _PATTERNS.get(name, limits.NAME)}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:
-        schema = _QUERY.get(f"{route.path} {name}") or _QUERY[name]
+        schema = _QUERY_OF_ROUTE.get((route.path, name), _QUERY[name])
         parameters.append({"name": name, "in": "query", "required": name in route.required, "schema": schema})
     for name in route.headers:
         text, schema = _HEADERS[name]
