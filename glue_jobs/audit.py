@@ -36,9 +36,9 @@ NOTHING_JUDGED = 3
 LAG_MS = 3_600_000
 """Streams, their retries and Firehose's buffer: what is older than this is in the archive."""
 KINDS = {
-    "never_ended": "every owed entry ends, or is within its life",
+    "never_ended": "every pending entry ends, or is within its life",
     "ended_twice": "no entry ends twice",
-    "removed_owed": "nothing owed is removed, by time to live or otherwise",
+    "removed_owed": "nothing pending is removed, by time to live or otherwise",
     "unmatched": "nothing is delivered that did not match",
     "orphan": "every delivery is of a message that is known",
     "after_expiry": "no attempt after the end of a life",
@@ -49,11 +49,11 @@ KINDS = {
     "attempt_unrecorded": "every failed attempt is recorded",
     "cancelled_unasked": "nothing is cancelled that nobody skipped or unsubscribed",
     "filtered_unasked": "only a filter function filters later",
-    "not_in_filter": "what was owed matches the filter of its time",
-    "missed": "what matches the filter of its time is owed",
+    "not_in_filter": "what was pending matches the filter of its time",
+    "missed": "what matches the filter of its time is pending",
     "late_not_in_filter": "a late entry matches the filter that it names",
     "late_unasked": "a late entry was asked for by its group",
-    "out_of_order": "nothing in a backlog overtakes what is owed before it",
+    "out_of_order": "nothing in a backlog overtakes what is pending before it",
     "overtaken": "nothing is pushed past a closed lane",
 }
 """Every kind of violation, with the sentence that it breaks."""

@@ -26,7 +26,7 @@ from glue_jobs.pages.delivery_page import delivery_page
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "owed", "retries")
+COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "pending", "retries")
 NUMBERS = (*COUNTS, "blocked_ms")
 PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
 ROWS_MAX = 100
@@ -119,8 +119,8 @@ def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str
 def written(tables: Tables) -> DataFrame:
     """Return the rows of the table delivery_report_hours."""
     latency = [measures.named(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
-    counts = [name for name in COUNTS if name != "owed" and name != "retries"]
-    columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "owed", "retries", *latency]
+    counts = [name for name in COUNTS if name != "pending" and name != "retries"]
+    columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "pending", "retries", *latency]
     return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))
 
 

@@ -58,7 +58,7 @@ MESSAGES_MAX = 100_000
 """An erasure takes at most 100,000 messages: their ids go to every worker."""
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
 """The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
-message is owed, and nothing of it is in a buffer."""
+message is pending, and nothing of it is in a buffer."""
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
 
@@ -92,7 +92,7 @@ class Selection:
 
 
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
-    """Return the messages that may still be owed, in a buffer or in the state table, and until when.
+    """Return the messages that may still be pending, in a buffer or in the state table, and until when.
 
     A life is bounded, and so is what comes after it; of an id that no record has, the longest one is.
     """
@@ -330,13 +330,13 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
         return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
     if early := not_yet(chosen, others, now):
         until = rfc3339(max(early.values()))
-        detail = f"{len(early)} may still be owed, in a buffer or in the state table, until {until}"
+        detail = f"{len(early)} may still be pending, in a buffer or in the state table, until {until}"
         return {"detail": detail, "message_ids": sorted(early)[:20]}
     return {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase; exit code 1 if a message may still be owed, in a buffer, or in the state table."""
+    """Preview or erase; exit code 1 if a message may still be pending, in a buffer, or in the state table."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)

@@ -108,7 +108,7 @@ class Arrived:
 
     day: str
     files: tuple[str, ...]
-    owed: tuple[str, ...]
+    pending: tuple[str, ...]
 
 
 def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) -> Arrived:
@@ -140,7 +140,7 @@ def to_do(archive: Archive, until: Until) -> list[Arrived]:
     days = sorted({*archive.days("raw", MESSAGES.value), *aside})
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda day: arrived(objects, day, aside.get(day, ()), until), days)
-        return [each for each in found if each.owed]
+        return [each for each in found if each.pending]
 
 
 def due_days(archive: Archive, until: Until) -> list[Manifest]:
@@ -177,10 +177,10 @@ def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
     objects, until = archive.objects, taking.until
     lines = 0
     for each in to_do(archive, until):
-        lines += rewrite_files(archive, each.owed, taking).total()
+        lines += rewrite_files(archive, each.pending, taking).total()
         done = {"until": until, "files": each.files}
         objects.replace(done_key(each.day), json.dumps(done).encode())
-        tell(f"{len(each.owed)} files that arrived on {each.day} are done")
+        tell(f"{len(each.pending)} files that arrived on {each.day} are done")
     found = due_days(archive, until)
     # A run that was killed left what it replaced; what is younger than a day may be at work.
     objects.remove(manifests.former(objects, found, arguments.now_ms() - KEPT_MS))
@@ -222,13 +222,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     until = until_of(days, arguments.now_ms())
     summary: dict[str, Any] = {"job": "retain", "ok": True, "preview": given.preview, "until": until}
     if given.preview:
-        owed = sum(len(each.owed) for each in to_do(archive, until))
+        pending = sum(len(each.pending) for each in to_do(archive, until))
         late = sorted(curated_to_do(archive.objects, due_days(archive, until), until))
-        tell(f"{owed} files and {len(late)} days are due; nothing is changed")
+        tell(f"{pending} files and {len(late)} days are due; nothing is changed")
         finish(
             {
                 **summary,
-                "files_of_lines": owed,
+                "files_of_lines": pending,
                 "days": late,
                 "reports": len(quoting(archive.objects, until)),
                 "html": None,

@@ -58,7 +58,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     after = (sql.col("last_at") - sql.col("expires_at")).alias("after")
     found = violation("after_expiry", late, sql.col("last_at"), "attempted ", after, " ms after its life ended")
     suspensions = interventions.where(sql.col("state") == LaneState.SUSPENDED.value).groupBy(*LANE).count()
-    # A 410 suspends and leaves its delivery owed, so that each suspension may add an attempt.
+    # A 410 suspends and leaves its delivery pending, so that each suspension may add an attempt.
     allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")
     most = sql.col("retries_most") + 1 + sql.coalesce("count", sql.lit(0))
     # A receive from the queue of a group counts, although its pull may fail before any member sees the message.
@@ -107,7 +107,7 @@ def unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> 
     """
     groups = policies.where("is_pulled").select(*LANE).distinct()
     pushed = entries.join(groups, list(LANE), "left_anti")
-    ended = pushed.where("owed = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
+    ended = pushed.where("pending = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
     seen = ended.join(attempts, list(ENTRY), "left").where("attempt is null or attempt < attempts")
     counted = seen.groupBy(*ENTRY, "attempts", "ended_at").agg(sql.count("attempt").alias("recorded"))
     alone = ended.join(counted, list(ENTRY), "left_anti").withColumn("recorded", sql.lit(0))

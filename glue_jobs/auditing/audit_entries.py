@@ -54,13 +54,15 @@ def _end_number() -> Column:
 
 
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return one row for each entry that is owed by a message, was added to it later, or is told of by a delivery.
+    """Return one row for each entry that is pending by a message, was added to it later, or is told of by a delivery.
 
     One shuffle of fixed-width columns: what a message owes and what happened are grouped together, not joined.
     """
-    owed = messages.select("topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at")
-    owed = owed.withColumn("owed", sql.lit(1))
-    return _by_entry(owed.unionByName(_happened(deliveries), allowMissingColumns=True))
+    pending = messages.select(
+        "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
+    )
+    pending = pending.withColumn("pending", sql.lit(1))
+    return _by_entry(pending.unionByName(_happened(deliveries), allowMissingColumns=True))
 
 
 def entries_told_of(deliveries: DataFrame) -> DataFrame:
@@ -83,7 +85,7 @@ def _happened(deliveries: DataFrame) -> DataFrame:
         sql.when(ended & ~gone, 1).alias("ended"),
         sql.when(waited & ~gone, 1).alias("waited"),
         sql.when(gone, 1).alias("removed"),
-        sql.when(sql.col("added_at").isNotNull(), 1).alias("owed"),
+        sql.when(sql.col("added_at").isNotNull(), 1).alias("pending"),
         sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
     )
 
@@ -93,7 +95,7 @@ def _by_entry(together: DataFrame) -> DataFrame:
         return sql.when(sql.col(flag) == 1, sql.col(column))
 
     return together.groupBy(*ENTRY).agg(
-        sql.max("owed").alias("owed"),
+        sql.max("pending").alias("pending"),
         sql.min("accepted_at").alias("accepted_at"),
         sql.max("expires_at").alias("expires_at"),
         sql.count("ended").alias("ends"),
@@ -114,13 +116,13 @@ def _by_entry(together: DataFrame) -> DataFrame:
 def unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that a promise could be broken of, and one row with the number of all others (``usual``).
 
-    The others are owed, were delivered by their only attempt within their life, and their lane was open in that hour
+    The others are pending, were delivered by their only attempt within their life, and their lane was open in that hour
     (*closed_hours*). They are nearly all, and nothing else is asked about them.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
     marked = entries.withColumn("hour", hour).join(sql.broadcast(closed), ["topic", "ordinal", "hour"], "left")
-    usual = (sql.col("owed") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
+    usual = (sql.col("pending") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
     usual &= (sql.col("attempts") <= 1) & sql.col("dropped").isNull() & sql.col("is_closed").isNull()
     usual &= sql.coalesce(sql.col("last_attempt_at") <= sql.col("expires_at") + terms.skew_ms, sql.lit(True))
     usual = sql.coalesce(usual, sql.lit(False))
@@ -136,19 +138,23 @@ def end_is(state: EntryState) -> Column:
 
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
-    """Return the owed entries that have no end, two ends, or were removed; what is within its life is no violation."""
-    owed = entries.where("owed = 1")
-    twice = violation("ended_twice", owed.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded")
-    gone = owed.where("ends = 0 and removed_at is not null")
-    removed = violation("removed_owed", gone, sql.col("removed_at"), "its row was removed while it was owed")
-    open_ = owed.where((sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.as_of))
+    """Return the entries that have no end after their life, two ends, or were removed."""
+    pending = entries.where("pending = 1")
+    twice = violation(
+        "ended_twice", pending.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
+    )
+    gone = pending.where("ends = 0 and removed_at is not null")
+    removed = violation("removed_owed", gone, sql.col("removed_at"), "its row was removed while it was pending")
+    open_ = pending.where(
+        (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.as_of)
+    )
     never = violation("never_ended", open_, sql.col("expires_at"), "its life is over, and no end is recorded")
     return twice.unionByName(removed).unionByName(never)
 
 
 def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
     """Return deliveries that no message owes: it did not match the subscription, or the archive does not have it."""
-    stray = entries.where("owed is null and (ends > 0 or waits > 0)")
+    stray = entries.where("pending is null and (ends > 0 or waits > 0)")
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
     told = stray.join(known, ["topic", "message_id"], "left")
     at = sql.coalesce("ended_at", "waits_since")
@@ -159,14 +165,14 @@ def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
     """Return what the certificate counts: entries by end, and those within their life; *usual* ones were delivered."""
-    owed = sql.col("owed") == 1
-    alive = owed & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
+    pending = sql.col("pending") == 1
+    alive = pending & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
     sums = [
-        sql.sum(owed.cast("int")).alias("entries"),
+        sql.sum(pending.cast("int")).alias("entries"),
         sql.sum(alive.cast("int")).alias("within_life"),
-        sql.sum((owed & (sql.col("ends") > 0) & (sql.col("waits") > 0)).cast("int")).alias("waited"),
+        sql.sum((pending & (sql.col("ends") > 0) & (sql.col("waits") > 0)).cast("int")).alias("waited"),
     ]
-    sums += [sql.sum((owed & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
+    sums += [sql.sum((pending & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
     row = entries.agg(*sums).collect()[0]
     found = {name: int(value or 0) for name, value in row.asDict().items()}
     also = ("entries", EntryState.DELIVERED.value)

@@ -91,9 +91,9 @@ def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     group, since any other decided about it itself. A replay is for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
-    asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "consume_from")
+    asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")
     told = late.join(sql.broadcast(made.join(asked, list(LANE))), list(LANE), "left")
-    is_due = sql.col("accepted_at") >= sql.col("consume_from")
+    is_due = sql.col("accepted_at") >= sql.col("start_from")
     is_due &= (sql.col("subscriptions_version") < sql.col("made_since")) & sql.col("replay_of").isNull()
     is_due &= ~sql.array_contains("matched", sql.col("ordinal"))
     unasked = told.where(~sql.coalesce(is_due, sql.lit(False)))

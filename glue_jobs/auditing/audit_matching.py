@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, number bigint"
 VIOLATIONS = {
-    "not_in_filter": "it was owed, and the filter of its time does not match it",
-    "missed": "the filter of its time matches it, and it was not owed",
+    "not_in_filter": "it was pending, and the filter of its time does not match it",
+    "missed": "the filter of its time matches it, and it was not pending",
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
@@ -35,7 +35,7 @@ FORGOTTEN = ("gone", "matching", "erasure")
 REMEMBERED_MAX = 200_000
 Judged = tuple[Known, int, tuple[int, ...], bool]
 """What decides about a message of which nothing went, besides when it was accepted: what filters read of it, the
-version of its topic, what it was owed to, and that it is a replay."""
+version of its topic, what it was pending to, and that it is a replay."""
 
 
 class TopicFilters:

@@ -1,4 +1,4 @@
-"""Order: nothing overtakes what is owed before it in its lane, as far as the records prove it."""
+"""Order: nothing overtakes what is pending before it in its lane, as far as the records prove it."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 
 
 def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries that were tried while one before them in the same backlog was owed.
+    """Return entries that were tried while one before them in the same backlog was pending.
 
-    The window finds suspects, by the longest that anything before them was owed; the join names the entries that they
-    overtook: both must have stood in the backlog at that moment, so that they belong to the same one.
+    The window finds suspects, by the longest that anything before them was pending; the join names the entries that
+    they overtook: both must have stood in the backlog at that moment, so that they belong to the same one.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -77,7 +77,7 @@ def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFra
     named = pairs.groupBy(*ENTRY, "tried_at").agg(
         sql.min(sql.col("earlier_id").cast("decimal(20,0)")).alias("overtaken")
     )
-    detail = ("tried while ", sql.lpad(sql.col("overtaken").cast("string"), 20, "0"), " was owed before it")
+    detail = ("tried while ", sql.lpad(sql.col("overtaken").cast("string"), 20, "0"), " was pending before it")
     return violation("out_of_order", named, sql.col("tried_at"), *detail)
 
 

@@ -40,18 +40,18 @@ def accepted(messages: DataFrame) -> DataFrame:
 
 
 def outcomes(entries: DataFrame) -> DataFrame:
-    """Return what became of each (topic, ordinal, hour): matched, one column for each end, owed, retries, latencies.
+    """Return what became of each (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
 
     *attempt_ms* and *end_to_end_ms* are the latencies of what was delivered, in order, as arrays. The first is known of
     deliveries at the first attempt: from the start of their round to the attempt's end.
     """
-    owed = entries.where("owed = 1").withColumn("hour", hour_of("accepted_at"))
+    pending = entries.where("pending = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     ends = [sql.sum((sql.col("end") == n + 1).cast("bigint")).alias(state) for n, state in enumerate(ENDS)]
-    return owed.groupBy(*PAIR_HOUR).agg(
+    return pending.groupBy(*PAIR_HOUR).agg(
         sql.count("*").alias("matched"),
         *(sql.coalesce(each, sql.lit(0)).alias(state) for each, state in zip(ends, ENDS, strict=True)),
-        sql.sum((sql.col("ends") == 0).cast("bigint")).alias("owed"),
+        sql.sum((sql.col("ends") == 0).cast("bigint")).alias("pending"),
         sql.sum(sql.greatest(made - 1, sql.lit(0)).cast("bigint")).alias("retries"),
         *(_in_order(since).alias(name) for name, since in LATENCIES.items()),
     )

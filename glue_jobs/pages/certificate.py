@@ -30,7 +30,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),
-        ("deliveries owed", counts["entries"], ""),
+        ("deliveries pending", counts["entries"], ""),
         ("of them ended", ended, ""),
         ("within their life", counts["within_life"], ""),
         ("matches evaluated again", counts["evaluated"], ""),

@@ -14,7 +14,7 @@ from glue_jobs.pages import page
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENDS = ("delivered", "filtered", "cancelled", "owed", "expired", "discarded")
+ENDS = ("delivered", "filtered", "cancelled", "pending", "expired", "discarded")
 TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
 
 
@@ -28,10 +28,10 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
     latency = told["latency"]
     cards = [
         ("messages accepted", told["accepted"], ""),
-        ("deliveries owed by them", told["matched"], ""),
+        ("deliveries pending by them", told["matched"], ""),
         ("delivered", page.share(told["delivered"], told["matched"]), "good" if not given_up else ""),
         ("given up (retries or life spent)", given_up, "bad" if given_up else "good"),
-        ("still owed", told["owed"], "warn" if told["owed"] else ""),
+        ("still pending", told["pending"], "warn" if told["pending"] else ""),
         ("retries", told["retries"], ""),
         ("95 % delivered within", page.duration(latency.get("end_to_end_ms_p95")), ""),
     ]
@@ -50,7 +50,7 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
 _WORDS = (
     "Given up, as the rules say: discarded (all retries failed) or expired (the message's life ended first). That "
     "the rules were kept is what the audit proves. Cancelled and filtered are what somebody asked for. "
-    "Still owed: in a backlog, or not reported when this was made.",
+    "Still pending: in a backlog, or not reported when this was made.",
     "Time of an attempt: from the start of the round that pushed the message to the end of the attempt; known of "
     "deliveries at the first attempt. End to end: from acceptance to the end of the attempt that delivered.",
     "Closed: the time in which a lane was blocked, out of contact, paused or suspended, within the window, until its "
@@ -62,18 +62,18 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
     if not told["accepted"]:
         return "No message was accepted", ""
     if not told["matched"]:
-        return "Messages were accepted, and nobody was owed any", "warn"
+        return "Messages were accepted, and nobody was pending any", "warn"
     share = page.share(told["delivered"], told["matched"])
-    owed = told["owed"]
+    pending = told["pending"]
     if given_up:
         subscriptions = page.counted(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
         was = "was" if given_up == 1 else "were"
         what = page.counted(given_up, "delivery", "deliveries")
         return f"{what} {was} given up, of {subscriptions}; {share} were delivered", "bad"
-    if owed:
-        are = "is" if owed == 1 else "are"
-        what = page.counted(owed, "delivery", "deliveries")
-        return f"None was given up; {what} {are} still owed, {share} were delivered", "warn"
+    if pending:
+        are = "is" if pending == 1 else "are"
+        what = page.counted(pending, "delivery", "deliveries")
+        return f"None was given up; {what} {are} still pending, {share} were delivered", "warn"
     return "Every delivery was made", "good"
 
 
@@ -88,7 +88,7 @@ def _first_failure(row: Mapping[str, Any]) -> str:
 
 def _trouble(told: Mapping[str, Any]) -> str:
     if not told["matched"]:
-        return page.paragraph("Nobody was owed anything.")
+        return page.paragraph("Nobody was pending anything.")
     troubled = [row for row in told["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
         return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")
@@ -96,7 +96,7 @@ def _trouble(told: Mapping[str, Any]) -> str:
         (
             _name(row),
             row["given_up"],
-            row["owed"],
+            row["pending"],
             row["retries"],
             page.duration(row["blocked_ms"]) if row["blocked_ms"] else "—",
             _first_failure(row),
@@ -104,7 +104,7 @@ def _trouble(told: Mapping[str, Any]) -> str:
         for row in troubled[:TROUBLED_SHOWN]
     ]
     made = page.table(
-        ("Subscription", "Given up", "Still owed", "Retries", "Closed for", "Most frequent failures"), rows
+        ("Subscription", "Given up", "Still pending", "Retries", "Closed for", "Most frequent failures"), rows
     )
     rest = len(troubled) - len(rows)
     more = page.paragraph(
@@ -123,7 +123,7 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
 def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = (
         "Subscription", "Owed by messages", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
-        "Still owed", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
+        "Still pending", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
     )  # fmt: skip
     listed = sorted(rows, key=lambda row: (row["topic"], row["ordinal"]))[:SUBSCRIPTIONS_SHOWN]
     body = [
@@ -136,7 +136,7 @@ def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
             row["expired"],
             row["cancelled"],
             row["filtered"],
-            row["owed"],
+            row["pending"],
             row["retries"],
             page.duration(row["attempt_ms_p50"]),
             *(page.duration(row[f"end_to_end_ms_p{each}"]) for each in (50, 95, 99)),
@@ -158,7 +158,7 @@ def _plots(told: Mapping[str, Any]) -> str:
     if not hours or not told["matched"]:
         return ""
     parts = [page.figure("Deliveries by hour of acceptance, and what became of them.", lambda axes: _bars(axes, hours))]
-    if any(row["expired"] + row["discarded"] + row["owed"] for row in hours):
+    if any(row["expired"] + row["discarded"] + row["pending"] for row in hours):
         parts.append(page.figure("Only those that were not delivered.", lambda axes: _bars(axes, hours, ENDS[3:])))
     if told["latency_by_hour"]:
         caption = "From acceptance to delivery (logarithmic): half, 95 % and 99 % of deliveries were faster."
@@ -197,7 +197,7 @@ def _legend(axes: Axes) -> None:
 
 
 def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], ends: Sequence[str] = ENDS) -> None:
-    stacked(axes, hours, [(end, end.replace("owed", "still owed"), end) for end in ends])
+    stacked(axes, hours, [(end, end.replace("pending", "still pending"), end) for end in ends])
 
 
 def stacked(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:

@@ -20,7 +20,7 @@ COLOURS = {
     "expired": "#e08e2b",
     "cancelled": "#8d8d99",
     "filtered": "#5b7db1",
-    "owed": "#a98bd1",
+    "pending": "#a98bd1",
     "line": "#3b82c4",
     "second": "#e08e2b",
     "third": "#d1495b",

@@ -119,8 +119,8 @@ async def change(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(lane_page(topic, name, act))
 
 
-async def preview_push(request: web.Request) -> web.Response:
-    """Tell what a re-push of a topic will do."""
+async def preview_topic_retry(request: web.Request) -> web.Response:
+    """Show what a retry of a topic will do."""
     desk, topic = desk_of(request), request.match_info["topic"]
     settings = await desk.api.get_topic(topic)
     sentences = (
@@ -130,15 +130,15 @@ async def preview_push(request: web.Request) -> web.Response:
     return desk.page(
         "confirm.html",
         preview=Preview(
-            f"Retry {topic} now", sentences, "Retry now", f"/topics/{topic}", command=f"tagcast push {topic}"
+            f"Retry {topic} now", sentences, "Retry now", f"/topics/{topic}", command=f"tagcast retry {topic}"
         ),
     )
 
 
-async def push(request: web.Request) -> web.Response:
-    """Attempt now what a topic owes to blocked subscriptions."""
+async def retry_topic(request: web.Request) -> web.Response:
+    """Retry the blocked subscriptions of a topic now."""
     desk, topic = desk_of(request), request.match_info["topic"]
-    await desk.api.push(topic)
+    await desk.api.retry_topic(topic)
     raise web.HTTPSeeOther(f"/topics/{topic}")
 
 
@@ -151,6 +151,6 @@ _ACT = "/topics/{topic}/subscriptions/{subscription}/{act:retry|verify|skip|paus
 ROUTES = (
     web.get(_ACT, preview),
     web.post(_ACT, change),
-    web.get("/topics/{topic}/push", preview_push),
-    web.post("/topics/{topic}/push", push),
+    web.get("/topics/{topic}/retry", preview_topic_retry),
+    web.post("/topics/{topic}/retry", retry_topic),
 )

@@ -20,7 +20,7 @@ COUNTED_MAX = 100
 COUNTED_FRESH_S, PATIENCE_S = 20.0, 0.15
 GROUPS_SHOWN = 8
 AT_ONCE = 8
-BY_HAND = ("suspended", "pending_confirmation")
+BY_HAND = ("suspended", "unverified")
 NOBODY = "pulled by its members"
 LATEST = datetime.max.replace(tzinfo=UTC)
 Name = tuple[str, str]

@@ -20,7 +20,7 @@ from local.console.filter_form import UnreadableFilterError, filter_of, form_of
 Said = Mapping[str, str]
 Json = dict[str, Any]
 ORDERINGS = {"topic": "per topic", "key": "per ordering key", "none": "none"}
-KEEPS = {"owed": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
+KEEPS = {"pending": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
 STRATEGIES = {
     "INDEPENDENT_RETRY": "independent: each message is retried by itself, 1, 2, 4 … s apart",
     "EXPONENTIAL_DECAY_RETRY": "exponential: the first message is retried, 1, 2, 4 … s apart; all others wait",

@@ -30,7 +30,7 @@ DONE = {
     "made": "The subscription is created.",
     "changed": "The subscription is updated.",
 }
-PENDING = "pending_confirmation"
+PENDING = "unverified"
 ACTS = {
     "blocked": ("retry", "skip", "pause"),
     "lost_contact": ("retry", "skip", "pause"),

@@ -21,7 +21,7 @@ from tagcast_client.operation import path_of
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
 """What expires within this time is said to be urgent."""
-SHOWN_STATES = {"pending_confirmation": "unverified", "not for it": "no delivery"}
+SHOWN_STATES = {"not for it": "no delivery"}
 """Shown words of states that are stored, or that an address has, under another one."""
 PLACES = (
     ("/", "Overview", "overview.html", "o"),
@@ -137,7 +137,7 @@ def slug(text: str) -> str:
 def word(state: str) -> str:
     """Return a state as people read it.
 
-    >>> word("lost_contact"), word("pending_confirmation"), word("not for it")
+    >>> word("lost_contact"), word("unverified"), word("not for it")
     ('lost contact', 'unverified', 'no delivery')
     """
     return SHOWN_STATES.get(state) or state.replace("_", " ")

@@ -152,4 +152,4 @@ class Stage:
 
     def push(self, topic: str) -> list[str]:
         """Re-push; gives the names of the lanes that were touched."""
-        return list(self._api.push(topic))
+        return list(self._api.retry_topic(topic))

@@ -40,8 +40,8 @@ class KeptQueues:
                 self._journal.add("sent", _arn(queue), queue["messages"][-1])
             return answer
 
-        def collect_messages(queue: Queue, most: int, invisible_s: int) -> Any:
-            found = collect(queue, most, invisible_s)
+        def collect_messages(queue: Queue, most: int, visibility_timeout_s: int) -> Any:
+            found = collect(queue, most, visibility_timeout_s)
             if found:
                 self._journal.add("held", _arn(queue), [[each["id"], *(each[name] for name in HELD)] for each in found])
             return found

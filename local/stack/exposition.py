@@ -9,7 +9,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from local.functions.quick_json import decoded
 from local.stack.delivery_log import OF_METRICS
 
-LEVELS = ("Backlog", "ExpiringWithinHour", "OldestOwedSeconds", "OldestBlockedHeadSeconds", "OldestOverdueLaneSeconds")
+LEVELS = (
+    "Backlog",
+    "ExpiringWithinHour",
+    "OldestPendingSeconds",
+    "OldestBlockedHeadSeconds",
+    "OldestOverdueLaneSeconds",
+)
 """What is told again by every sweep, whole; all else adds up."""
 SWEPT = "OldestBlockedHeadSeconds"
 """Every sweep tells this, before it tells of single subscriptions."""

@@ -38,7 +38,7 @@ from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import end_key, message_key, round_key
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES
@@ -62,7 +62,7 @@ SIGNED = SubscriptionSettings(
     dead_letter_topic="dead",
     dead_letter_expired=True,
     max_per_second=0.5,
-    consume_from=1,
+    start_from=1,
     batching=Batching(10, 65_536),
     sealed="0",
     signature=Signature.V1A,
@@ -162,7 +162,7 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
-    in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, consume_from=0)
+    in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, start_from=0)
     register(fake.world, in_order)
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
@@ -218,7 +218,7 @@ def fill_all(fake: FakeWorld) -> None:
     subscriptions.delete_subscription(fake.world, "kept", "removed")
     fake.deliver()
     fake.publish("kept", topic="kept")
-    fake.group("late", topic="kept", consume_from=0)
+    fake.group("late", topic="kept", start_from=0)
     fake.run_workflows(fake.clock.instant + 120_000)
 
 
@@ -273,7 +273,7 @@ def store() -> WatchedStore:
     widen_all(fake, store)
     remove_all(fake)
     # What its receiver wants to have later, as the codec writes it.
-    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", not_before=8)
+    due = PendingDelivery("t.1", "0", "7", 1, 9, 5, "http 200", not_before=8)
     store.note(due.key, DUES.row_of(due))
     return store
 

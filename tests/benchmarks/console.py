@@ -29,7 +29,7 @@ from tagcast.model import (
     SubscriptionSettings,
     Topic,
 )
-from tagcast.rows.due import OwedDelivery, due_put, position
+from tagcast.rows.due import PendingDelivery, due_put, position
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
@@ -76,7 +76,9 @@ def rows(topics: int, now: int) -> Iterator[Put]:
 def _blocked(of: Subscription, now: int) -> Iterator[Put]:
     next_at = now + HOUR_MS
     yield lane_put(Lane(of.topic, of.subscription_id, LaneState.BLOCKED, of.topic_id, 1, 1, next_at, next_at))
-    yield due_put(OwedDelivery(of.subscription_id, position(0, 0), of.topic_id, 1, now + 20 * HOUR_MS, now, "http 500"))
+    yield due_put(
+        PendingDelivery(of.subscription_id, position(0, 0), of.topic_id, 1, now + 20 * HOUR_MS, now, "http 500")
+    )
 
 
 def write(stack: RunningStack, puts: Iterable[Put]) -> None:

@@ -41,7 +41,7 @@ def measure(keep: Keep, *, is_late: bool = False) -> Meter:
             ids += accepted
         if is_late:
             meter.phase = "setup"
-            group = fake.group("late", consume_from=0)
+            group = fake.group("late", start_from=0)
             meter.phase = "late entries"
             fake.run_workflows(fake.clock.now() + 300_000)
             rows = [whole_message(world.store, "test1", each) for each in ids]
@@ -62,7 +62,7 @@ def writes(meter: Meter) -> float:
 
 def main() -> None:
     """Print the table."""
-    owed, life, late = measure(Keep.OWED), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
+    owed, life, late = measure(Keep.PENDING), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
     print(f"{MESSAGES} messages of 1 KiB to one subscription; table writes per message\n\n| what | writes |\n|---|---|")
     print(f"| published and delivered, keep: owed | {writes(owed):.2f} |")
     print(f"| published, delivered and over, keep: life | {writes(life):.2f} |")

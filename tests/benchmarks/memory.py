@@ -117,7 +117,7 @@ class Load:
                     subscription = {"endpoint": {"protocol": "http", "url": f"{self._endpoint}/{name}"}}
                     api.put(f"/topics/t{number}/subscriptions/{name}", json=subscription).raise_for_status()
             api.put("/topics/t1/subscriptions/group", json={"endpoint": {"protocol": "pull"}}).raise_for_status()
-            member = {"client_id": "member"}
+            member = {"member_id": "member"}
         for number in range(PUBLISHERS):
             pool.submit(self._publish, number)
         pool.submit(self._pull, member)

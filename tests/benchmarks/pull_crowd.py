@@ -27,7 +27,7 @@ from tests.aws.scenes import DECAY
 from tests.aws.timeline import Timeline
 
 TOPIC, GROUP = "t", "g"
-AT_ONCE, WAIT_S, INVISIBLE_S = 32, 5, 60
+AT_ONCE, WAIT_S, VISIBILITY_TIMEOUT_S = 32, 5, 60
 WORK_MS = (50, 150)
 FILLED_AT_ONCE = 100
 CALLS = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "dynamodb:GetItem", "dynamodb:UpdateItem")
@@ -52,7 +52,7 @@ class Crowd:
     def pull(self, member: int) -> None:
         """Let a member pull, until nothing is left."""
         asked_at = self.deployment.timeline.now
-        wish = {"max_messages": AT_ONCE, "wait_seconds": WAIT_S, "invisible_seconds": INVISIBLE_S}
+        wish = {"max_messages": AT_ONCE, "wait_seconds": WAIT_S, "visibility_timeout_seconds": VISIBILITY_TIMEOUT_S}
 
         def then(answer: Answer) -> None:
             self.pulls += 1

@@ -178,10 +178,10 @@ def test_a_generated_secret_is_made_once(client: Client) -> None:
 
 def test_a_group_that_is_there_keeps_the_place_from_which_it_began(client: Client) -> None:
     client.ensure_topic("orders", keep="life")
-    made = client.ensure_subscription("orders", "workers", {"protocol": "pull"}, consume_from="earliest", ordered=True)
-    client.ensure_subscription("orders", "workers", {"protocol": "pull"}, consume_from="latest", ordered=True)
+    made = client.ensure_subscription("orders", "workers", {"protocol": "pull"}, start_from="earliest", ordered=True)
+    client.ensure_subscription("orders", "workers", {"protocol": "pull"}, start_from="latest", ordered=True)
     present = client.get_subscription("orders", "workers")
-    assert (present.version, present.consume_from, present.ordered) == (made.version, "earliest", True)
+    assert (present.version, present.start_from, present.ordered) == (made.version, "earliest", True)
 
 
 def test_whatever_answers_are_lost_what_is_ensured_is_there(client: Client, api: InMemoryApi) -> None:
@@ -231,10 +231,10 @@ AWARE = datetime(2027, 1, 15, 9, 0, 0, 123_456, tzinfo=timezone(timedelta(hours=
 
 def test_an_instant_may_be_a_datetime_that_says_its_offset(client: Client, api: InMemoryApi) -> None:
     client.create_topic("orders", keep="life")
-    group = client.create_subscription("orders", "workers", {"protocol": "pull"}, consume_from=AWARE)
-    assert group.consume_from == "2027-01-15T08:00:00.123Z"
-    client.heartbeat("orders", "others", "c", consume_from=AWARE)
-    assert client.get_subscription("orders", "others").consume_from == "2027-01-15T08:00:00.123Z"
+    group = client.create_subscription("orders", "workers", {"protocol": "pull"}, start_from=AWARE)
+    assert group.start_from == "2027-01-15T08:00:00.123Z"
+    client.heartbeat("orders", "others", "c", start_from=AWARE)
+    assert client.get_subscription("orders", "others").start_from == "2027-01-15T08:00:00.123Z"
     client.publish("orders", {"at": AWARE})
     assert json.loads(json.loads(api.requests[-1].content)["body"]) == {"at": "2027-01-15T08:00:00.123Z"}
 
@@ -245,13 +245,13 @@ def test_an_instant_without_an_offset_is_refused_before_anything_is_sent(
 ) -> None:
     pull = {"protocol": "pull"}
     with pytest.raises(ValueError, match=r"2027-01-15T.* has no time zone: add one"):
-        client.create_subscription("orders", "workers", {"protocol": "pull"}, consume_from=naive)
+        client.create_subscription("orders", "workers", {"protocol": "pull"}, start_from=naive)
     with pytest.raises(ValueError, match="has no time zone"):
-        client.ensure_subscription("orders", "workers", {"protocol": "pull"}, consume_from=naive)
+        client.ensure_subscription("orders", "workers", {"protocol": "pull"}, start_from=naive)
     with pytest.raises(ValueError, match="has no time zone"):
-        client.heartbeat("orders", "workers", "c", consume_from=naive)
+        client.heartbeat("orders", "workers", "c", start_from=naive)
     with pytest.raises(ValueError, match="has no time zone"):
-        client.request("PUT", "/topics/orders/subscriptions/s", {"endpoint": pull, "consume_from": NAIVE})
+        client.request("PUT", "/topics/orders/subscriptions/s", {"endpoint": pull, "start_from": NAIVE})
     with pytest.raises(ValueError, match="has no time zone"):
         client.publish("orders", {"at": NAIVE})
     assert api.requests == []

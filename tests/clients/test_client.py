@@ -417,7 +417,7 @@ def test_archived_messages_are_published_again_for_one_subscription(client: Clie
     assert isinstance(again, Accepted)
     shown = client.get_message("orders", again.message_id)
     assert (shown.replay_of, list(shown.subscribers)) == (old, ["s"])
-    assert client.push("orders") == ()
+    assert client.retry_topic("orders") == ()
 
 
 def test_names_travel_as_they_are_and_are_never_part_of_the_path(client: Client, api: InMemoryApi) -> None:

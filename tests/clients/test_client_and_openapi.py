@@ -68,7 +68,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
     operations.list_hosts(1, "c"),
-    operations.push("t"),
+    operations.retry_topic("t"),
     groups.pull("t", "s", 1, 1, 10, "c"),
     groups.ack("t", "s", ["h"]),
     groups.nack("t", "s", ["h"], 1),
@@ -83,14 +83,14 @@ OPERATIONS: list[Operation[Any]] = [
     operations.test_filter(None, MESSAGE),
     tailing.tail("t", tailing.TailWish("k", "s", "s", 1), "c", 1),
 ]
-WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
+WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{member_id}"}
 ANSWERS = {
     models.Accepted: "AcceptedAnswer",
     models.Refused: "RefusedAnswer",
     models.Topic: "TopicAnswer",
     models.Head: "HeadAnswer",
     models.Lane: "LaneAnswer",
-    models.OwedHead: "OwedHeadAnswer",
+    models.PendingHead: "PendingHeadAnswer",
     models.UrgentLane: "UrgentLaneAnswer",
     models.ActedLane: "ActedLaneAnswer",
     models.ActedLanes: "ActedLanesAnswer",

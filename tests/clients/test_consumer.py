@@ -30,7 +30,7 @@ from tests.clients.pulling_api import PullingApi
 from tests.running_stack import wait_until
 
 URL = "http://127.0.0.1:8080/"
-OPTIONS = ConsumerOptions(client_id="one", heartbeat_seconds=0.01, wait_seconds=0)
+OPTIONS = ConsumerOptions(member_id="one", heartbeat_seconds=0.01, wait_seconds=0)
 Listener = Callable[[Sequence[Pulled]], object]
 
 
@@ -246,7 +246,7 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
 ) -> None:
     listener = Gate()
     listener.open.set()
-    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=2)
+    options = replace(OPTIONS, ordered=True, consume_message_batch_max_size=2)
     with running(api, listener, options):
         api.put("TopicTest", *"abcde", order="1")
         assert wait_until(lambda: len(api.done()) == 5)
@@ -261,12 +261,12 @@ def test_a_consumer_that_makes_its_group_begins_where_it_said(api: PullingApi, r
     with Client(URL, transport=api) as client:
         client.update_topic("TopicTest", keep="life")
     api.put("TopicTest", *"ab")
-    with running(api, listener, replace(OPTIONS, consume_from_where="earliest")):
+    with running(api, listener, replace(OPTIONS, start_from="earliest")):
         with api.lock:
             api.fakes.run_workflows(api.fakes.clock.instant + 120_000)
         assert wait_until(lambda: api.done() == ["a", "b"])
     with Client(URL, transport=api) as client:
-        assert client.get_subscription("TopicTest", "workers").consume_from == "earliest"
+        assert client.get_subscription("TopicTest", "workers").start_from == "earliest"
         entry = client.get_message("TopicTest", api.ids["a"]).subscribers["workers"]
         assert entry.added_at is not None
 
@@ -282,7 +282,7 @@ def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
         done.extend(message.text() for message in messages)
         return None
 
-    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=1)
+    options = replace(OPTIONS, ordered=True, consume_message_batch_max_size=1)
     with running(api, listener, options):
         api.put("TopicTest", *"abc", order="1")
         api.put("TopicTest", *"xyz", order="2")

@@ -25,24 +25,24 @@ def client(api: InMemoryApi) -> Client:
 
 
 def test_a_heartbeat_makes_the_group_and_tells_who_is_there(client: Client, api: InMemoryApi) -> None:
-    made = client.heartbeat("orders", "workers", "10.0.0.1@7:a#b", filter=TAG_A, client_version="1.4")
+    made = client.heartbeat("orders", "workers", "10.0.0.1@7:a#b", filter=TAG_A, member_version="1.4")
     assert (made.subscription, made.group_version, made.filter, made.mode) == ("workers", 1, TAG_A, "clustering")
     found = client.heartbeat("orders", "workers", "other", filter=TAG_A)
-    assert [(each.client_id, each.client_version, each.agrees) for each in found.members] == [
+    assert [(each.member_id, each.member_version, each.agrees) for each in found.members] == [
         ("10.0.0.1@7:a#b", "1.4", True),
         ("other", "", True),
     ]
     assert client.get_subscription("orders", "workers").endpoint == {"protocol": "pull"}
-    assert api.requests[1].url.raw_path.endswith(b"/clients/10.0.0.1%407%3Aa%23b")
+    assert api.requests[1].url.raw_path.endswith(b"/members/10.0.0.1%407%3Aa%23b")
 
 
 def test_who_disagrees_is_told_what_differs(client: Client) -> None:
-    client.heartbeat("orders", "workers", "one", filter=TAG_A, client_version="1.4")
-    with pytest.raises(DisagreementError, match="set by client one of version") as refused:
+    client.heartbeat("orders", "workers", "one", filter=TAG_A, member_version="1.4")
+    with pytest.raises(DisagreementError, match="set by member one of version") as refused:
         client.heartbeat("orders", "workers", "two", filter=SQL)
     assert (refused.value.group, refused.value.yours) == (TAG_A, SQL)
     assert refused.value.difference == ("kind: the group's filter is tag_expression, yours is sql92",)
-    assert [(each.client_id, each.agrees) for each in client.list_members("orders", "workers")] == [
+    assert [(each.member_id, each.agrees) for each in client.list_members("orders", "workers")] == [
         ("one", True),
         ("two", False),
     ]
@@ -54,9 +54,9 @@ def test_who_disagrees_is_given_nothing_and_loses_nothing_for_the_group(client: 
         client.heartbeat("orders", "workers", "two", filter=SQL)
     client.publish("orders", "x", tags=["TagA"])
     api.fakes.deliver()
-    with pytest.raises(DisagreementError, match="client two has another filter than version 1"):
-        client.pull("orders", "workers", client_id="two")
-    assert [each.body for each in client.pull("orders", "workers", client_id="one")] == [b"x"]
+    with pytest.raises(DisagreementError, match="member two has another filter than version 1"):
+        client.pull("orders", "workers", member_id="two")
+    assert [each.body for each in client.pull("orders", "workers", member_id="one")] == [b"x"]
 
 
 def test_a_rolling_change_of_the_filter_loses_nothing(client: Client, api: InMemoryApi) -> None:
@@ -68,9 +68,9 @@ def test_a_rolling_change_of_the_filter_loses_nothing(client: Client, api: InMem
     client.publish("orders", "for the new one", tags=["TagB"])
     api.fakes.deliver()
     with pytest.raises(DisagreementError):
-        client.pull("orders", "workers", client_id="old")
+        client.pull("orders", "workers", member_id="old")
     client.heartbeat("orders", "workers", "new", filter=new)
-    assert [each.body for each in client.pull("orders", "workers", client_id="new")] == [
+    assert [each.body for each in client.pull("orders", "workers", member_id="new")] == [
         b"for both",
         b"for the new one",
     ]
@@ -93,10 +93,10 @@ def test_a_broadcasting_member_is_told_the_name_of_its_own_subscription(client: 
     assert [each.agrees for each in client.list_members("orders", "fans")] == [True, True]
 
 
-@pytest.mark.parametrize("client_id", ["a/b", "", "a b", "x" * 129, "é"])
-def test_a_client_id_has_few_characters(client: Client, client_id: str) -> None:
+@pytest.mark.parametrize("member_id", ["a/b", "", "a b", "x" * 129, "é"])
+def test_a_member_id_has_few_characters(client: Client, member_id: str) -> None:
     with pytest.raises((InvalidError, NotFoundError)):
-        client.heartbeat("orders", "workers", client_id)
+        client.heartbeat("orders", "workers", member_id)
 
 
 def test_what_is_pushed_to_is_no_group(client: Client) -> None:

@@ -31,7 +31,7 @@ for filter in (
     Filter.function("rate", on_error="block"), None,
 ):
     client.ensure_subscription("orders", "s", HOOK, filter=filter, retry=backoff, content_format="json")
-client.create_subscription("orders", "t", {"protocol": "pull"}, ordered=True, consume_from=datetime.now(UTC))
+client.create_subscription("orders", "t", {"protocol": "pull"}, ordered=True, start_from=datetime.now(UTC))
 client.create_subscription("orders", "u", HOOK, filter={"kind": "tags", "tags": ["paid"]}, signature="v1a")
 changed: Subscription = client.update_subscription("orders", "u", filter=None, secret=None, headers={"X-A": None})
 client.update_subscription("orders", "s", filter=changed.filter, endpoint=changed.endpoint, retry=changed.retry)

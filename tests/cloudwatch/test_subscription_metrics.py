@@ -51,7 +51,7 @@ def test_a_lane_that_is_not_active_tells_what_it_owes(deployed: Deployed) -> Non
     for name in ("A", "paused"):
         told = {metric: deployed.values(metric, topic="test1", subscription=name) for metric in UNITS}
         assert (told["Backlog"], told["ExpiringWithinHour"]) == ([3], [2])
-        assert told["OldestOwedSeconds"] == [86_400 - 3_600 + 50]
+        assert told["OldestPendingSeconds"] == [86_400 - 3_600 + 50]
     assert deployed.values("Backlog", topic="test1", subscription="active") == []
     assert deployed.values("ExpiringWithinHour") == [2], "what somebody paused rings no alarm"
 

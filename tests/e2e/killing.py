@@ -189,7 +189,9 @@ class Experiment:
         group = f"{self.stack.url}/topics/{TOPIC}/subscriptions/{GROUP}"
         while not self.ended.is_set():
             try:
-                pulled = call("POST", f"{group}/pull", {"wait_seconds": 1, "invisible_seconds": 30})["messages"]
+                pulled = call("POST", f"{group}/pull", {"wait_seconds": 1, "visibility_timeout_seconds": 30})[
+                    "messages"
+                ]
                 for each in pulled:
                     self.receiver.take(GROUP, each["message_id"])
                     if each["message_id"] in self.acknowledged:

@@ -24,7 +24,7 @@ from tagcast_client import Client, NewMessage
 from tests.running_stack import RunningStack, start_stack
 
 TOPIC, GROUP, MEMBERS = "shared", "workers", 2
-TIME_SCALE, INVISIBLE_S = 10, 30
+TIME_SCALE, VISIBILITY_TIMEOUT_S = 10, 30
 """Invisible for three seconds, which is what thirty are under this scale."""
 KILL_PAUSE_S = (1.0, 3.0)
 MEMBER = f"""
@@ -33,7 +33,7 @@ from tagcast_client import Client
 url, seen = sys.argv[1:]
 with Client(url) as client, open(seen, "a", buffering=1) as lines:
     while True:
-        messages = client.pull("{TOPIC}", "{GROUP}", wait_seconds=1, invisible_seconds={INVISIBLE_S})
+        messages = client.pull("{TOPIC}", "{GROUP}", wait_seconds=1, visibility_timeout_seconds={VISIBILITY_TIMEOUT_S})
         for message in messages:
             lines.write(f"{{message.message_id}} {{message.attempt}} {{time.time()}}\\n")
         if messages:
@@ -61,7 +61,7 @@ class Shared:
 
     def too_soon(self) -> list[str]:
         """What came again before its invisible time was over, give or take how late a member wrote it down."""
-        least_s = INVISIBLE_S / TIME_SCALE - 1.0
+        least_s = VISIBILITY_TIMEOUT_S / TIME_SCALE - 1.0
         again = {each: sorted(times) for each, times in self.seen.items() if len(times) > 1}
         return [each for each, times in again.items() if min(b - a for a, b in pairwise(times)) < least_s]
 

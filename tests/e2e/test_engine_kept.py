@@ -104,7 +104,8 @@ def test_a_message_is_there_unless_it_was_deleted_and_who_holds_one_may_still_en
     queues = killed.client("sqs")
     queues.send_message_batch(**queue, Entries=[{"Id": each, "MessageBody": each} for each in "abc"])
     held = [
-        queues.receive_message(**queue, VisibilityTimeout=invisible_s)["Messages"][0] for invisible_s in (300, 300, 2)
+        queues.receive_message(**queue, VisibilityTimeout=visibility_timeout_s)["Messages"][0]
+        for visibility_timeout_s in (300, 300, 2)
     ]
     queues.delete_message(**queue, ReceiptHandle=held[0]["ReceiptHandle"])
     received_at = time.monotonic()

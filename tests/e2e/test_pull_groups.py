@@ -24,14 +24,20 @@ def client(stack: RunningStack) -> Iterator[Client]:
 
 
 def pulled(
-    client: Client, topic: str, group: str, number: int, invisible_seconds: int = 3_600, max_messages: int = 32
+    client: Client, topic: str, group: str, number: int, visibility_timeout_seconds: int = 3_600, max_messages: int = 32
 ) -> list[Pulled]:
     """Pull until so many came; what comes stays invisible, so that nothing comes twice."""
     found: list[Pulled] = []
 
     def enough() -> bool:
         found.extend(
-            client.pull(topic, group, max_messages=max_messages, wait_seconds=1, invisible_seconds=invisible_seconds)
+            client.pull(
+                topic,
+                group,
+                max_messages=max_messages,
+                wait_seconds=1,
+                visibility_timeout_seconds=visibility_timeout_seconds,
+            )
         )
         return len(found) >= number
 
@@ -52,17 +58,17 @@ def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
     client.create_subscription("pulled", "workers", PULL)
     ids = [client.publish("pulled", f"{number}").message_id for number in range(3)]
 
-    first = pulled(client, "pulled", "workers", 3, invisible_seconds=3_600)
+    first = pulled(client, "pulled", "workers", 3, visibility_timeout_seconds=3_600)
     assert sorted(each.message_id for each in first) == ids
     done, back, kept = first
     assert [each.status for each in client.ack("pulled", "workers", [done.receipt_handle])] == ["acknowledged"]
     assert [each.status for each in client.nack("pulled", "workers", [back.receipt_handle])] == ["returned"]
-    [extended] = client.extend("pulled", "workers", [kept.receipt_handle], invisible_seconds=7_200)
+    [extended] = client.extend("pulled", "workers", [kept.receipt_handle], visibility_timeout_seconds=7_200)
     assert extended.status == "extended"
 
-    [again] = pulled(client, "pulled", "workers", 1, invisible_seconds=10)
+    [again] = pulled(client, "pulled", "workers", 1, visibility_timeout_seconds=10)
     assert (again.message_id, again.attempt) == (back.message_id, 2)
-    [third] = pulled(client, "pulled", "workers", 1, invisible_seconds=3_600)
+    [third] = pulled(client, "pulled", "workers", 1, visibility_timeout_seconds=3_600)
     assert (third.message_id, third.attempt) == (back.message_id, 3)
     late = client.ack("pulled", "workers", handles([again, third, done]))
     assert [each.status for each in late] == ["expired", "acknowledged", "already_acknowledged"]
@@ -79,9 +85,9 @@ def test_an_ordered_group_gives_each_order_to_one_member_at_a_time(client: Clien
 
     found: list[Pulled] = []
     while len(found) < 6:
-        messages = pulled(client, "in-order", "workers", 1, invisible_seconds=3_600, max_messages=2)
+        messages = pulled(client, "in-order", "workers", 1, visibility_timeout_seconds=3_600, max_messages=2)
         keys = {each.ordering_key for each in messages}
-        others = client.pull("in-order", "workers", invisible_seconds=3_600)
+        others = client.pull("in-order", "workers", visibility_timeout_seconds=3_600)
         assert keys.isdisjoint(each.ordering_key for each in others)
         found += [*messages, *others]
         client.ack("in-order", "workers", handles([*messages, *others]))

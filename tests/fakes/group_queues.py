@@ -54,10 +54,10 @@ class FakeGroupQueues:
             self.queues[queue].append(Held(entry, f"e{self.sent}"))
         return ()
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
+    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         assert 1 <= limit <= 10
         assert 0 <= wait_s <= 20
-        assert 0 <= invisible_s <= 43_200
+        assert 0 <= visibility_timeout_s <= 43_200
         self._answering()
         found = self._visible(queue, limit)
         if not found:
@@ -66,7 +66,7 @@ class FakeGroupQueues:
         for held in found:
             self.receipts += 1
             held.receipt, held.times = f"r{self.receipts}", held.times + 1
-            held.visible_at = self.now() + invisible_s * 1000
+            held.visible_at = self.now() + visibility_timeout_s * 1000
         return [Received(held.entry.message_id, held.entry_id, held.receipt, held.times) for held in found]
 
     def _visible(self, queue: GroupQueue, limit: int) -> list[Held]:

@@ -27,7 +27,7 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import due_key
 from tagcast.rows.message import MessageRow
 
@@ -232,7 +232,7 @@ class Round:
     def done_at_s(self, name: str) -> float:
         return self.world.receivers.done_at_s[name] - self.began_s
 
-    def backlog_of(self, name: str) -> list[OwedDelivery]:
+    def backlog_of(self, name: str) -> list[PendingDelivery]:
         subscription = get_subscription(self.world.world, "test1", name)
         pk = due_key(subscription.subscription_id, "", "").pk
         return [DUES.value_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]

@@ -408,7 +408,7 @@ class FakeWorld:
         *,
         ordering: Ordering = Ordering.TOPIC,
         retention_s: int = 86_400,
-        keep: Keep = Keep.OWED,
+        keep: Keep = Keep.PENDING,
         events_topic: str | None = None,
     ) -> None:
         sizes = {"retention_s": retention_s, "body_bytes_max": 65_536}
@@ -443,7 +443,7 @@ class FakeWorld:
         max_retries: int = 3,
         ordered: bool = False,
         filter: Mapping[str, object] | None = None,
-        consume_from: int | None = None,
+        start_from: int | None = None,
         dead_letter_topic: str | None = None,
     ) -> Subscription:
         """Make a pull group."""
@@ -455,7 +455,7 @@ class FakeWorld:
             content_format=ContentFormat.JSON,
             secret=None,
             ordered=ordered,
-            consume_from=consume_from,
+            start_from=start_from,
             dead_letter_topic=dead_letter_topic,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]

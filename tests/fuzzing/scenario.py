@@ -40,7 +40,7 @@ OPERATIONS: Mapping[str, Operation] = {
     for found in SCHEMA.get_all_operations()
     if isinstance(found, Ok)
 }
-FURNISHED_BY = ("put_topic", "put_subscription", "set_shadow", "pause", "publish")
+FURNISHED_BY = ("create_topic", "create_subscription", "set_shadow", "pause", "publish")
 MODES = (*[GenerationMode.POSITIVE] * 4, GenerationMode.NEGATIVE)
 
 

@@ -30,8 +30,8 @@ def test_a_change_is_one_event_of_the_default_bus() -> None:
     assert json.loads(entry["Detail"]) == {
         "topic": "orders",
         "group": "workers",
-        "client_id": "10.0.0.1@7",
-        "client_version": "1.4",
+        "member_id": "10.0.0.1@7",
+        "member_version": "1.4",
         "change": "joined",
         "members": 2,
     }

@@ -39,8 +39,8 @@ def entries(*ids: str, order: str = "o") -> list[QueueEntry]:
     return [QueueEntry("t", each, order) for each in ids]
 
 
-def received(queues: GroupQueues, queue: GroupQueue, limit: int = 10, invisible_s: int = 60) -> list[Any]:
-    return list(queues.receive(queue, limit=limit, wait_s=0, invisible_s=invisible_s))
+def received(queues: GroupQueues, queue: GroupQueue, limit: int = 10, visibility_timeout_s: int = 60) -> list[Any]:
+    return list(queues.receive(queue, limit=limit, wait_s=0, visibility_timeout_s=visibility_timeout_s))
 
 
 @pytest.mark.parametrize("queue", [PLAIN, ORDERED])
@@ -216,7 +216,7 @@ def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
 def test_a_pull_asks_the_queue_for_what_it_wants_and_who_has_it_is_alone_with_it_so_long() -> None:
     client = ScriptedClient([{}])
 
-    assert scripted(client).receive(PLAIN, limit=3, wait_s=20, invisible_s=77) == []
+    assert scripted(client).receive(PLAIN, limit=3, wait_s=20, visibility_timeout_s=77) == []
     assert client.requests == [
         {
             "QueueUrl": f"https://queue.test/1/g-{TOPIC_ID}-3",

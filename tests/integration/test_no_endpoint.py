@@ -127,7 +127,7 @@ def uses(ground: wiring.Ground) -> list[Callable[[], object]]:
         world.signer.prepare,
         lambda: world.group_queues.make(GROUP),
         lambda: world.group_queues.send(GROUP, [QueueEntry("t", "07457000000000000001", "g")]),
-        lambda: world.group_queues.receive(GROUP, limit=1, wait_s=0, invisible_s=10),
+        lambda: world.group_queues.receive(GROUP, limit=1, wait_s=0, visibility_timeout_s=10),
         lambda: process.archive.put([(0, RecordKind.LANES, "{}")]),
         lambda: process.kept_changes.keep({"eventID": "1"}),
         process.kept_changes.receive,

@@ -494,8 +494,8 @@ KEEPING = (
     _planted(
         "a pull does not say which member pulls",
         "tagcast_aws.api.pulling.routes:pull_messages",
-        "client_id=asked.client_id",
-        "client_id=None",
+        "member_id=asked.member_id",
+        "member_id=None",
         f"{MEMBERS}::test_a_member_that_disagrees",
     ),
     _planted(
@@ -2450,7 +2450,7 @@ SECOND_LOOK = (
     ),
     _planted(
         "a re-push attempts what is blocked under any strategy",
-        "tagcast.operating.lanes:repush",
+        "tagcast.operating.lanes:retry_topic",
         " and subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY",
         "",
         f"{LANE_COMMANDS}::test_a_topic_is_re_pushed",

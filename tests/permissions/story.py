@@ -112,8 +112,8 @@ class Story:
         self.get("/topics")
         self.get("/lanes")
         self.get("/hosts")
-        self.put("/topics/kept/subscriptions/workers/clients/1", {"filter": None})
-        self.call("DELETE", "/topics/kept/subscriptions/workers/clients/1")
+        self.put("/topics/kept/subscriptions/workers/members/1", {"filter": None})
+        self.call("DELETE", "/topics/kept/subscriptions/workers/members/1")
         self.put("/topics/gone", {})
         self.subscribe("gone", "s", DEAD)
         self.publish("gone")
@@ -179,12 +179,12 @@ class Story:
         found: list[str] = []
 
         def pulled(number: int) -> bool:
-            answer = self.post(f"{group}/pull", {"wait_seconds": 1, "invisible_seconds": 3_600})
+            answer = self.post(f"{group}/pull", {"wait_seconds": 1, "visibility_timeout_seconds": 3_600})
             found.extend(each["receipt_handle"] for each in answer["messages"])
             return len(found) >= number
 
         self.eventually(lambda: pulled(4))
-        self.post(f"{group}/extend", {"receipt_handles": found[:1], "invisible_seconds": 3_600})
+        self.post(f"{group}/extend", {"receipt_handles": found[:1], "visibility_timeout_seconds": 3_600})
         self.post(f"{group}/ack", {"receipt_handles": found[1:]})
         self.post(f"{group}/nack", {"receipt_handles": found[:1]})
         self.eventually(lambda: pulled(5))
@@ -193,7 +193,7 @@ class Story:
         self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
         last = self.publish("pulled")
         self.eventually(lambda: self.lane("pulled", "g").get("queued") == 1)
-        self.put("/topics/pulled/subscriptions/late", {"endpoint": {"protocol": "pull"}, "consume_from": "earliest"})
+        self.put("/topics/pulled/subscriptions/late", {"endpoint": {"protocol": "pull"}, "start_from": "earliest"})
         self.eventually(lambda: self.lane("pulled", "late").get("queued") == 1)
         for name in ("late", "g"):
             self.call("DELETE", f"/topics/pulled/subscriptions/{name}")
@@ -231,7 +231,7 @@ class Story:
             self.post(f"{lane}/resume", {})
             subscriber.accepts.set()
             self.post(f"{lane}/retry", {})
-            self.post("/topics/recovers/push", {})
+            self.post("/topics/recovers/retry", {})
             return self.eventually(lambda: self.lane("recovers", "s")["state"] == "active") and self.eventually(
                 lambda: self.lane("recovers", "many")["state"] == "active"
             )

@@ -77,7 +77,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
 
     assert (retained(program), owed(program, "A"), owed(program, "C")) == (210, 210, 0)
     assert fake.pusher.received["C"] == BODIES[:100]
-    assert lanes.repush(fake.world, "test1") == ()
+    assert lanes.retry_topic(fake.world, "test1") == ()
     assert {push.subscription.name for push in fake.pusher.pushes[before:]} == {"C"}
     assert lanes.lane_view(fake.world, get_subscription(fake.world, "test1", "A")).state == "lost_contact"
 

@@ -75,7 +75,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
 
     assert topics.retained_count(fake.world, "test1") == 210
     assert fake.pusher.received["C"] == BODIES[:100]
-    assert lanes.repush(fake.world, "test1") == ()
+    assert lanes.retry_topic(fake.world, "test1") == ()
     assert {push.subscription.name for push in fake.pusher.pushes[before:]} == {"C"}
     assert lanes.lane_view(fake.world, _subscription(fake, "A")).state == "lost_contact"
 

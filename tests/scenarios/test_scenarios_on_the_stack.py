@@ -163,7 +163,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     assert wait_for(lambda: all(1.0 < until_attempt_s(on.lane(name)) < LEASE_GRACE_S for name in lost), PATIENCE_S)
     before = {name: (on.lane(name)["head"], receiver.totals()) for name, receiver in lost.items()}
 
-    touched = on.api.request("POST", f"{on.path}/push").json["lanes"]
+    touched = on.api.request("POST", f"{on.path}/retry").json["lanes"]
 
     assert touched == []
     time.sleep(0.5)

@@ -155,7 +155,7 @@ def test_a_group_pulls_gives_back_extends_and_acknowledges(aws: Deployment, orde
     message_id = publish(aws, "work", ordering_key="o-1")
 
     def pull() -> list[dict[str, Any]]:
-        asked = {"max_messages": 10, "wait_seconds": 1, "invisible_seconds": 600}
+        asked = {"max_messages": 10, "wait_seconds": 1, "visibility_timeout_seconds": 600}
         return list(aws.do("POST", f"{path}/pull", asked)["messages"])
 
     [first] = aws.until(pull)
@@ -163,7 +163,7 @@ def test_a_group_pulls_gives_back_extends_and_acknowledges(aws: Deployment, orde
     assert pull() == []
     aws.do("POST", f"{path}/nack", {"receipt_handles": [first["receipt_handle"]], "delay_seconds": 0})
     [again] = aws.until(pull)
-    asked = {"receipt_handles": [again["receipt_handle"]], "invisible_seconds": 1200}
+    asked = {"receipt_handles": [again["receipt_handle"]], "visibility_timeout_seconds": 1200}
     [extended] = aws.do("POST", f"{path}/extend", asked)["results"]
     aws.do("POST", f"{path}/ack", {"receipt_handles": [extended["receipt_handle"]]})
 

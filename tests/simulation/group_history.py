@@ -33,7 +33,7 @@ from tests.fakes.world import FakeWorld
 
 STEPS, LIFE_S = 60, 600
 RETRIES = (0, 1, 2, 4)
-INVISIBLE_S = (10, 30, 120, 120)
+VISIBILITY_TIMEOUT_S = (10, 30, 120, 120)
 LETTERS = "letters"
 """The dead-letter topic."""
 
@@ -210,16 +210,16 @@ class GroupHistory:
         if self.published:
             self.world.fan_out("test1", self.dice.sample(self.published, min(3, len(self.published))))
 
-    def pull(self, group: str = "", invisible_s: int = 0) -> None:
+    def pull(self, group: str = "", visibility_timeout_s: int = 0) -> None:
         group = group or self.dice.choice(list(self.groups))
-        invisible_s = invisible_s or self.dice.choice(INVISIBLE_S)
-        wish = Wish(self.dice.randint(1, 12), 0, invisible_s, lambda handed: 1, 10**6, 10**9, 1)
+        visibility_timeout_s = visibility_timeout_s or self.dice.choice(VISIBILITY_TIMEOUT_S)
+        wish = Wish(self.dice.randint(1, 12), 0, visibility_timeout_s, lambda handed: 1, 10**6, 10**9, 1)
         handed = pull(self.world.world, "test1", group, wish)
         now = self.world.clock.now()
         if handed and group in self.paused | self.removed:
             raise BrokenPromiseError("a paused or removed group gave something")
         for each in handed:
-            self._handed_out(group, each, now + invisible_s * 1000)
+            self._handed_out(group, each, now + visibility_timeout_s * 1000)
 
     def _handed_out(self, group: str, handed: Handed, until: int) -> None:
         message, now = handed.attempt.message, self.world.clock.now()
@@ -265,7 +265,7 @@ class GroupHistory:
         with suppress(CrashError):
             self.pull(group)
         self.accidents.left = None
-        self.world.clock.sleep(max(INVISIBLE_S))
+        self.world.clock.sleep(max(VISIBILITY_TIMEOUT_S))
         self.pull(group)
 
     def _give_back(self, chosen: Sequence[Held], delay_s: int) -> None:

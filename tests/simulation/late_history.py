@@ -53,7 +53,7 @@ class LateHistory(GroupHistory):
         self.world.topic(retention_s=LIFE_S, keep=self.dice.choice(tuple(Keep)))
         self.world.store.kept_page = 3
         self.late: Subscription | None = None
-        self.since = self.consume_from = self.begins_at = 0
+        self.since = self.start_from = self.begins_at = 0
         self.tags: dict[str, str] = {}
         self.filters: dict[int, str] = {}
         self.added: dict[str, AddedLater] = {}
@@ -100,11 +100,11 @@ class LateHistory(GroupHistory):
             return
         left, self.accidents.left = self.accidents.left, None
         tag, now = self.dice.choice(TAGS), self.world.clock.now()
-        self.consume_from = self.dice.choice((0, now - 60_000))
+        self.start_from = self.dice.choice((0, now - 60_000))
         version = self._version()
         if self.dice.random() < 0.5:
             self.late = self.world.group(
-                "late", max_retries=20, ordered=self.ordered, filter=wanting(tag), consume_from=self.consume_from
+                "late", max_retries=20, ordered=self.ordered, filter=wanting(tag), start_from=self.start_from
             )
         else:
             said = Heartbeat(
@@ -113,7 +113,7 @@ class LateHistory(GroupHistory):
                 Client("one", ""),
                 wanting(tag),
                 is_ordered=self.ordered,
-                consume_from=self.consume_from,
+                start_from=self.start_from,
             )
             self.late = register(self.world.world, said).subscription
             self.wishes["one"] = (tag, self.ordered)
@@ -254,7 +254,7 @@ class LateHistory(GroupHistory):
     def _check_new(self, row: MessageRow, late: AddedLater) -> None:
         if self.filters.get(late.filter_version) != self.tags[row.message.message_id]:
             raise BrokenPromiseError("a late entry does not match the filter that it names")
-        if row.message.accepted_at < self.consume_from:
+        if row.message.accepted_at < self.start_from:
             raise BrokenPromiseError("a late entry is older than was asked for")
         if late.added_at < self.begins_at:
             raise BrokenPromiseError("added while a publish may be under way that does not know the group")
@@ -263,7 +263,7 @@ class LateHistory(GroupHistory):
 
     def _check_nothing_is_missed(self, row: MessageRow) -> None:
         assert self.late is not None
-        if row.subscriptions_version >= self.since or row.message.accepted_at < self.consume_from or not row.has_body:
+        if row.subscriptions_version >= self.since or row.message.accepted_at < self.start_from or not row.has_body:
             return
         wanted = {self.tags[row.message.message_id]} >= set(self.filters.values())
         if wanted and not row.message.is_expired(self.world.clock.now()) and self.late.ordinal not in row.map.matched:

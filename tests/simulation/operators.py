@@ -102,7 +102,7 @@ class Operators:
             case "skip_head":
                 return lanes.skip_head(world, topic, name, "by hand")
             case "repush":
-                return lanes.repush(world, topic)
+                return lanes.retry_topic(world, topic)
             case "unsubscribe":
                 return subscriptions.delete_subscription(world, topic, name)
             case "resubscribe" | "refilter":

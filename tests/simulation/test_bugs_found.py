@@ -196,7 +196,7 @@ def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile
     paused = subscriptions.get_subscription(fake.world, "test1", "A")
     store.before_get[lane_key("test1", paused.subscription_id)] = lambda: lanes.pause(fake.world, "test1", "A")
 
-    assert lanes.repush(fake.world, "test1") == ("B",)
+    assert lanes.retry_topic(fake.world, "test1") == ("B",)
     assert lane(fake, "A").state is LaneState.PAUSED
     assert lane(fake, "B").next_attempt_at == fake.clock.instant
 

@@ -130,7 +130,7 @@ def kept() -> dict[str, Plot]:
             [added_late],
             [added(added_late, version=2), end(added_late, after_ms=100_000)],
             [
-                *subscribed_since("added", 2, PEAR, protocol="pull", consume_from=NOON),
+                *subscribed_since("added", 2, PEAR, protocol="pull", start_from=NOON),
                 filter_version("added", 0, APPLE, since=3, version=2),
             ],
         ),
@@ -185,7 +185,7 @@ def planted() -> dict[str, Plot]:
     plots["out_of_order"] = backlog("out_of_order", 30_000)
     for kind, filter, asked in (("late_not_in_filter", PEAR, 0), ("late_unasked", APPLE, NOON + 1)):
         late = message(1, kind, matched=())
-        group = subscribed_since(kind, 2, filter, protocol="pull", consume_from=asked)
+        group = subscribed_since(kind, 2, filter, protocol="pull", start_from=asked)
         plots[kind] = Plot([late], [added(late), end(late, after_ms=100_000)], group)
     blocked, direct = one["overtaken"], message(2, "overtaken", at=NOON + 20_000)
     plots["overtaken"].messages.append(direct)
@@ -203,14 +203,14 @@ def by_contents() -> dict[str, Plot]:
     expensive = '{"kind": "sql92", "expression": "price > 3"}'
     first = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
     known: dict[str, Any] = {"properties": {"price": "5"}, "body": '{"n": 2}'}
-    owed = {name: message(1, name, **known) for name in ("not_in_body", "never_kept")}
-    del owed["never_kept"]["body"]
-    plots = {name: Plot([one], [end(one)], subscribed(name, filter=first)) for name, one in owed.items()}
+    pending = {name: message(1, name, **known) for name in ("not_in_body", "never_kept")}
+    del pending["never_kept"]["body"]
+    plots = {name: Plot([one], [end(one)], subscribed(name, filter=first)) for name, one in pending.items()}
     missed = message(1, "missed_property", matched=(), **known)
     plots["missed_property"] = Plot([missed], [], subscribed("missed_property", filter=expensive))
     for name, of in (("late_not_in_body", known), ("late_never_kept", {})):
         late = message(1, name, matched=(), **of)
-        group = subscribed_since(name, 2, first, protocol="pull", consume_from=0)
+        group = subscribed_since(name, 2, first, protocol="pull", start_from=0)
         plots[name] = Plot([late], [added(late), end(late, after_ms=100_000)], group)
     return plots
 

@@ -147,7 +147,7 @@ def test_of_a_day_that_is_done_the_files_that_came_since_are_left_to_do(tmp_path
     objects.replace(retain.done_key(DAY), json.dumps({"until": until, "files": [first]}).encode())
     objects.replace(compact.ledger_key(RecordKind.MESSAGES, DAY), json.dumps({first: [DAY], late: [DAY]}).encode())
 
-    assert retain.arrived(objects, DAY, (), until).owed == (late,)
+    assert retain.arrived(objects, DAY, (), until).pending == (late,)
 
 
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:

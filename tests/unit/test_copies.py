@@ -11,7 +11,7 @@ from tagcast.delivery.lease import Task
 from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
-from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
@@ -96,7 +96,7 @@ def push_before_the_round_is_closed(fake: FakeWorld, message_id: str) -> None:
     assert entry(fake, message_id).state is EntryState.DELIVERED
 
 
-def dues(fake: FakeWorld) -> list[OwedDelivery]:
+def dues(fake: FakeWorld) -> list[PendingDelivery]:
     sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
     return [DUES.value_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
 

@@ -84,9 +84,9 @@ def test_a_group_has_nothing_of_pushes(world: FakeWorld, field: str) -> None:
 
 
 def test_only_a_group_begins_with_older_messages(world: FakeWorld) -> None:
-    status, answer = put(world, {**HTTP, "consume_from": "earliest"})
+    status, answer = put(world, {**HTTP, "start_from": "earliest"})
 
-    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, ["#/consume_from"])
+    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, ["#/start_from"])
 
 
 def test_a_group_never_shows_its_secret(world: FakeWorld) -> None:
@@ -118,7 +118,7 @@ def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(wo
     [message_id] = world.publish("pulled once")
     world.deliver()
     pulled_at = world.clock.instant
-    answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"invisible_seconds": 10}')
+    answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"visibility_timeout_seconds": 10}')
     world.clock.sleep(11)
     subscriptions.delete_subscription(world.world, "test1", "g")
     world.run_workflows(world.clock.instant + 60_000)

@@ -264,7 +264,7 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
     assert lanes.resume(fake.world, "test1", "E").state is LaneState.BLOCKED
     fake.clock.sleep(1)
 
-    assert lanes.repush(fake.world, "test1") == ("A",)
+    assert lanes.retry_topic(fake.world, "test1") == ("A",)
 
     due = [None if (each := lane(fake, name)) is None else each.next_attempt_at for name in "ACD"]
     assert due[0] == NOW + 1_000

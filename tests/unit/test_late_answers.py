@@ -9,7 +9,7 @@ from tagcast.model import EntryState, LaneState, Outcome, PastAttempt, Strategy
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, OwedDelivery, due_put, position
+from tagcast.rows.due import DUES, PendingDelivery, due_put, position
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MESSAGES
 from tagcast_aws.endpoints import http
@@ -114,7 +114,7 @@ def test_a_late_failure_of_an_independent_delivery_gives_it_its_own_next_attempt
 
 def test_an_independent_delivery_is_kept_from_others_until_its_push_ends(timed: TimedWorld) -> None:
     timed.subscribe("slow", answers=(14.0, OK), strategy=Strategy.INDEPENDENT_RETRY)
-    seen = list[OwedDelivery]()
+    seen = list[PendingDelivery]()
     timed.loop.call_later(2.0, lambda: seen.extend(dues_of(timed, "slow")))
 
     timed.first_round("1")
@@ -125,7 +125,7 @@ def test_an_independent_delivery_is_kept_from_others_until_its_push_ends(timed: 
     assert dues_of(timed, "slow") == []
 
 
-def dues_of(timed: TimedWorld, name: str) -> list[OwedDelivery]:
+def dues_of(timed: TimedWorld, name: str) -> list[PendingDelivery]:
     return stored.dues(timed.store, get_subscription(timed.world, "test1", name).subscription_id)
 
 

@@ -77,7 +77,7 @@ def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
 def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(fake: FakeWorld) -> None:
     fake.publish("1", "2", "3")
     fake.deliver()
-    fake.group("late", ordered=True, consume_from=EARLIEST)
+    fake.group("late", ordered=True, start_from=EARLIEST)
     fake.publish("4")
     fake.deliver()
     work(fake)
@@ -100,7 +100,7 @@ def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
     instant = fake.clock.now()
     fake.publish("at it")
     fake.deliver()
-    fake.group("late", consume_from=instant)
+    fake.group("late", start_from=instant)
     work(fake)
     assert pulled(fake) == ["at it"]
 
@@ -109,7 +109,7 @@ def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which
     [apple] = fake.publish("apple", tags=["apple"])
     [pear] = fake.publish("pear", tags=["pear"])
     fake.deliver()
-    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, consume_from=EARLIEST)
+    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
     work(fake)
     entry = message_view(fake.world, "test1", apple).subscribers["late"]
     assert (entry.state, entry.filter_version) == (EntryState.PENDING, 1)
@@ -130,7 +130,7 @@ def test_what_nobody_is_owed_any_more_is_gone_for_a_new_group(fake: FakeWorld) -
     delete_subscription(fake.world, "test1", "asleep")
     [message_id] = fake.publish("1")
     fake.deliver()
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == []
     assert message_view(fake.world, "test1", message_id).state == "unmatched"
@@ -143,7 +143,7 @@ def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_
     [unread] = fake.publish("unread", topic="kept")
     fake.deliver()
     assert {message_view(fake.world, "kept", each).state for each in (read, unread)} == {"kept"}
-    fake.group("late", topic="kept", consume_from=EARLIEST)
+    fake.group("late", topic="kept", start_from=EARLIEST)
     work(fake)
     assert message_view(fake.world, "kept", read).state == "retained"
     assert sorted(pulled(fake, topic="kept")) == ["read", "unread"]
@@ -168,7 +168,7 @@ def test_a_body_that_is_kept_goes_with_the_life_of_its_message(fake: FakeWorld) 
 
 def test_what_is_accepted_while_the_group_is_made_is_its_once(fake: FakeWorld, store: RacingStore) -> None:
     store.before = lambda write: isinstance(write, Put) and "body" in write.row
-    store.rival = lambda: fake.group("late", consume_from=EARLIEST)
+    store.rival = lambda: fake.group("late", start_from=EARLIEST)
     [unaware] = fake.publish("unaware")
     [aware] = fake.publish("aware")
     assert ["late" in message_view(fake.world, "test1", each).subscribers for each in (unaware, aware)] == [False, True]
@@ -179,18 +179,18 @@ def test_what_is_accepted_while_the_group_is_made_is_its_once(fake: FakeWorld, s
 
 def test_nothing_is_looked_for_before_every_publish_is_over_that_did_not_know_the_group(fake: FakeWorld) -> None:
     made_at = fake.clock.now()
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     [task] = [task for task in fake.workflow.tasks if task.topic == "test1"][-1:]
     fake.clock.sleep(PUBLISHED_S - 15)
     assert fake.redeliver(task).wait_until == made_at + PUBLISHED_S * 1_000
 
 
 def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filter_is_by_now(fake: FakeWorld) -> None:
-    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, consume_from=EARLIEST)
+    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, start_from=EARLIEST)
     [apple] = fake.publish("apple", tags=["apple"])
     [pear] = fake.publish("pear", tags=["pear"])
     fake.deliver()
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["apple"]
     assert not row_of(fake, apple).map.added_later
@@ -200,7 +200,7 @@ def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filte
 def test_a_worker_that_dies_leaves_the_rest_to_the_next_one(fake: FakeWorld, store: RacingStore) -> None:
     fake.publish(*map(str, range(30)))
     fake.deliver()
-    group = fake.group("late", ordered=True, consume_from=EARLIEST)
+    group = fake.group("late", ordered=True, start_from=EARLIEST)
     store.kept_page = 4
 
     def dies() -> None:
@@ -221,7 +221,7 @@ def test_a_worker_that_dies_leaves_the_rest_to_the_next_one(fake: FakeWorld, sto
 def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake: FakeWorld, store: RacingStore) -> None:
     ids = fake.publish(*map(str, range(5)))
     fake.deliver()
-    fake.group("late", ordered=True, consume_from=EARLIEST)
+    fake.group("late", ordered=True, start_from=EARLIEST)
 
     def skip() -> None:
         lanes.skip_head(fake.world, "test1", "asleep", "in the way")
@@ -236,7 +236,7 @@ def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake:
 def test_a_stale_worker_adds_nothing(fake: FakeWorld, store: RacingStore) -> None:
     ids = fake.publish("1", "2")
     fake.deliver()
-    group = fake.group("late", consume_from=EARLIEST)
+    group = fake.group("late", start_from=EARLIEST)
     store.rival = lambda: delete_subscription(fake.world, "test1", "late")
     work(fake)
     assert not [each for each in ids if group.ordinal in row_of(fake, each).map.matched]
@@ -246,7 +246,7 @@ def test_a_stale_worker_adds_nothing(fake: FakeWorld, store: RacingStore) -> Non
 def test_what_was_added_is_cancelled_with_the_group(fake: FakeWorld) -> None:
     [message_id] = fake.publish("1")
     fake.deliver()
-    group = fake.group("late", consume_from=EARLIEST)
+    group = fake.group("late", start_from=EARLIEST)
     fake.group_queues.broken = True
     work(fake)
     delete_subscription(fake.world, "test1", "late")
@@ -258,7 +258,7 @@ def test_what_was_added_is_cancelled_with_the_group(fake: FakeWorld) -> None:
 def test_a_paused_group_goes_on_where_it_was(fake: FakeWorld) -> None:
     fake.publish("1")
     fake.deliver()
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     lanes.pause(fake.world, "test1", "late")
     fake.clock.sleep(2 * PUBLISHED_S)
     work(fake)
@@ -272,7 +272,7 @@ def test_a_paused_group_goes_on_where_it_was(fake: FakeWorld) -> None:
 def test_retrying_now_does_not_begin_too_early(fake: FakeWorld) -> None:
     fake.publish("1")
     fake.deliver()
-    group = fake.group("late", consume_from=EARLIEST)
+    group = fake.group("late", start_from=EARLIEST)
     lanes.retry_now(fake.world, "test1", "late")
     work(fake, 5)
     assert not stored.dues(fake.store, group.subscription_id)
@@ -283,7 +283,7 @@ def test_retrying_now_does_not_begin_too_early(fake: FakeWorld) -> None:
 
 def test_a_message_whose_first_round_is_open_is_added_and_closes(fake: FakeWorld) -> None:
     [message_id] = fake.publish_unqueued("1")
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["1"]
     fake.fan_out("test1", [message_id])
@@ -296,7 +296,7 @@ def test_what_matched_nobody_when_it_came_is_added_and_acknowledged() -> None:
     fake = FakeWorld()
     fake.topic(keep=Keep.LIFE)
     [message_id] = fake.publish("1")
-    group = fake.group("late", consume_from=EARLIEST)
+    group = fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["1"]
     assert row_of(fake, message_id).map.entry(group.ordinal).state is EntryState.DELIVERED
@@ -306,7 +306,7 @@ def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> 
     original = publishing.Original(Draft(b"again"), "0" * 20)
     publishing.replay(fake.world, "test1", "asleep", [original])
     fake.deliver()
-    fake.group("late", consume_from=EARLIEST)
+    fake.group("late", start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == []
 
@@ -315,7 +315,7 @@ def test_a_filter_function_is_asked_about_late_entries(fake: FakeWorld) -> None:
     fake.publish("yes", "no")
     fake.deliver()
     fake.filter_functions.behaviours["late"] = lambda messages: tuple(each.draft.body == b"yes" for each in messages)
-    fake.group("late", filter={"kind": "function", "function": "f"}, consume_from=EARLIEST)
+    fake.group("late", filter={"kind": "function", "function": "f"}, start_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["yes"]
 
@@ -327,7 +327,7 @@ def test_what_an_earlier_topic_of_that_name_left_is_none_of_this_one(fake: FakeW
     topics.delete_topic(fake.world, "again")
     fake.clock.sleep(1)
     fake.topic("again", keep=Keep.LIFE)
-    fake.group("late", topic="again", consume_from=EARLIEST)
+    fake.group("late", topic="again", start_from=EARLIEST)
     work(fake)
     assert pulled(fake, topic="again") == []
 
@@ -339,7 +339,7 @@ def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
     [message_id] = fake.publish("1")
     fake.deliver()
     for name in ("one", "two", "three"):
-        fake.group(name, consume_from=EARLIEST)
+        fake.group(name, start_from=EARLIEST)
     work(fake)
     assert [pulled(fake, name) for name in ("one", "two", "three")] == [["1"], ["1"], []]
     assert len(row_of(fake, message_id).map.added_later) == 2
@@ -367,7 +367,7 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
     fake.publish(*map(str, range(60)), topic="other")
     fake.publish("kept")
     fake.deliver()
-    group = fake.group("late", ordered=True, consume_from=EARLIEST)
+    group = fake.group("late", ordered=True, start_from=EARLIEST)
     asked: list[str | None] = []
 
     def slow(topic: str, *, cursor: str | None, **bounds: int) -> Found:
@@ -389,6 +389,6 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
 
 def test_a_younger_group_is_given_what_its_pattern_meets_in_kept_bodies(fake: FakeWorld) -> None:
     fake.publish('{"price": 7}', '{"price": 8}', "no JSON")
-    fake.group("late", consume_from=EARLIEST, filter={"kind": "event_pattern", "pattern": {"price": [7]}})
+    fake.group("late", start_from=EARLIEST, filter={"kind": "event_pattern", "pattern": {"price": [7]}})
     work(fake)
     assert pulled(fake) == ['{"price": 7}']

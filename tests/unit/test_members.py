@@ -75,7 +75,7 @@ def group_of(fake: FakeWorld, name: str = "workers", topic: str = "test1") -> Su
 
 
 def alive(fake: FakeWorld) -> list[str]:
-    return [member.client.client_id for member in membership(fake.world, "test1", "workers").members]
+    return [member.client.member_id for member in membership(fake.world, "test1", "workers").members]
 
 
 def later(fake: FakeWorld, seconds: float) -> None:
@@ -83,7 +83,7 @@ def later(fake: FakeWorld, seconds: float) -> None:
 
 
 def changes(fake: FakeWorld) -> list[tuple[str, Change, int]]:
-    told = [(each.client.client_id, each.change, each.members) for each in fake.event_bus.changes]
+    told = [(each.client.member_id, each.change, each.members) for each in fake.event_bus.changes]
     fake.event_bus.changes.clear()
     return told
 
@@ -144,14 +144,14 @@ def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_not
         beat(fake, B, TAG_AB)
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
     assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
-    assert str(refused.value) == f"the group has another filter or order, set by client {A.client_id} of version '1.4'"
+    assert str(refused.value) == f"the group has another filter or order, set by member {A.member_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
-    assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
+    assert changes(fake) == [(A.member_id, Change.JOINED, 1), (B.member_id, Change.REFUSED, 2)]
 
 
-def pull_status(fake: FakeWorld, client_id: str) -> int:
+def pull_status(fake: FakeWorld, member_id: str) -> int:
     """How a member is answered that pulls."""
-    body = json.dumps({"client_id": client_id})
+    body = json.dumps({"member_id": member_id})
     reply = answered(fake.world, "POST", "/topics/test1/subscriptions/workers/pull", body)
     return int(reply["statusCode"])
 
@@ -172,13 +172,13 @@ def test_a_member_that_disagrees_is_given_nothing_until_it_agrees(fake: FakeWorl
     with pytest.raises(DisagreementError):
         beat(fake, B, TAG_AB)
     with pytest.raises(DisagreementError):
-        check_agreement(fake.world, group_of(fake), B.client_id)
-    assert [pull_status(fake, client.client_id) for client in (A, B)] == [200, 409]
-    check_agreement(fake.world, group_of(fake), A.client_id)
+        check_agreement(fake.world, group_of(fake), B.member_id)
+    assert [pull_status(fake, client.member_id) for client in (A, B)] == [200, 409]
+    check_agreement(fake.world, group_of(fake), A.member_id)
     check_agreement(fake.world, group_of(fake), "never seen")
     beat(fake, B, TAG_A)
-    check_agreement(fake.world, group_of(fake), B.client_id)
-    assert changes(fake)[-1] == (B.client_id, Change.JOINED, 2)
+    check_agreement(fake.world, group_of(fake), B.member_id)
+    assert changes(fake)[-1] == (B.member_id, Change.JOINED, 2)
 
 
 def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld) -> None:
@@ -186,7 +186,7 @@ def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld
     known = group_of(fake)
     changed = put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)[0]
     with pytest.raises(DisagreementError):
-        check_agreement(fake.world, changed, A.client_id)
+        check_agreement(fake.world, changed, A.member_id)
     with pytest.raises(DisagreementError, match="version 2, set at"):
         beat(fake, A, TAG_A)
     assert not beat(fake, B, TAG_AB).is_new
@@ -233,11 +233,11 @@ def test_a_member_that_is_refused_for_its_order_only_is_given_nothing_until_it_w
     with pytest.raises(DisagreementError):
         register(fake.world, Heartbeat("test1", "workers", B, TAG_A, is_ordered=True))
     with pytest.raises(DisagreementError, match="wants an ordered group"):
-        check_agreement(fake.world, group_of(fake), B.client_id)
+        check_agreement(fake.world, group_of(fake), B.member_id)
     found = membership(fake.world, "test1", "workers")
     assert [found.agrees(member) for member in found.members] == [True, False]
     beat(fake, B)
-    check_agreement(fake.world, group_of(fake), B.client_id)
+    check_agreement(fake.world, group_of(fake), B.member_id)
 
 
 def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:
@@ -264,15 +264,15 @@ def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: F
     beat(fake, B)
     later(fake, LIVENESS_S - 1)
     beat(fake, B)
-    assert alive(fake) == [A.client_id, B.client_id]
+    assert alive(fake) == [A.member_id, B.member_id]
     later(fake, 1)
-    assert alive(fake) == [B.client_id]
+    assert alive(fake) == [B.member_id]
     changes(fake)
     beat(fake, B)
     beat(fake, B)
-    assert changes(fake) == [(A.client_id, Change.LOST, 1)]
+    assert changes(fake) == [(A.member_id, Change.LOST, 1)]
     beat(fake)
-    assert changes(fake) == [(A.client_id, Change.JOINED, 2)]
+    assert changes(fake) == [(A.member_id, Change.JOINED, 2)]
 
 
 def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
@@ -281,17 +281,17 @@ def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
     later(fake, LIVENESS_S)
     fake.sweep()
     fake.sweep()
-    assert changes(fake) == [(A.client_id, Change.LOST, 0)]
+    assert changes(fake) == [(A.member_id, Change.LOST, 0)]
 
 
 def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:
     beat(fake)
     beat(fake, B)
     changes(fake)
-    leave(fake.world, "test1", "workers", A.client_id)
-    leave(fake.world, "test1", "workers", A.client_id)
-    assert changes(fake) == [(A.client_id, Change.LEFT, 1)]
-    assert alive(fake) == [B.client_id]
+    leave(fake.world, "test1", "workers", A.member_id)
+    leave(fake.world, "test1", "workers", A.member_id)
+    assert changes(fake) == [(A.member_id, Change.LEFT, 1)]
+    assert alive(fake) == [B.member_id]
     with pytest.raises(NotFoundError):
         leave(fake.world, "test1", "workers", "never seen")
     assert group_of(fake).version == 1
@@ -303,7 +303,7 @@ def test_a_group_that_is_silent_for_a_day_goes_and_one_that_comes_back_before_ke
     fake.sweep()
     group = group_of(fake)
     assert not beat(fake).is_new
-    leave(fake.world, "test1", "workers", A.client_id)
+    leave(fake.world, "test1", "workers", A.member_id)
     later(fake, SILENCE_S - 1)
     assert fake.sweep().removed == 0
     assert group_of(fake) == group
@@ -356,7 +356,7 @@ def test_who_joins_while_a_silent_group_is_removed_keeps_it(fake: FakeWorld, sto
     store.rival = lambda: beat(fake, B)
     assert fake.sweep().removed == 0
     assert group_of(fake).version == 1
-    assert alive(fake) == [B.client_id]
+    assert alive(fake) == [B.member_id]
 
 
 def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake: FakeWorld) -> None:
@@ -364,7 +364,7 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
     other = beat(fake, B, TAG_A, Mode.BROADCASTING)
     assert one.subscription.name != other.subscription.name
     assert beat(fake, A, TAG_A, Mode.BROADCASTING).subscription == one.subscription
-    assert alive(fake) == [A.client_id, B.client_id]
+    assert alive(fake) == [A.member_id, B.member_id]
     [message_id] = fake.publish("x", tags=["TagA"])
     row = whole_message(fake.world.store, "test1", message_id)
     assert row is not None

@@ -21,7 +21,7 @@ from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, due_put, position
+from tagcast.rows.due import PendingDelivery, due_put, position
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.lane_transitions import join
 from tagcast.rows.message import MessageRow
@@ -128,7 +128,7 @@ def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) ->
 
 def test_what_is_not_acknowledged_in_time_comes_again_and_is_blocked(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    [first] = pull(world, invisible_seconds=30)
+    [first] = pull(world, visibility_timeout_seconds=30)
     assert pull(world) == []
     assert entry(world, message_id) == ("pending", 0, None)
 
@@ -143,7 +143,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_is_blocked(world: Fake
 
 def test_a_handle_says_nothing_any_more_when_its_time_is_over(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    [stale] = pull(world, invisible_seconds=30)
+    [stale] = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(30)
 
     for verb in ("ack", "nack", "extend"):
@@ -172,7 +172,7 @@ def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_fo
     world: FakeWorld, held_s: int
 ) -> None:
     published(world, "a")
-    [message] = pull(world, invisible_seconds=300)
+    [message] = pull(world, visibility_timeout_seconds=300)
     world.clock.sleep(held_s)
 
     assert said(world, "nack", message, delay_seconds=90) == ["returned"]
@@ -186,7 +186,7 @@ def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_fo
 def test_where_time_is_scaled_what_is_given_back_comes_as_much_sooner(world: FakeWorld) -> None:
     world.world = replace(world.world, time_scale=10.0)
     published(world, "a")
-    [message] = pull(world, invisible_seconds=3_000)
+    [message] = pull(world, visibility_timeout_seconds=3_000)
 
     assert said(world, "nack", message, delay_seconds=90) == ["returned"]
 
@@ -198,9 +198,9 @@ def test_where_time_is_scaled_what_is_given_back_comes_as_much_sooner(world: Fak
 
 def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
     published(world, "a")
-    [message] = pull(world, invisible_seconds=30)
+    [message] = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(20)
-    status, answer = asked(world, "extend", receipt_handles=[message["receipt_handle"]], invisible_seconds=60)
+    status, answer = asked(world, "extend", receipt_handles=[message["receipt_handle"]], visibility_timeout_seconds=60)
     [result] = answer["results"]
     assert (status, result["status"]) == (200, "extended")
 
@@ -213,24 +213,24 @@ def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
 def test_what_its_queue_does_not_hide_any_longer_is_not_extended(world: FakeWorld) -> None:
     """The clock of a queue may be ahead of ours: then somebody else may have the message by now."""
     published(world, "a")
-    [message] = pull(world, invisible_seconds=30)
+    [message] = pull(world, visibility_timeout_seconds=30)
     [[held]] = world.group_queues.queues.values()
     held.visible_at = world.clock.now()
 
-    assert said(world, "extend", message, invisible_seconds=60) == ["expired"]
+    assert said(world, "extend", message, visibility_timeout_seconds=60) == ["expired"]
     assert [each["attempt"] for each in pull(world)] == [2]
 
 
 def test_nobody_keeps_a_message_for_more_than_twelve_hours(world: FakeWorld) -> None:
     published(world, "a", "b")
-    first, second = pull(world, invisible_seconds=43_200)
+    first, second = pull(world, visibility_timeout_seconds=43_200)
     world.clock.sleep(3_600)
     handles = [each["receipt_handle"] for each in (first, second)]
 
-    status, answer = asked(world, "extend", receipt_handles=handles, invisible_seconds=43_200 - 3_599)
+    status, answer = asked(world, "extend", receipt_handles=handles, visibility_timeout_seconds=43_200 - 3_599)
     assert status == 422
     assert [each["pointer"] for each in answer["errors"]] == ["#/receipt_handles/0", "#/receipt_handles/1"]
-    assert said(world, "extend", first, invisible_seconds=43_200 - 3_600) == ["extended"]
+    assert said(world, "extend", first, visibility_timeout_seconds=43_200 - 3_600) == ["extended"]
     assert said(world, "nack", second, delay_seconds=43_200) == ["returned"]
     world.clock.sleep(43_200 - 3_600)
     assert bodies(pull(world)) == ["a", "b"]
@@ -323,7 +323,7 @@ def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld)
     world.group("h", max_retries=0)
     [message_id] = published(world, "a")
     said(world, "nack", *pull(world))
-    pull(world, group=OTHER_GROUP, invisible_seconds=30)
+    pull(world, group=OTHER_GROUP, visibility_timeout_seconds=30)
     world.clock.sleep(30)
     assert (pull(world), pull(world, group=OTHER_GROUP)) == ([], [])
 
@@ -401,7 +401,7 @@ def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None
 def test_an_acknowledgement_after_the_life_still_counts(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
     world.clock.sleep(86_400 - 10)
-    [message] = pull(world, invisible_seconds=60)
+    [message] = pull(world, visibility_timeout_seconds=60)
     world.clock.sleep(30)
 
     assert said(world, "ack", message) == ["acknowledged"]
@@ -416,7 +416,7 @@ def stale_due_row(world: FakeWorld, message_id: str) -> Subscription:
     lane = stored.lane(world.store, "test1", group.subscription_id)
     assert row is not None
     assert lane is not None
-    due = OwedDelivery(group.subscription_id, position(1, 0), message_id, 0, row.message.expires_at)
+    due = PendingDelivery(group.subscription_id, position(1, 0), message_id, 0, row.message.expires_at)
     world.store.transact((due_put(due), join(lane, [message_id], due.expires_at)))
     return group
 
@@ -436,7 +436,7 @@ def test_a_skip_takes_a_stale_due_row_and_leaves_what_lies_in_the_queue(world: F
 def test_an_expiry_takes_a_stale_due_row_and_leaves_what_a_member_has(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
     world.clock.sleep(86_400 - 60)
-    messages = pull(world, invisible_seconds=300)
+    messages = pull(world, visibility_timeout_seconds=300)
     group = stale_due_row(world, message_id)
     world.clock.sleep(90)
 
@@ -618,7 +618,7 @@ def test_what_comes_again_within_one_pull_stays_in_the_queue_until_it_is_done(wo
     world.deliver()
     world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
 
-    [pulled] = pull(world, max_messages=2, invisible_seconds=10)
+    [pulled] = pull(world, max_messages=2, visibility_timeout_seconds=10)
     assert pulled["attempt"] == 2
     world.clock.sleep(11)
     [again] = pull(world, max_messages=1)
@@ -644,7 +644,7 @@ def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: Fake
     world.deliver()
     world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
 
-    assert pull(world, max_messages=2, invisible_seconds=10) == []
+    assert pull(world, max_messages=2, visibility_timeout_seconds=10) == []
     entry = message_view(world.world, "test1", message_id).subscribers[group.name]
     assert (entry.state, entry.attempts) == (EntryState.DISCARDED, 1)
 
@@ -743,7 +743,7 @@ def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
 
 def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(world: FakeWorld) -> None:
     published(world, "a", "b")
-    message, _ = pull(world, invisible_seconds=30)
+    message, _ = pull(world, visibility_timeout_seconds=30)
     world.clock.sleep(86_400)
     asyncio.run(expire_messages(world.world, "test1", [(message["message_id"], None)]))
 
@@ -758,13 +758,13 @@ def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(wor
         ("pull", {"max_messages": 0}, "#/max_messages"),
         ("pull", {"max_messages": 33}, "#/max_messages"),
         ("pull", {"wait_seconds": 21}, "#/wait_seconds"),
-        ("pull", {"invisible_seconds": 9}, "#/invisible_seconds"),
-        ("pull", {"invisible_seconds": 43_201}, "#/invisible_seconds"),
-        ("pull", {"client_id": "a b"}, "#/client_id"),
+        ("pull", {"visibility_timeout_seconds": 9}, "#/visibility_timeout_seconds"),
+        ("pull", {"visibility_timeout_seconds": 43_201}, "#/visibility_timeout_seconds"),
+        ("pull", {"member_id": "a b"}, "#/member_id"),
         ("ack", {"receipt_handles": []}, "#/receipt_handles"),
         ("ack", {}, "#/receipt_handles"),
         ("nack", {"receipt_handles": ["x"], "delay_seconds": -1}, "#/delay_seconds"),
-        ("extend", {"receipt_handles": ["x"], "invisible_seconds": 5}, "#/invisible_seconds"),
+        ("extend", {"receipt_handles": ["x"], "visibility_timeout_seconds": 5}, "#/visibility_timeout_seconds"),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(

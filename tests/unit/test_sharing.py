@@ -19,7 +19,7 @@ from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
 GROUP = "/topics/test1/subscriptions/workers"
-POLL_MS, INVISIBLE_S = 100, 60
+POLL_MS, VISIBILITY_TIMEOUT_S = 100, 60
 WORK_MS = (500, 1_500)
 """So long a member works on a batch: all are equally fast."""
 EVENLY = 0.2
@@ -52,7 +52,7 @@ class Members:
             heapq.heappush(plan, (clock.instant + pause, name))
 
     def pull(self, name: str) -> list[dict[str, Any]]:
-        wish = {"max_messages": 10, "invisible_seconds": INVISIBLE_S, "client_id": name}
+        wish = {"max_messages": 10, "visibility_timeout_seconds": VISIBILITY_TIMEOUT_S, "member_id": name}
         found: list[dict[str, Any]] = self.ask("pull", wish)["messages"]
         self.pulled.setdefault(name, []).extend((self.fake.clock.instant, each["body"]) for each in found)
         return found
@@ -119,7 +119,7 @@ def test_a_member_that_dies_loses_nothing_and_delays_its_share_by_its_invisible_
     again = {body: at for name in "abc" for at, body in members.pulled[name] if body in left_behind}
     assert left_behind
     assert again.keys() == left_behind
-    assert max(again.values()) <= dies_at + INVISIBLE_S * 1000 + 1_500
+    assert max(again.values()) <= dies_at + VISIBILITY_TIMEOUT_S * 1000 + 1_500
     assert all_delivered(fake, ids)
 
 
@@ -143,6 +143,8 @@ def test_two_members_that_are_killed_again_and_again_lose_nothing(fake: FakeWorl
     repeated = {body: sorted(instants) for body, instants in pulls.items() if len(instants) > 1}
     print(f"{count} messages, {lives} lives of two members, {len(repeated)} pulled more than once")
     assert repeated
-    assert all(later - earlier >= INVISIBLE_S * 1000 for at in repeated.values() for earlier, later in pairwise(at))
+    assert all(
+        later - earlier >= VISIBILITY_TIMEOUT_S * 1000 for at in repeated.values() for earlier, later in pairwise(at)
+    )
     assert pulls.keys() == ids.keys()
     assert all_delivered(fake, ids)

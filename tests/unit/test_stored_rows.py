@@ -31,7 +31,7 @@ from tagcast.ports import Key, Table
 from tagcast.queues import Audience
 from tagcast.rows import keys
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
-from tagcast.rows.due import DUES, PLACES, OwedDelivery, position
+from tagcast.rows.due import DUES, PLACES, PendingDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import (
@@ -401,7 +401,7 @@ def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
     assert LANES.value_of(stored(asleep.key, LANES.row_of(asleep))) == asleep
 
 
-DUE = OwedDelivery(
+DUE = PendingDelivery(
     "07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True
 )
 
@@ -485,9 +485,9 @@ def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) 
 
 def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
     member = Member(Client("10.0.0.1@7", "1.4"), "0123456789abcdef", 1_000, 2_000, 86_400)
-    put = MEMBERS.put(member, "t", "workers", member.client.client_id)
+    put = MEMBERS.put(member, "t", "workers", member.client.member_id)
     row: dict[str, Value] = {
-        "client_version": "1.4",
+        "member_version": "1.4",
         "digest": "0123456789abcdef",
         "joined_at": 1_000,
         "seen_at": 2_000,
@@ -509,8 +509,8 @@ def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None
         "name": "fans",
         "subscription": "fans-1",
         "mode": "broadcasting",
-        "client_id": "c",
-        "client_version": "1.4",
+        "member_id": "c",
+        "member_version": "1.4",
         "version": 3,
         "silence_s": 600,
         "renewed_at": 1_000,

@@ -28,7 +28,7 @@ SETTINGS = SubscriptionSettings(
     content_format=ContentFormat.JSON,
     secret=None,
 )
-GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), consume_from=0)
+GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
 SECRET = "whsec_" + "QUJD" * 8
 
 

@@ -48,7 +48,7 @@ def fake() -> FakeWorld:
     return wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
 
 
-def wide_world(*strategies: Strategy, keep: Keep = Keep.OWED) -> FakeWorld:
+def wide_world(*strategies: Strategy, keep: Keep = Keep.PENDING) -> FakeWorld:
     fake = FakeWorld()
     fake.world = replace(fake.world, section_max=2)
     fake.topic(keep=keep)
@@ -420,7 +420,7 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
     assert not whole(fake, message_id).is_owed
 
     fake.clock.instant += 1_000
-    fake.group("g", consume_from=fake.clock.instant - 60_000)
+    fake.group("g", start_from=fake.clock.instant - 60_000)
     fake.run_workflows(fake.clock.instant + 600_000)
 
     assert whole(fake, message_id).map.pending > 0

@@ -32,7 +32,7 @@ from tagcast_cli.subscribing import subscribe_all
 from tagcast_cli.subscription_update import subscription
 from tagcast_cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from tagcast_cli.tail import tail
-from tagcast_cli.topics import push, topics
+from tagcast_cli.topics import topics
 from tagcast_cli.verification import verify
 
 app = typer.Typer(
@@ -128,7 +128,6 @@ app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)
 app.command("skip", rich_help_panel=_LANES)(skip)
-app.command("push", rich_help_panel=_LANES)(push)
 app.command("archive", rich_help_panel=_ARCHIVE)(archive)
 app.command("report", rich_help_panel=_ARCHIVE)(report)
 app.command("audit", rich_help_panel=_ARCHIVE)(audit)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageModel, Pulled
-from tagcast_client.consuming import client_id as new_client_id
+from tagcast_client.consuming import member_id as new_member_id
 
 from tagcast_cli.content import body_fields
 from tagcast_cli.durations import duration
@@ -32,10 +32,10 @@ from tagcast_cli.listen import body_text
 from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.visible import visible_line
 
-OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1)
+OPTIONS = ConsumerOptions(member_version="tagcast consume", consume_thread_max=1)
 
 
-ConsumeFrom = Annotated[
+StartFrom = Annotated[
     str,
     typer.Option("--from", metavar="WHEN", help="Start of a new group: latest, earliest, or an instant."),
 ]
@@ -92,14 +92,14 @@ def consume(
     dialect: FilterDialect = None,
     scope: PatternScope = None,
     filter_json: JsonFilter = None,
-    client_id: Annotated[
+    member_id: Annotated[
         str | None, typer.Option(help="Id of this consumer; default: host, process and a random part.")
     ] = None,
     broadcast: Annotated[bool, typer.Option("--broadcast", help="Receive every message instead of a share.")] = False,
-    orderly: Annotated[
-        bool, typer.Option("--orderly", help="Ordered: one member at a time gets the messages of one order.")
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Ordered: one member at a time gets the messages of one order.")
     ] = False,
-    consume_from: ConsumeFrom = "latest",
+    start_from: StartFrom = "latest",
     later: Annotated[
         int | None,
         duration(longest_s=43_200, help="Nack every message; it becomes visible again after this time, at most 12h."),
@@ -127,17 +127,17 @@ def consume(
     )
     options = replace(
         OPTIONS,
-        client_id=client_id or new_client_id(),
+        member_id=member_id or new_member_id(),
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
-        orderly=orderly,
-        consume_from_where=consume_from,
+        ordered=ordered,
+        start_from=start_from,
     )
     enough = threading.Event()
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))
     consumer.subscribe(topic, Filter.from_json(wanted))
     consumer.register_message_listener(_listener(session, later, stop_after, enough))
     if not session.as_json:
-        session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — press Ctrl-C to stop."))
+        session.out.print(Text(f"Joining {name} of {topic} as {options.member_id} — press Ctrl-C to stop."))
     _run(session, consumer, enough)
 
 

@@ -23,7 +23,7 @@ GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocomplet
 
 def members_of(session: Session, topic: str, name: str) -> list[Json]:
     """The members of a group that are alive, as the API lists them."""
-    found = session.api.request("GET", path_of("topics", topic, "subscriptions", name, "clients"))
+    found = session.api.request("GET", path_of("topics", topic, "subscriptions", name, "members"))
     return list(found.json.get("members", []))
 
 
@@ -54,8 +54,8 @@ def pending_text(lane: Json) -> Text:
 def _member_row(member: Json) -> list[Any]:
     agrees = member.get("agrees")
     return [
-        member.get("client_id"),
-        member.get("client_version") or None,
+        member.get("member_id"),
+        member.get("member_version") or None,
         Text("yes", style="green") if agrees else Text("no", style="red"),
         readable_instant(member.get("joined_at")),
         readable_instant(member.get("seen_at")),

@@ -343,7 +343,7 @@ def _run(
 
 
 def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["owed"], row["retries"])
+    counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["pending"], row["retries"])
     return row["topic"], row["subscription"], rfc3339(row["begins_at"])[:16], *counts, row["end_to_end_ms_p95"]
 
 

@@ -20,7 +20,7 @@ class ListedState(StrEnum):
     RETRYING = "retrying"
     PAUSED = "paused"
     SUSPENDED = "suspended"
-    PENDING_CONFIRMATION = "pending_confirmation"
+    UNVERIFIED = "unverified"
 
 
 OfTopic = Annotated[

@@ -248,8 +248,18 @@ def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName)
     _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} is resumed.")
 
 
-def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+def retry(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: Annotated[
+        str | None, typer.Argument(help="Name of the subscription; default: all that are blocked under BACKOFF_RETRY.")
+    ] = None,
+) -> None:
     """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all that waits."""
+    if subscription is None:
+        session = session_of(ctx)
+        session.show(session.api.request("POST", path_of("topics", topic, "retry")), _retried_lanes)
+        return
 
     def done(lane: Json) -> str:
         if lane.get("state") == "active":
@@ -258,6 +268,13 @@ def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) 
         return f"{subscription} on {topic}: retrying {what} now."
 
     _command(ctx, topic, subscription, "retry", done)
+
+
+def _retried_lanes(answer: Json) -> RenderableType:
+    lanes = answer.get("lanes", [])
+    if not lanes:
+        return Text("Nothing to retry: no subscription is blocked under BACKOFF_RETRY.")
+    return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
 
 
 def skip(

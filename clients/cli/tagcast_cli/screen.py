@@ -22,7 +22,7 @@ STATE_STYLES = {
     "blocked": "yellow",
     "lost_contact": "yellow",
     "retrying": "yellow",
-    "pending_confirmation": "yellow",
+    "unverified": "yellow",
     "delivered": "green",
     "active": "green",
     "matched": "green",
@@ -51,8 +51,8 @@ def console(*, to_errors: bool = False) -> Console:
 def state_text(state: object) -> Text:
     """A stored state word in its colour, as people write it.
 
-    >>> state_text("pending_confirmation").plain
-    'pending confirmation'
+    >>> state_text("unverified").plain
+    'unverified'
     """
     word = visible_line(str(state or "—"))
     return Text(word.replace("_", " "), style=STATE_STYLES.get(word, ""))
@@ -197,7 +197,7 @@ OUTCOMES: Mapping[str, str] = {
     "circuit": "not attempted: host down (circuit open)",
     "filter_error": "the filter function gave no verdict",
     "not acknowledged in time": "nacked, or not acknowledged in time",
-    "pending confirmation": "not attempted: the endpoint is unverified",
+    "unverified": "not attempted: the endpoint is unverified",
     "rate": "not attempted: rate limit reached",
 }
 """What is told of a delivery that no endpoint answered, as people read it."""

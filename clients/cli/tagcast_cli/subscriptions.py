@@ -140,7 +140,7 @@ def subscription_fields(answer: Json) -> Table:
 def pending_note(answer: Json) -> Text | None:
     """What helps a subscription whose endpoint has not agreed yet; None for any other.
 
-    >>> pending = {"state": "pending_confirmation", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
+    >>> pending = {"state": "unverified", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))
     Unverified: the endpoint has not confirmed yet. Its response: http 404.
     Verify it with: tagcast verify fruit shop

@@ -1,4 +1,4 @@
-"""`tagcast topic …` and `tagcast push`: topics and what is owed in them."""
+"""`tagcast topic …`: topics and their settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
@@ -14,7 +14,7 @@ from tagcast_cli.durations import duration
 from tagcast_cli.filters import warning_lines
 from tagcast_cli.instant import readable_duration, readable_instant
 from tagcast_cli.push_options import given
-from tagcast_cli.screen import fields_table, rows_table
+from tagcast_cli.screen import fields_table
 from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
@@ -31,7 +31,7 @@ class Ordering(StrEnum):
 class Keep(StrEnum):
     """How long bodies are kept: while a delivery is pending, or for the life of their messages."""
 
-    OWED = "owed"
+    PENDING = "pending"
     LIFE = "life"
 
 
@@ -156,16 +156,3 @@ def delete(ctx: typer.Context, topic: TopicName) -> None:
     session = session_of(ctx)
     answer = session.api.request("DELETE", path_of("topics", topic))
     session.show_done(answer, f"Topic {topic} deleted.")
-
-
-def _pushed_lanes(answer: Json) -> RenderableType:
-    lanes = answer.get("lanes", [])
-    if not lanes:
-        return Text("Nothing to retry: no subscription is blocked under BACKOFF_RETRY.")
-    return rows_table(([name] for name in lanes), "subscription", title="Retrying now:")
-
-
-def push(ctx: typer.Context, topic: TopicName) -> None:
-    """Retry now the pending deliveries of all subscriptions that are blocked under BACKOFF_RETRY."""
-    session = session_of(ctx)
-    session.show(session.api.request("POST", path_of("topics", topic, "push")), _pushed_lanes)

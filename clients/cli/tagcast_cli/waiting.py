@@ -128,7 +128,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     'waits for its own next attempt, and for no other message'
     """
     match _held(subscription):
-        case "pending_confirmation":
+        case "unverified":
             answered = subscription.get("state_reason")
             return f"waits until its endpoint is verified; its response: {answered}", {"Verify it": "tagcast verify {}"}
         case "paused":

@@ -11,7 +11,7 @@ from tagcast_client.models import Subscription, Topic
 GENERATE = "generate"
 """The secret that the service makes."""
 _WHOLE = ("endpoint", "filter", "retry")
-_PENDING = "pending_confirmation"
+_PENDING = "unverified"
 
 
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     are write-only, so they are always set.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
-    differs.pop("consume_from", None)
+    differs.pop("start_from", None)
     if "v1" in present.signatures:
         differs.pop("secret", None)
     if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == _PENDING):

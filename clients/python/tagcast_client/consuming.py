@@ -53,7 +53,7 @@ class MessageSelector:
         return Filter.sql(expression, dialect=dialect)
 
 
-def client_id() -> str:
+def member_id() -> str:
     """Return an id that no other consumer has: host, process, and chance."""
     host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:100]
     return f"{host}@{os.getpid()}#{secrets.token_hex(4)}"
@@ -64,23 +64,23 @@ class ConsumerOptions:
     """How a consumer works. Durations are in seconds.
 
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
-    *consume_message_batch_max_size* messages, and pulls no more. The visibility timeout is *invisible_seconds*. While a
-    listener works, the consumer extends it every *prolong_seconds*, by default a third of it. A failed batch becomes
-    visible again after *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
+    *consume_message_batch_max_size* messages, and pulls no more. While a listener works, the consumer extends the
+    visibility timeout every *prolong_seconds*, by default a third of it. A failed batch becomes visible again after
+    *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
     *pull_interval_seconds*. An idle consumer shuts down within a second.
 
-    *orderly*: one member at a time gets the messages of one order, batch after batch. This is set when the group is
-    created. *consume_from_where* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
+    *ordered*: one member at a time gets the messages of one order, batch after batch. This is set when the group is
+    created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
     """
 
-    client_id: str = field(default_factory=client_id)
-    client_version: str = ""
+    member_id: str = field(default_factory=member_id)
+    member_version: str = ""
     message_model: MessageModel = MessageModel.CLUSTERING
-    orderly: bool = False
-    consume_from_where: str | datetime = "latest"
+    ordered: bool = False
+    start_from: str | datetime = "latest"
     consume_thread_max: int = 4
     consume_message_batch_max_size: int = 10
-    invisible_seconds: int = 60
+    visibility_timeout_seconds: int = 60
     prolong_seconds: float | None = None
     suspend_seconds: int = 10
     wait_seconds: int = 20

@@ -19,8 +19,8 @@ Mode = Literal["clustering", "broadcasting"]
 class Member:
     """A live member of a group. A member with another filter receives nothing."""
 
-    client_id: str
-    client_version: str
+    member_id: str
+    member_version: str
     agrees: bool
     joined_at: datetime
     seen_at: datetime
@@ -68,20 +68,20 @@ class Handle:
     new_receipt_handle: str | None = None
 
 
-def heartbeat(topic: str, group: str, client_id: str, said: Mapping[str, Any]) -> Operation[Group]:
-    """PUT /topics/{topic}/subscriptions/{subscription}/clients/{client_id}."""
+def heartbeat(topic: str, group: str, member_id: str, said: Mapping[str, Any]) -> Operation[Group]:
+    """PUT /topics/{topic}/subscriptions/{subscription}/members/{member_id}."""
     body = {"filter": None, **given(**said)}
-    return Operation("PUT", subscription_path(topic, group, "clients", client_id), reads(Group), body)
+    return Operation("PUT", subscription_path(topic, group, "members", member_id), reads(Group), body)
 
 
-def leave(topic: str, group: str, client_id: str) -> Operation[None]:
-    """DELETE /topics/{topic}/subscriptions/{subscription}/clients/{client_id}."""
-    return Operation("DELETE", subscription_path(topic, group, "clients", client_id), nothing, gone_is_done=True)
+def leave(topic: str, group: str, member_id: str) -> Operation[None]:
+    """DELETE /topics/{topic}/subscriptions/{subscription}/members/{member_id}."""
+    return Operation("DELETE", subscription_path(topic, group, "members", member_id), nothing, gone_is_done=True)
 
 
 def list_members(topic: str, group: str) -> Operation[tuple[Member, ...]]:
-    """GET /topics/{topic}/subscriptions/{subscription}/clients."""
-    return Operation("GET", subscription_path(topic, group, "clients"), reads_list(Member, "members"))
+    """GET /topics/{topic}/subscriptions/{subscription}/members."""
+    return Operation("GET", subscription_path(topic, group, "members"), reads_list(Member, "members"))
 
 
 def pull(
@@ -89,12 +89,15 @@ def pull(
     group: str,
     max_messages: int | None,
     wait_seconds: int | None,
-    invisible_seconds: int | None,
-    client_id: str | None,
+    visibility_timeout_seconds: int | None,
+    member_id: str | None,
 ) -> Operation[tuple[Pulled, ...]]:
     """POST …/pull: messages of a lost answer become visible again when their visibility timeout ends."""
     body = given(
-        max_messages=max_messages, wait_seconds=wait_seconds, invisible_seconds=invisible_seconds, client_id=client_id
+        max_messages=max_messages,
+        wait_seconds=wait_seconds,
+        visibility_timeout_seconds=visibility_timeout_seconds,
+        member_id=member_id,
     )
     return Operation("POST", subscription_path(topic, group, "pull"), reads_list(Pulled, "messages"), body)
 
@@ -111,7 +114,7 @@ def nack(topic: str, group: str, handles: Sequence[str], delay: int | None) -> O
 
 def extend(topic: str, group: str, handles: Sequence[str], invisible: int | None) -> Operation[tuple[Handle, ...]]:
     """POST …/extend."""
-    return _said(topic, group, "extend", handles, invisible_seconds=invisible)
+    return _said(topic, group, "extend", handles, visibility_timeout_seconds=invisible)
 
 
 def _said(

@@ -48,7 +48,7 @@ class Topic:
     created_at: datetime
     updated_at: datetime
     version: int
-    keep: Keep = "owed"
+    keep: Keep = "pending"
     events_topic: str | None = None
     warnings: tuple[str, ...] = ()
     retained_messages: int | None = None
@@ -118,7 +118,7 @@ class Subscription:
     dead_letter_topic: str | None = None
     dead_letter_expired: bool = False
     max_per_second: float | None = None
-    consume_from: str | None = None
+    start_from: str | None = None
     signature: Signature = "v1"
     public_keys: tuple[str, ...] = ()
     secret: str | None = field(default=None, repr=False)
@@ -220,7 +220,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class OwedHead(Delivery):
+class PendingHead(Delivery):
     """The first pending delivery of a lane, with its time."""
 
     accepted_at: datetime
@@ -230,13 +230,13 @@ class OwedHead(Delivery):
 class UrgentLane:
     """A lane that is not active, of any topic; *host* is the host of its pushes, None for a group.
 
-    While the endpoint is unverified, the state is `pending_confirmation`, and *state_reason* holds its response.
+    While the endpoint is unverified, the state is `unverified`, and *state_reason* holds its response.
     """
 
     topic: str
     subscription: str
     state: str
-    head: OwedHead | None
+    head: PendingHead | None
     host: str | None = None
     state_reason: str | None = None
 

@@ -216,9 +216,9 @@ def list_lanes(limit: int | None, cursor: str | None) -> Operation[Page[models.U
     return listing(models.UrgentLane, "lanes", "/lanes", {"limit": limit, "cursor": cursor})
 
 
-def push(topic: str) -> Operation[tuple[str, ...]]:
-    """POST /topics/{topic}/push."""
-    return Operation("POST", topic_path(topic, "push"), lambda answer: tuple(answer.json.get("lanes", ())))
+def retry_topic(topic: str) -> Operation[tuple[str, ...]]:
+    """POST /topics/{topic}/retry."""
+    return Operation("POST", topic_path(topic, "retry"), lambda answer: tuple(answer.json.get("lanes", ())))
 
 
 def set_shadow(topic: str, name: str, filter: AnyFilter | None) -> Operation[models.Shadow]:

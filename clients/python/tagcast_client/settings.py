@@ -14,7 +14,7 @@ from tagcast_client.filters import AnyFilter
 from tagcast_client.instants import instant
 
 Ordering = Literal["topic", "key", "none"]
-Keep = Literal["owed", "life"]
+Keep = Literal["pending", "life"]
 ContentFormat = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"]
 Signature = Literal["v1", "v1a"]
 Verification = Literal["none", "required"]
@@ -121,7 +121,7 @@ class SubscriptionSettings(TypedDict, total=False):
     """The settings of a subscription besides its endpoint; *filter* None matches everything.
 
     With the *secret* `generate` the service generates one, and the answer shows it once. Pushes over HTTP carry the
-    *headers* besides the service's own. Pushes over https present the *client_certificate*. *consume_from* is the start
+    *headers* besides the service's own. Pushes over https present the *client_certificate*. *start_from* is the start
     of a new group: `latest`, `earliest`, or an instant. An *ordered* subscription gets the messages of an order one by
     one; without *retry* the first one is retried until it expires.
     """
@@ -137,7 +137,7 @@ class SubscriptionSettings(TypedDict, total=False):
     ordered: bool
     dead_letter_topic: str
     dead_letter_expired: bool
-    consume_from: str | datetime
+    start_from: str | datetime
     max_per_second: float
     batch: Batch
     verification: Verification
@@ -168,7 +168,7 @@ class SubscriptionChanges(TypedDict, total=False):
     ordered: bool | None
     dead_letter_topic: str | None
     dead_letter_expired: bool | None
-    consume_from: str | datetime | None
+    start_from: str | datetime | None
     max_per_second: float | None
     batch: Batch | None
     verification: Verification | None
@@ -188,8 +188,8 @@ def as_json(settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     if others := sorted(settings.keys() - known.keys()):
         raise TypeError(f"{', '.join(map(repr, others))} is not a setting: allowed are {', '.join(sorted(known))}")
     found = with_endpoint(settings)
-    if found.get("consume_from") is not None:
-        found["consume_from"] = instant(found["consume_from"])
+    if found.get("start_from") is not None:
+        found["start_from"] = instant(found["start_from"])
     return found
 
 

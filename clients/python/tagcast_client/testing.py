@@ -202,7 +202,7 @@ _TOPIC: Mapping[str, Any] = {
     "retention_seconds": 86_400,
     "max_message_bytes": 65_536,
     "ordering": "topic",
-    "keep": "owed",
+    "keep": "pending",
 }
 _SUBSCRIPTION: Mapping[str, Any] = {
     "filter": None,

@@ -31,7 +31,7 @@ class Pulling:
 
     group: str
     most: int
-    invisible_s: int
+    visibility_timeout_s: int
     asked_at: int
 
 
@@ -115,7 +115,7 @@ class MemberChecks:
         if ledger.ended_at.get((message_id, given.ordinal), given.step) < given.step:
             ledger.fail("5 what has ended is given to nobody", told)
         self._not_paused(told, given, asked)
-        hidden_ms = 1000 * asked.invisible_s
+        hidden_ms = 1000 * asked.visibility_timeout_s
         until, most = given.began_at + hidden_ms, ledger.now + hidden_ms
         held = Held(asked.group, given, message["receipt_handle"], until, until, most)
         self.held[given.ordinal].append(held)

@@ -34,12 +34,12 @@ class Members:
         """Let one to three members of a group pull at once."""
         dice = self._dice
         for _ in range(dice.choice((1, 1, 2, 3))):
-            most, wait_s, invisible_s = (
+            most, wait_s, visibility_timeout_s = (
                 dice.choice((1, 3, 10, 32)),
                 dice.choice((0, 0, 1, 5)),
                 dice.choice((10, 30, 90)),
             )
-            self._pull(Pulling(action.subscriber, most, invisible_s, self._history.now), wait_s, self._works)
+            self._pull(Pulling(action.subscriber, most, visibility_timeout_s, self._history.now), wait_s, self._works)
 
     def settle(self) -> bool:
         """Resume the groups that are paused, mostly, and pull for them from now on; say whether there are any."""
@@ -55,7 +55,11 @@ class Members:
             self._pull(Pulling(name, 32, 30, self._history.now), 0, lambda held: self._say("ack", held))
 
     def _pull(self, asked: Pulling, wait_s: int, works: Callable[[Sequence[Held]], None]) -> None:
-        body = {"max_messages": asked.most, "wait_seconds": wait_s, "invisible_seconds": asked.invisible_s}
+        body = {
+            "max_messages": asked.most,
+            "wait_seconds": wait_s,
+            "visibility_timeout_seconds": asked.visibility_timeout_s,
+        }
 
         def then(answer: Answer) -> None:
             held = self._history.checks.members.pulled(asked, answer)
@@ -99,7 +103,7 @@ class Members:
         if verb == "nack":
             body["delay_seconds"] = seconds
         if verb == "extend":
-            body["invisible_seconds"] = seconds
+            body["visibility_timeout_seconds"] = seconds
         checks.said(saying)
         self._ask(saying.group, verb, body, lambda answer: checks.told(saying, answer))
 

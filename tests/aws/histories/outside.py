@@ -99,7 +99,7 @@ class Outside:
         owner = (*topic, "subscriptions", action.subscriber)
         match action.kind:
             case "repush":
-                self._ask(action, "POST", (*topic, "push"), None)
+                self._ask(action, "POST", (*topic, "retry"), None)
             case "unsubscribe":
                 self._ask(action, "DELETE", owner, None)
             case "resubscribe" | "refilter":

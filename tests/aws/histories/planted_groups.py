@@ -47,8 +47,8 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         Mutant(
             "nobody is alone for longer than the shortest time",
             f"{ROUTES}:pull_messages",
-            "invisible_s=asked.invisible_seconds",
-            "invisible_s=10",
+            "visibility_timeout_s=asked.visibility_timeout_seconds",
+            "visibility_timeout_s=10",
             CALM,
         ),
         9,
@@ -61,8 +61,8 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         Mutant(
             "who asks for more time says that it is done",
             f"{ROUTES}:extend_pulls",
-            "extend(world, request.topic, request.subscription, asked.receipt_handles, asked.invisible_seconds)",
-            "acknowledge(world, request.topic, request.subscription, asked.receipt_handles)",
+            "extend(world, request.topic",
+            "(lambda *asked: acknowledge(*asked[:-1]))(world, request.topic",
             CALM,
         ),
         5,

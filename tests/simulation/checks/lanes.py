@@ -16,7 +16,7 @@ from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, is
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact", "retrying")
 NAMES_BYTES = 512
 """So long are the names of what joined a backlog last; earlier ones may be missing then."""
-WAITS = ("circuit", "rate", "pending confirmation")
+WAITS = ("circuit", "rate", "unverified")
 """What a due row says that waits for no answer of its receiver."""
 NO_ANSWER = ("no answer", "an answer that does not end", "2xx, then a reset")
 """What a receiver does that says nothing of the message."""

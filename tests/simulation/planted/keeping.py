@@ -124,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "what expires as a head forgets its last attempt",
-        "tagcast.rows.due:OwedDelivery.as_last_seen",
+        "tagcast.rows.due:PendingDelivery.as_last_seen",
         "if entry.last_attempt_at is not None:",
         "if True:",
         EXPIRING,

@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "a retry extends the life",
-        "tagcast.rows.due:OwedDelivery.failed",
+        "tagcast.rows.due:PendingDelivery.failed",
         "attempts=past.number,",
         "attempts=past.number, expires_at=self.expires_at + 60_000,",
         FAILING,
@@ -207,7 +207,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failed attempt makes those before it forgotten",
-        "tagcast.rows.due:OwedDelivery.failed",
+        "tagcast.rows.due:PendingDelivery.failed",
         "history=(*self.history, past)",
         "history=(past,)",
         Aim(modes=("dead", "down")),

@@ -108,17 +108,17 @@ class Audit:
         return self.counts["entries"] - self.counts["within_life"] + self.counts["evaluated"]
 
     def count(self) -> None:
-        owed = [each for each in self.entries if each.is_owed]
+        pending = [each for each in self.entries if each.is_owed]
         self.counts["messages"] = len(self.messages)
-        self.counts["entries"] = len(owed)
-        for each in owed:
+        self.counts["entries"] = len(pending)
+        for each in pending:
             if each.end is not None:
                 self.counts[each.end] += 1
             self.counts["waited"] += bool(each.ends and each.waits)
             is_open = not each.ends and each.removed_at is None
             self.counts["within_life"] += is_open and (each.expires_at or 0) > self.as_of
 
-    # Each owed entry ends once; nothing else is told of.
+    # Each pending entry ends once; nothing else is told of.
 
     def unkept(self) -> Iterator[Violation]:
         for each in self.entries:
@@ -233,17 +233,17 @@ class Audit:
 
     def verdict(self, message: Fields, ordinal: int) -> str | None:
         """Return what is wrong about one subscription and a message, and count what is looked at."""
-        lane, owed = (message["topic"], ordinal), ordinal in message["matched"]
+        lane, pending = (message["topic"], ordinal), ordinal in message["matched"]
         found = self.filter_of(lane, message["subscriptions_version"])
         if found is None:
-            self.counts["matches_of_unknown_filters"] += owed
+            self.counts["matches_of_unknown_filters"] += pending
             return None
         does_match = matches(found.get("filter"), message)
         if does_match is None:
             self.counts["unjudged_without_body"] += 1
             return None
         self.counts["evaluated"] += 1
-        if owed:
+        if pending:
             is_function = "filter" in found and json.loads(found["filter"])["kind"] == "function"
             self.counts["matches_judged_later"] += does_match and is_function
             return None if does_match else "not_in_filter"
@@ -264,7 +264,7 @@ class Audit:
             self.counts["late_entries"] += 1
             lane, told = lane_of(each), self.subscriptions.get(lane_of(each), [])
             place = each["topic"], each["message_id"], each["ordinal"], each["added_at"]
-            asked = [row.get("consume_from") for row in told if row["part"] == "settings" and row["version"] == 1]
+            asked = [row.get("start_from") for row in told if row["part"] == "settings" and row["version"] == 1]
             since = least(row["since"] for row in self.filters.get(lane, ()))
             is_asked = any(at is not None and message["accepted_at"] >= at for at in asked) and since is not None
             is_asked = is_asked and message["subscriptions_version"] < (since or 0) and "replay_of" not in message
@@ -362,7 +362,7 @@ class Place:
         )
 
     def overtook(self, other: Place) -> bool:
-        """Say whether this one was tried while the other one, before it in the same backlog, was owed."""
+        """Say whether this one was tried while the other one, before it in the same backlog, was pending."""
         if self.tried_at is None or self.place is None or other.place is None or self.backlog != other.backlog:
             return False
         was_there = other.stood_at + BLUR_MS <= self.tried_at and self.tried_at + SKEW_MS < other.owed_until

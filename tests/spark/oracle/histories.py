@@ -27,7 +27,7 @@ WRONG_CLOCKS = {"skew", "jump"}
 """In such histories clocks are wrong by five minutes, which no tolerance of an audit should take for granted."""
 INSTANTS = (
     *("accepted_at", "expires_at", "last_attempt_at", "round_at", "changed_at", "added_at", "created_at"),
-    *("next_attempt_at", "consume_from"),
+    *("next_attempt_at", "start_from"),
 )
 
 

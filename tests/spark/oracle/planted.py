@@ -162,7 +162,7 @@ def set_otherwise(plot: Plot) -> None:
     changes: list[Fields] = [
         {"max_retries": 0}, {"max_retries": 2}, {"timeout_s": 1}, {"strategy": "BACKOFF_RETRY", "interval_s": 300},
         {"strategy": "EXPONENTIAL_DECAY_RETRY"}, {"strategy": "INDEPENDENT_RETRY"}, {"protocol": "pull"},
-        {"consume_from": 1}, {"consume_from": 2**42},
+        {"start_from": 1}, {"start_from": 2**42},
     ]  # fmt: skip
     one = plot.some("subscriptions", lambda fields: fields["part"] == "settings")
     plot.change(one, **plot.dice.choice(changes))

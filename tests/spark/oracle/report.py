@@ -42,7 +42,7 @@ def counted(entries: Iterable[Entry]) -> Row:
     several = list(entries)
     row: Row = {state: sum(each.end == state for each in several) for state in ENDS}
     row["matched"] = len(several)
-    row["owed"] = sum(not each.ends for each in several)
+    row["pending"] = sum(not each.ends for each in several)
     row["retries"] = sum(max(each.made - 1, 0) for each in several)
     done = [each for each in several if each.end == "delivered" and each.last_attempt_at is not None]
     first = sorted(max(0, e.last_attempt_at - e.round_at) for e in done if e.last_attempt_at and e.round_at is not None)
@@ -112,7 +112,7 @@ def days(archive: Archive, window: Window) -> dict[tuple[Lane, int], Row]:
 
 
 def by_time(entries: Iterable[Entry], width: int) -> dict[tuple[Lane, int], list[Entry]]:
-    """Return what is owed, by lane and the time of acceptance."""
+    """Return what is pending, by lane and the time of acceptance."""
     found = defaultdict(list)
     for each in entries:
         if each.is_owed:

@@ -17,22 +17,22 @@ FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
 WORKERS = "/topics/orders/subscriptions/workers"
 DEAD = "/topics/orders/subscriptions/dead"
-MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
+MEMBER = "/topics/orders/subscriptions/workers/members/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 DEAR = {"kind": "sql92", "expression": "amount >"}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
-    ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
-    ("change_topic", "PATCH", "/topics/orders", {"max_message_bytes": 131072}),
+    ("create_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
+    ("update_topic", "PATCH", "/topics/orders", {"max_message_bytes": 131072}),
     ("list_topics", "GET", "/topics", None),
-    ("put_subscription", "PUT", BILLING, {
+    ("create_subscription", "PUT", BILLING, {
         "endpoint": {"protocol": "https", "url": "https://example.com/hook"},
         "filter": PAID,
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
         "signature": "v1a",
     }),
-    ("change_subscription", "PATCH", BILLING, {"timeout_seconds": 5, "headers": {"x-tenant": "orders"}}),
+    ("update_subscription", "PATCH", BILLING, {"timeout_seconds": 5, "headers": {"x-tenant": "orders"}}),
     ("rotate_secret", "POST", f"{BILLING}/secret/rotate", {"secret": "generate", "grace_seconds": 604800}),
     ("verify_endpoint", "POST", f"{BILLING}/verify", {}),
     ("watched", "GET", "/topics/orders/tail", None),
@@ -60,7 +60,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("find_message", "GET", "/messages/{first}?only=failing", None),
     ("read_history", "GET", "/topics/orders/history?tag=apple", None),
     ("explain", "GET", "/topics/orders/messages/{first}/explain?subscription=billing", None),
-    ("push", "POST", "/topics/orders/push", {}),
+    ("retry_topic", "POST", "/topics/orders/retry", {}),
     ("resume", "POST", f"{BILLING}/resume", {}),
     ("retry", "POST", f"{BILLING}/retry", {}),
     ("skip_lanes", "POST", "/lanes/skip", {"reason": "withdrawn", "dry_run": True, "outcome": "http 503"}),
@@ -69,17 +69,17 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("set_shadow", "PUT", f"{BILLING}/shadow", {"filter": {"kind": "tags", "tags": ["paid", "unpaid"]}}),
     ("get_shadow", "GET", f"{BILLING}/shadow", None),
     ("promote_shadow", "POST", f"{BILLING}/shadow/promote", {}),
-    ("change_filter", "PUT", f"{BILLING}/filter", {"filter": PAID}),
+    ("update_filter", "PUT", f"{BILLING}/filter", {"filter": PAID}),
     ("list_versions", "GET", f"{BILLING}/versions", None),
     ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
     ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),
     ("test_filter", "POST", "/filters/test", {"filter": PAID, "message": {"body": "", "tags": ["paid"]}}),
-    ("heartbeat", "PUT", MEMBER, {"filter": PAID, "client_version": "1.4"}),
-    ("list_members", "GET", "/topics/orders/subscriptions/workers/clients", None),
+    ("heartbeat", "PUT", MEMBER, {"filter": PAID, "member_version": "1.4"}),
+    ("list_members", "GET", "/topics/orders/subscriptions/workers/members", None),
     ("leave", "DELETE", MEMBER, None),
     ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
-    ("put_subscriptions", "POST", "/topics/orders/subscriptions/batch", {"subscriptions": [
+    ("create_subscriptions", "POST", "/topics/orders/subscriptions/batch", {"subscriptions": [
         {"name": "billing", "endpoint": {"protocol": "https", "url": "https://example.com/hook"}, "filter": PAID},
         {"name": "mailer", "endpoint": {"protocol": "https", "url": "https://example.com/mail"}, "filter": DEAR},
     ]}),
@@ -92,8 +92,8 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("made", "PUT", WORKERS, {"endpoint": {"protocol": "pull"}}),
     ("more", "POST", "/topics/orders/messages", ORDER),
     ("deliver", "", "", None),
-    ("pull", "POST", f"{WORKERS}/pull", {"max_messages": 10, "wait_seconds": 20, "invisible_seconds": 30}),
-    ("extend", "POST", f"{WORKERS}/extend", {"receipt_handles": ["{handle}"], "invisible_seconds": 60}),
+    ("pull", "POST", f"{WORKERS}/pull", {"max_messages": 10, "wait_seconds": 20, "visibility_timeout_seconds": 30}),
+    ("extend", "POST", f"{WORKERS}/extend", {"receipt_handles": ["{handle}"], "visibility_timeout_seconds": 60}),
     ("nack", "POST", f"{WORKERS}/nack", {"receipt_handles": ["{handle}"]}),
     ("pulled", "POST", f"{WORKERS}/pull", {}),
     ("ack", "POST", f"{WORKERS}/ack", {"receipt_handles": ["{handle}"]}),

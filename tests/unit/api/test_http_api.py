@@ -80,17 +80,17 @@ def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Cl
     url = HOOK["endpoint"]["url"]
     api.fakes.verifier.consents[url] = Consent("http 404")
     made = api("PUT", S, {**HOOK, "verification": "required"})
-    assert (made.status, made.json["state"], made.json["state_reason"]) == (201, "pending_confirmation", "http 404")
-    assert made.json["lane"]["state"] == "pending_confirmation"
+    assert (made.status, made.json["state"], made.json["state_reason"]) == (201, "unverified", "http 404")
+    assert made.json["lane"]["state"] == "unverified"
     assert api("POST", f"{S}/verify", {}).json["state_reason"] == "http 404"
     sent = api("POST", "/topics/orders/messages", {"body": "x"}).json["message_id"]
     api.fakes.deliver()
     [entry] = api("GET", f"/topics/orders/messages/{sent}").json["subscribers"].values()
-    assert (entry["state"], entry["last_outcome"]) == ("blocked", "pending confirmation")
-    assert api("GET", "/lanes").json["lanes"][0]["state"] == "pending_confirmation"
+    assert (entry["state"], entry["last_outcome"]) == ("blocked", "unverified")
+    assert api("GET", "/lanes").json["lanes"][0]["state"] == "unverified"
     assert api("POST", f"{S}/retry", {}).status == 409
     assert api("POST", f"{S}/pause", {}).json["state"] == "paused"
-    assert api("POST", f"{S}/resume", {}).json["state"] == "pending_confirmation"
+    assert api("POST", f"{S}/resume", {}).json["state"] == "unverified"
     api.fakes.verifier.consents[url] = Consent(per_second=2.0)
     agreed = api("POST", f"{S}/verify", {}).json
     assert ("state" in agreed, agreed["max_per_second"]) == (False, 2.0)
@@ -248,15 +248,15 @@ def test_what_a_change_results_in_is_judged_as_a_put_is(api: Client, patch: Any,
 
 def test_a_change_of_a_group_and_of_one_that_waits_for_consent_changes_nothing_else(api: Client) -> None:
     group = "/topics/orders/subscriptions/g"
-    api("PUT", group, {"endpoint": {"protocol": "pull"}, "consume_from": "earliest"})
-    assert api("PATCH", group, {"filter": {"kind": "tags", "tags": ["x"]}}).json["consume_from"] == "earliest"
+    api("PUT", group, {"endpoint": {"protocol": "pull"}, "start_from": "earliest"})
+    assert api("PATCH", group, {"filter": {"kind": "tags", "tags": ["x"]}}).json["start_from"] == "earliest"
     assert api("PATCH", group, {"secret": SECRET}).pointers == ["#/secret"]
     url, other = HOOK["endpoint"]["url"], "https://example.com/other"
     api.fakes.verifier.consents[url] = api.fakes.verifier.consents[other] = Consent("http 404")
     api("PUT", S, {**HOOK, "verification": "required"})
-    assert api("PATCH", S, {"timeout_seconds": 3}).json["state"] == "pending_confirmation"
+    assert api("PATCH", S, {"timeout_seconds": 3}).json["state"] == "unverified"
     assert [asked for asked, _ in api.fakes.verifier.asked] == [url]
-    assert api("PATCH", S, {"endpoint": {"url": other}}).json["state"] == "pending_confirmation"
+    assert api("PATCH", S, {"endpoint": {"url": other}}).json["state"] == "unverified"
     assert [asked for asked, _ in api.fakes.verifier.asked] == [url, other]
     assert "state" not in api("PATCH", S, {"verification": "none"}).json
 
@@ -409,7 +409,7 @@ def test_a_lane_is_steered(api: Client, action: str) -> None:
     assert api("POST", S + "/skip", {"reason": "poison"}).status == 409
     assert api("POST", S + "/skip", {}).pointers == ["#/reason"]
     assert api("GET", S + "/backlog").json == {"deliveries": [], "next_cursor": None}
-    pushed = api("POST", "/topics/orders/push")
+    pushed = api("POST", "/topics/orders/retry")
     assert (pushed.status, pushed.json) == (202, {"lanes": []})
 
 
@@ -617,30 +617,28 @@ def test_every_event_is_answered(api: Client, name: str) -> None:
 
 def test_a_group_shows_from_when_on_it_gets_messages_and_only_a_group_has_that(api: Client) -> None:
     group = {"endpoint": {"protocol": "pull"}}
-    assert api("PUT", S, group).json["consume_from"] == "latest"
+    assert api("PUT", S, group).json["start_from"] == "latest"
     for name, asked, shown in (
         ("b", "earliest", "earliest"),
         ("c", "2026-11-22T09:00:00+01:00", "2026-11-22T08:00:00.000Z"),
     ):
-        made = api("PUT", f"/topics/orders/subscriptions/{name}", {**group, "consume_from": asked})
-        assert (made.status, made.json["consume_from"]) == (201, shown)
+        made = api("PUT", f"/topics/orders/subscriptions/{name}", {**group, "start_from": asked})
+        assert (made.status, made.json["start_from"]) == (201, shown)
         assert api("GET", f"/topics/orders/subscriptions/{name}").json["lane"]["filling"] is True
-    client = api("PUT", f"{S}/clients/1", {"filter": None, "consume_from": "earliest"})
+    client = api("PUT", f"{S}/members/1", {"filter": None, "start_from": "earliest"})
     assert client.status == 200
-    assert api("GET", S).json["consume_from"] == "latest"
+    assert api("GET", S).json["start_from"] == "latest"
     for wrong in ("yesterday", "2026-11-22T09:00:00", "2026-13-22T09:00:00Z", 0):
-        assert api("PUT", S, {**group, "consume_from": wrong}).pointers == ["#/consume_from"]
-        assert api("PUT", f"{S}/clients/1", {"filter": None, "consume_from": wrong}).pointers == ["#/consume_from"]
-    assert api("PUT", "/topics/orders/subscriptions/d", {**HOOK, "consume_from": "latest"}).pointers == [
-        "#/consume_from"
-    ]
+        assert api("PUT", S, {**group, "start_from": wrong}).pointers == ["#/start_from"]
+        assert api("PUT", f"{S}/members/1", {"filter": None, "start_from": wrong}).pointers == ["#/start_from"]
+    assert api("PUT", "/topics/orders/subscriptions/d", {**HOOK, "start_from": "latest"}).pointers == ["#/start_from"]
 
 
 def test_a_topic_says_how_long_bodies_are_kept_and_a_message_that_it_is(api: Client) -> None:
-    assert api("GET", "/topics/orders").json["keep"] == "owed"
+    assert api("GET", "/topics/orders").json["keep"] == "pending"
     assert api("PUT", "/topics/orders", {"keep": "life"}).json["keep"] == "life"
     sent = api("POST", "/topics/orders/messages", {"body": "x"}).json["message_id"]
     kept = api("GET", f"/topics/orders/messages/{sent}").json
     assert (kept["state"], kept["body"]) == ("kept", "x")
-    assert api("PUT", "/topics/orders", {}).json["keep"] == "owed"
+    assert api("PUT", "/topics/orders", {}).json["keep"] == "pending"
     assert api("GET", f"/topics/orders/messages/{sent}").json["state"] == "kept"

@@ -138,15 +138,15 @@ OF_REQUESTS: dict[str, Taken] = {
     "CONTENT_TYPE_LENGTH_MAX": message(lambda n: {"content_type": "a/".ljust(n, "b")}),
     "PULLED_MAX": ask("POST", f"{G}/pull", lambda n: {"max_messages": n}),
     "PULL_WAIT_S_MAX": ask("POST", f"{G}/pull", lambda n: {"wait_seconds": n}),
-    "INVISIBLE_S_MIN": ask("POST", f"{G}/pull", lambda n: {"invisible_seconds": n}),
-    "INVISIBLE_S_MAX": ask("POST", f"{G}/pull", lambda n: {"invisible_seconds": n}),
+    "VISIBILITY_TIMEOUT_S_MIN": ask("POST", f"{G}/pull", lambda n: {"visibility_timeout_seconds": n}),
+    "VISIBILITY_TIMEOUT_S_MAX": ask("POST", f"{G}/pull", lambda n: {"visibility_timeout_seconds": n}),
     "TAIL_WAIT_S_MAX": ask("GET", f"{T}/tail?wait_seconds={{n}}"),
     "EVENTS_MAX": ask("GET", f"{T}/tail?max_events={{n}}"),
     "HANDLES_MAX": handles(lambda n: ["h"] * n),
     "HANDLE_LENGTH_MAX": handles(lambda n: ["h" * n]),
-    "CLIENT_VERSION_LENGTH_MAX": ask("PUT", f"{G}/clients/c", lambda n: {"filter": None, "client_version": "v" * n}),
-    "SILENCE_S_MIN": ask("PUT", f"{T}/subscriptions/new/clients/c", lambda n: {"filter": None, "silence_seconds": n}),
-    "SILENCE_S_MAX": ask("PUT", f"{T}/subscriptions/new/clients/c", lambda n: {"filter": None, "silence_seconds": n}),
+    "MEMBER_VERSION_LENGTH_MAX": ask("PUT", f"{G}/members/c", lambda n: {"filter": None, "member_version": "v" * n}),
+    "SILENCE_S_MIN": ask("PUT", f"{T}/subscriptions/new/members/c", lambda n: {"filter": None, "silence_seconds": n}),
+    "SILENCE_S_MAX": ask("PUT", f"{T}/subscriptions/new/members/c", lambda n: {"filter": None, "silence_seconds": n}),
     "URL_LENGTH_MAX": subscription(
         lambda n: {"endpoint": {"protocol": "https", "url": "https://example.com/".ljust(n, "a")}}
     ),
@@ -197,7 +197,7 @@ OTHERS = {
     "PULL_BYTES_MAX": "of answers",
     "PULLED_AROUND_BYTES_MAX": "of answers",
     "EVENTS_BYTES_MAX": "of answers",
-    "HIDDEN_S_MAX": "INVISIBLE_S_MAX",
+    "HIDDEN_S_MAX": "VISIBILITY_TIMEOUT_S_MAX",
     "FORMERS_MAX": "of secrets that sign besides: tests/unit/test_rotation.py",
 }
 

@@ -43,16 +43,8 @@ def test_the_examples_are_what_the_service_answers() -> None:
     assert examples() == played(), "python -m tests.unit.api.example_story writes them anew"
 
 
-METHODS = {
-    "put_topic": "create_topic",
-    "change_topic": "update_topic",
-    "put_subscription": "create_subscription",
-    "put_subscriptions": "create_subscriptions",
-    "change_subscription": "update_subscription",
-    "change_filter": "update_filter",
-    **dict.fromkeys(("retry_lanes", "pause_lanes", "resume_lanes", "skip_lanes"), "change_lanes"),
-}
-"""Methods of the client that have another name: a PUT of the API may replace, `create_…` never does."""
+METHODS = dict.fromkeys(("retry_lanes", "pause_lanes", "resume_lanes", "skip_lanes"), "change_lanes")
+"""Operations that are one method of the client."""
 
 
 def test_every_operation_has_a_short_name_a_group_and_an_example() -> None:
@@ -114,18 +106,18 @@ def test_a_public_generator_makes_a_client_that_works(tmp_path: Path, monkeypatc
     monkeypatch.syspath_prepend(str(tmp_path))
     generated = importlib.import_module("generated_client")
     call = {name: importlib.import_module(f"generated_client.api.{place}") for name, place in {
-        "put_topic": "topics.put_topic", "publish": "publishing.publish", "get_message": "messages.get_message",
-        "put_subscription": "subscriptions.put_subscription",
+        "create_topic": "topics.create_topic", "publish": "publishing.publish", "get_message": "messages.get_message",
+        "create_subscription": "subscriptions.create_subscription",
     }.items()}  # fmt: skip
     models = importlib.import_module("generated_client.models")
 
     client = generated.Client(base_url="http://here")
     client.set_httpx_client(httpx.Client(base_url="http://here", transport=InMemoryApi()))
-    topic = call["put_topic"].sync("orders", client=client, body=models.TopicBody(retention_seconds=3600))
+    topic = call["create_topic"].sync("orders", client=client, body=models.TopicBody(retention_seconds=3600))
     assert topic.retention_seconds == 3600
     accepted = call["publish"].sync("orders", client=client, body=models.MessageBody(body="x", tags=["a"]))
     subscription = models.SubscriptionBody.from_dict(HOOK)
-    made_subscription = call["put_subscription"].sync("orders", "billing", client=client, body=subscription)
+    made_subscription = call["create_subscription"].sync("orders", "billing", client=client, body=subscription)
     assert made_subscription.endpoint.url == HOOK["endpoint"]["url"]
     message = call["get_message"].sync("orders", accepted.message_id, client=client)
     assert (message.state, message.tags) == ("unmatched", ["a"])

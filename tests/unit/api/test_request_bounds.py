@@ -207,7 +207,7 @@ def fakes() -> FakeWorld:
 
 @pytest.mark.parametrize("each", EVERY)
 def test_ten_times_its_bound_and_a_request_full_of_it_are_refused_for_little_work(fakes: FakeWorld, each: List) -> None:
-    path = each.path.format(topic="t", subscription="s", client_id="c")
+    path = each.path.format(topic="t", subscription="s", member_id="c")
     most = REQUEST_BYTES_MAX * 100_000 // len(each.body(100_000)) * 4 // 5
     for items in (10 * each.most, min(most, JSON_VALUES_MAX - 200), most):
         body = each.body(items)

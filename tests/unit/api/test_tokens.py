@@ -247,7 +247,7 @@ def test_names_of_topics_that_differ_by_case_are_two() -> None:
 
 
 JUDGED = [route for route in (*PUBLISH, *PULL, *MANAGE) if not route.is_public]
-PLACES = {"topic": "%6frders", "subscription": "a", "message_id": "00000000000000000001", "client_id": "c"}
+PLACES = {"topic": "%6frders", "subscription": "a", "message_id": "00000000000000000001", "member_id": "c"}
 
 
 def asked(route: Route, claims: dict[str, Any]) -> int:

@@ -506,7 +506,7 @@ def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: 
 
 
 def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Run) -> None:
-    pending = {"name": "A", "state": "pending_confirmation", "state_reason": "http 404"}
+    pending = {"name": "A", "state": "unverified", "state_reason": "http 404"}
     api.teach("POST /topics/t/subscriptions/A/verify", pending)
     refused = run("verify", "t", "A")
     assert refused.exit_code == 1
@@ -517,18 +517,16 @@ def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Ru
     assert (agreed.exit_code, "The endpoint of A is verified." in agreed.output) == (0, True)
 
 
-def test_an_endpoint_that_has_not_agreed_is_pending_confirmation_with_the_command_that_helps(
-    api: FakeApi, run: Run
-) -> None:
-    lane = {"state": "pending_confirmation", "backlog": 0, "head": None}
-    pending = {**SUBSCRIPTION, "lane": lane, "state": "pending_confirmation", "state_reason": "http 404"}
+def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_helps(api: FakeApi, run: Run) -> None:
+    lane = {"state": "unverified", "backlog": 0, "head": None}
+    pending = {**SUBSCRIPTION, "lane": lane, "state": "unverified", "state_reason": "http 404"}
     api.teach("PUT /topics/test1/subscriptions/A", pending, 201)
     api.teach("GET /topics/test1/subscriptions/A", pending)
     api.teach("GET /topics/test1/subscriptions/A/backlog?limit=20", {"deliveries": [], "next_cursor": None})
     api.teach("GET /topics/test1/subscriptions?limit=50", {"subscriptions": [pending], "next_cursor": None})
     made = run("subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/")
     assert (made.exit_code, "A subscribed to test1, unverified." in made.output) == (0, True)
-    assert "pending confirmation" in run("subscriptions", "test1").output
+    assert "unverified" in run("subscriptions", "test1").output
     for output in (made.output, run("lane", "test1", "A").output):
         assert "response: http 404" in output
         assert "tagcast verify test1 A" in output
@@ -547,11 +545,11 @@ def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
 
 
 def test_push_names_the_lanes_it_touched(api: FakeApi, run: Run) -> None:
-    api.teach("POST /topics/t/push", {"lanes": ["A"]}, 202)
-    shown = run("push", "t").output
+    api.teach("POST /topics/t/retry", {"lanes": ["A"]}, 202)
+    shown = run("retry", "t").output
     assert ("A" in shown, "—" in shown) == (True, False), "the answer tells names, and nothing else"
-    api.teach("POST /topics/t/push", {"lanes": []}, 202)
-    assert "Nothing to retry" in run("push", "t").output
+    api.teach("POST /topics/t/retry", {"lanes": []}, 202)
+    assert "Nothing to retry" in run("retry", "t").output
 
 
 def test_an_explanation_is_a_tree_with_every_part_and_its_value(api: FakeApi, run: Run) -> None:

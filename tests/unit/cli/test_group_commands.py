@@ -42,7 +42,7 @@ def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
 ) -> None:
     client.create_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
     api.put("orders", "hello", "world")
-    result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--client-id", "me", "--stop-after", "2")
+    result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--member-id", "me", "--stop-after", "2")
     assert result.exit_code == 0, result.output
     assert "Joining workers of orders as me" in result.output
     assert [line.rpartition(" ")[2] for line in result.output.splitlines()[1:]] == ["hello", "world"]
@@ -60,10 +60,10 @@ def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run:
 
 
 def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Result]) -> None:
-    client.heartbeat("orders", "workers", "other", filter=TAG_A, client_version="1.4")
+    client.heartbeat("orders", "workers", "other", filter=TAG_A, member_version="1.4")
     result = run("consume", "orders", "workers", "--tag-expression", "TagB")
     assert result.exit_code == 1
-    assert "the group has another filter or order, set by client other" in result.output
+    assert "the group has another filter or order, set by member other" in result.output
     assert "• expression: only the group has 'TagA'; only you have 'TagB'" in result.output
 
 
@@ -75,7 +75,7 @@ def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., 
     assert "tag_expression: TagA" in listed
     assert "pushed" not in listed
     [line] = run("--json", "group", "list", "orders").stdout.splitlines()
-    assert [each["client_id"] for each in json.loads(line)["members"]] == ["one"]
+    assert [each["member_id"] for each in json.loads(line)["members"]] == ["one"]
 
 
 def test_a_group_is_shown_with_its_members_and_who_disagrees(
@@ -86,7 +86,7 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     assert "No members." in alone
     assert "pulled again (176 retries)" in alone
     assert not [word for word in ("timeout", "content_format", "DECAY", " s at most") if word in alone]
-    client.heartbeat("orders", "workers", "one", client_version="1.4")
+    client.heartbeat("orders", "workers", "one", member_version="1.4")
     client.publish("orders", "x")
     api.fakes.deliver()
     shown = run("group", "show", "orders", "workers").output
@@ -101,7 +101,7 @@ def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..
     result = run("consume", "orders", "workers", "--from", "the beginning")
     assert result.exit_code == 1
     assert "must be latest, earliest, or an instant of RFC 3339" in result.output
-    client.heartbeat("orders", "workers", "one", consume_from="earliest")
+    client.heartbeat("orders", "workers", "one", start_from="earliest")
     shown = run("group", "show", "orders", "workers").output
     assert "earliest" in shown
     assert run("topic", "create", "kept", "--keep", "life").exit_code == 0

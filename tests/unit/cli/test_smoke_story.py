@@ -72,7 +72,7 @@ class World:
                 return self._subscribe(path, name, body or {})
             case "POST", ["subscriptions", _, "verify"]:
                 self._refusals -= 1
-                return answer({"state": "pending_confirmation"} if self._refusals > 0 else {})
+                return answer({"state": "unverified"} if self._refusals > 0 else {})
             case "POST", ["messages"]:
                 return self._publish(body or {})
             case "GET", ["messages", message_id]:
@@ -88,7 +88,7 @@ class World:
         self._refusals = 0 if agrees else 1_000
         if "slow agreement" in self.broken and name == "endpoint":
             self._refusals, agrees = 3, False
-        return answer({} if agrees else {"state": "pending_confirmation"})
+        return answer({} if agrees else {"state": "unverified"})
 
     def _delete(self, path: str) -> Answer:
         if path not in self.things:
@@ -264,7 +264,7 @@ def test_what_is_seen_elsewhere_than_on_aws_shows_no_row() -> None:
         ("function", "function", "2 of 3 messages arrived within 40 s."),
         ("order", "endpoint", "endpoint got the messages in the order [2, 3, 1]."),
         ("a filter", "publish", "A message matched 0 subscriptions; 1 were created."),
-        ("agreement", "make endpoint", "endpoint is not subscribed: pending_confirmation"),
+        ("agreement", "make endpoint", "endpoint is not subscribed: unverified"),
         ("retry", "retry", "Attempt 1 got 503, and no retry succeeded within 45 s."),
         ("interval", "retry", f"The retry came after 1.0 s; its interval is {INTERVAL_S} s."),
         ("blocking", "order", "broken got the messages in the order [2, 3, 1]."),

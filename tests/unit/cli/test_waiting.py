@@ -54,7 +54,7 @@ def test_each_reason_names_its_command(api: FakeApi, run: Run) -> None:
         ({"lane": {"state": "paused"}}, "the subscription is paused", "tagcast resume fruit shop"),
         ({"lane": {"state": "suspended"}}, "410 Gone", "tagcast resume fruit shop"),
         (
-            {"state": "pending_confirmation", "state_reason": "http 404", "lane": {"state": "active"}},
+            {"state": "unverified", "state_reason": "http 404", "lane": {"state": "active"}},
             "until its endpoint is verified; its response: http 404",
             "tagcast verify fruit shop",
         ),

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tagcast_client import AsyncPages, Page, UnreachableError
-from tagcast_client.models import OwedHead, UrgentLane
+from tagcast_client.models import PendingHead, UrgentLane
 
 from local.console.attention import Choice, Need, by_need, causes, host_of, place
 from local.console.kept import Kept, Reading
 from tests.unit.console.visitor import Visitor
 
 NOW = datetime.now(UTC)
-HEAD = OwedHead("07530546929946125525", "blocked", 1, None, NOW + timedelta(hours=9), None, "http 500", NOW)
+HEAD = PendingHead("07530546929946125525", "blocked", 1, None, NOW + timedelta(hours=9), None, "http 500", NOW)
 FAILING = UrgentLane("orders", "billing", "blocked", HEAD, "http://a")
 
 
@@ -30,7 +30,7 @@ LANES = (
     lane("retried"),
     lane("retried-longer", "lost_contact", age_s=60, host="http://b"),
     lane("expiring", left_h=0.5),
-    lane("new", "pending_confirmation"),
+    lane("new", "unverified"),
     lane("gone", "suspended", age_s=5),
     replace(FAILING, subscription="empty", head=None),
 )
@@ -46,7 +46,7 @@ def test_lanes_are_counted_exactly_by_need_state_and_host() -> None:
     counted = by_need(LANES)
 
     assert {need: dict(states) for need, states in counted.items()} == {
-        Need.PERSON: {"pending_confirmation": 1, "suspended": 1},
+        Need.PERSON: {"unverified": 1, "suspended": 1},
         Need.SOON: {"blocked": 1},
         Need.RETRIED: {"blocked": 2, "lost_contact": 1},
         Need.PAUSED: {"paused": 1},

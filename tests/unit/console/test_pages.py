@@ -570,9 +570,9 @@ def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) ->
     assert "No consumer groups in 1 topic." in visitor.get("/groups").text
     visitor.api.create_subscription("orders", "idle", {"protocol": "pull"})
     visitor.api.create_subscription("orders", "workers", {"protocol": "pull"})
-    for client_id, wants in (("c1", None), ("c2", Filter.tags("x"))):
+    for member_id, wants in (("c1", None), ("c2", Filter.tags("x"))):
         with suppress(DisagreementError):
-            visitor.api.heartbeat("orders", "workers", client_id, filter=wants)
+            visitor.api.heartbeat("orders", "workers", member_id, filter=wants)
     visitor.world.fakes.publish("one", topic="orders")
     visitor.world.fakes.deliver()
 

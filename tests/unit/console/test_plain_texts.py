@@ -15,7 +15,7 @@ RIDDLES = re.compile(
     r"(?:^|[.:;?!>] )(?:What|Who|Whose)\b|"
     r"\b(?:whoever|whatever|somebody|nobody|anybody|everybody)\b|"
     r"\b(?:those|that|what) (?:that|of which|is owed|are owed)\b|\bof which\b|"
-    r"\b(?:owed|owes|settled|agreed|exchanged?)\b|pending confirmation|\bunder way\b|\bin a second\b",
+    r"\b(?:owed|owes|settled|agreed|exchanged?)\b|\bunder way\b|\bin a second\b",
     re.IGNORECASE,
 )
 """Beginnings without a subject that has a name, and words that the glossary has better ones for."""

@@ -78,9 +78,9 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         key = idempotency_key or _new_key()
         return await self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
-    async def push(self, topic: str) -> tuple[str, ...]:
+    async def retry_topic(self, topic: str) -> tuple[str, ...]:
         """Retry now the blocked subscriptions of the topic, and return their names."""
-        return await self._send(operations.push(topic))
+        return await self._send(operations.retry_topic(topic))
 
     # Topics
 

@@ -93,7 +93,7 @@ class AsyncConsumer:
         await self._upkeep.join()
         for topic in self._subscriptions:
             try:
-                await self.client.leave(topic, self.consumer_group, self.options.client_id)
+                await self.client.leave(topic, self.consumer_group, self.options.member_id)
             except TagcastError as fault:
                 self._on_error(fault)
 
@@ -102,12 +102,12 @@ class AsyncConsumer:
         group = await self.client.heartbeat(
             topic,
             self.consumer_group,
-            options.client_id,
+            options.member_id,
             filter=self._filters[topic],
-            client_version=options.client_version,
+            member_version=options.member_version,
             mode=options.message_model.value,
-            ordered=options.orderly,
-            consume_from=options.consume_from_where,
+            ordered=options.ordered,
+            start_from=options.start_from,
         )
         self._subscriptions[topic] = group.subscription
 
@@ -121,7 +121,7 @@ class AsyncConsumer:
     async def _pull_all(self, topic: str) -> None:
         rest_s, options = 0.0, self.options
         while not await self._work.pause(rest_s):
-            slots = await self._slots.take(1 if options.orderly else options.consume_thread_max)
+            slots = await self._slots.take(1 if options.ordered else options.consume_thread_max)
             batches: list[Batch] = []
             try:
                 if not self._work.stopping:
@@ -148,8 +148,8 @@ class AsyncConsumer:
             self._subscriptions[topic],
             max_messages=options.wanted(slots),
             wait_seconds=options.wait_seconds,
-            invisible_seconds=options.invisible_seconds,
-            client_id=options.client_id,
+            visibility_timeout_seconds=options.visibility_timeout_seconds,
+            member_id=options.member_id,
         )
         return Batch.several(topic, messages, options.consume_message_batch_max_size)
 
@@ -177,7 +177,7 @@ class AsyncConsumer:
 
     async def _prolong(self) -> None:
         """Extend the visibility timeout of the messages that listeners work on."""
-        pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
+        pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
@@ -186,6 +186,6 @@ class AsyncConsumer:
                     self._on_error(fault)
 
     async def _extended(self, batch: Batch) -> list[str]:
-        subscription, seconds = self._subscriptions[batch.topic], self.options.invisible_seconds
-        results = await self.client.extend(batch.topic, subscription, batch.handles, invisible_seconds=seconds)
+        subscription, seconds = self._subscriptions[batch.topic], self.options.visibility_timeout_seconds
+        results = await self.client.extend(batch.topic, subscription, batch.handles, visibility_timeout_seconds=seconds)
         return [result.new_receipt_handle or result.receipt_handle for result in results]

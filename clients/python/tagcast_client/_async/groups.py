@@ -18,33 +18,33 @@ class AsyncGroups(AsyncConnection):
         self,
         topic: str,
         group: str,
-        client_id: str,
+        member_id: str,
         *,
         filter: AnyFilter | None = None,
-        client_version: str | None = None,
+        member_version: str | None = None,
         mode: groups.Mode | None = None,
         ordered: bool | None = None,
-        consume_from: str | datetime | None = None,
+        start_from: str | datetime | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
         """Send a heartbeat of a consumer, every 30 seconds. A missing group is created. A consumer does this for you.
 
-        A new group gets the retained messages from *consume_from* on: ``earliest``, an instant, or ``latest`` (none).
+        A new group gets the retained messages from *start_from* on: ``earliest``, an instant, or ``latest`` (none).
         Raises DisagreementError with the differences when the group has another filter.
         """
         said = {
             "filter": filter,
-            "client_version": client_version,
+            "member_version": member_version,
             "mode": mode,
             "ordered": ordered,
-            "consume_from": None if consume_from is None else instant(consume_from),
+            "start_from": None if start_from is None else instant(start_from),
             "silence_seconds": silence_seconds,
         }
-        return await self._send(groups.heartbeat(topic, group, client_id, said))
+        return await self._send(groups.heartbeat(topic, group, member_id, said))
 
-    async def leave(self, topic: str, group: str, client_id: str) -> None:
+    async def leave(self, topic: str, group: str, member_id: str) -> None:
         """Leave the group now. Without this call a consumer leaves two minutes after its last heartbeat."""
-        await self._send(groups.leave(topic, group, client_id))
+        await self._send(groups.leave(topic, group, member_id))
 
     async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
         """Return the live members of a group, by id."""
@@ -57,11 +57,13 @@ class AsyncGroups(AsyncConnection):
         *,
         max_messages: int | None = None,
         wait_seconds: int | None = None,
-        invisible_seconds: int | None = None,
-        client_id: str | None = None,
+        visibility_timeout_seconds: int | None = None,
+        member_id: str | None = None,
     ) -> tuple[groups.Pulled, ...]:
-        """Pull messages. Their visibility timeout is *invisible_seconds*: other members do not get them meanwhile."""
-        return await self._send(groups.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id))
+        """Pull messages. Other members do not get them for *visibility_timeout_seconds*."""
+        return await self._send(
+            groups.pull(topic, group, max_messages, wait_seconds, visibility_timeout_seconds, member_id)
+        )
 
     async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[groups.Handle, ...]:
         """Acknowledge at most 100 messages."""
@@ -74,7 +76,7 @@ class AsyncGroups(AsyncConnection):
         return await self._send(groups.nack(topic, group, receipt_handles, delay_seconds))
 
     async def extend(
-        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, visibility_timeout_seconds: int | None = None
     ) -> tuple[groups.Handle, ...]:
-        """Extend the visibility timeout to *invisible_seconds* from now. The answer has new handles."""
-        return await self._send(groups.extend(topic, group, receipt_handles, invisible_seconds))
+        """Extend the visibility timeout to *visibility_timeout_seconds* from now. The answer has new handles."""
+        return await self._send(groups.extend(topic, group, receipt_handles, visibility_timeout_seconds))

@@ -59,7 +59,7 @@ class AsyncSubscriptions(AsyncConnection):
         """Create the subscription, or update the named settings; all others stay. Call it at the start of a program.
 
         A new *secret* is rotated: for a day pushes are also signed with the old one. `generate` creates a secret for a
-        subscription without one. *consume_from* is for a new group only. Headers and certificates are write-only, so
+        subscription without one. *start_from* is for a new group only. Headers and certificates are write-only, so
         they are set each time.
         """
         wanted = as_json({**settings, "endpoint": endpoint}, SubscriptionChanges)
@@ -124,7 +124,7 @@ class AsyncSubscriptions(AsyncConnection):
         return await self._send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
 
     async def verify_endpoint(self, topic: str, subscription: str) -> models.Subscription:
-        """Verify the endpoint again. Until it confirms, *state* is `pending_confirmation`."""
+        """Verify the endpoint again. Until it confirms, *state* is `unverified`."""
         return await self._send(operations.verify_endpoint(topic, subscription))
 
     def list_subscriptions(self, topic: str, *, limit: int | None = None) -> AsyncPages[models.Subscription]:

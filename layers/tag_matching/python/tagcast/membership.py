@@ -41,7 +41,7 @@ class Change(StrEnum):
 class Client:
     """A consumer as it names itself; *version* is whatever tells its releases apart."""
 
-    client_id: str
+    member_id: str
     version: str
 
 
@@ -50,7 +50,7 @@ class Heartbeat:
     """What a consumer says of itself again and again: which group it belongs to, and what it wants to receive.
 
     *filter* is in its JSON form. *is_ordered*: it relies on getting each order one batch at a time. How long the group
-    outlives its last member, *silence_s*, and since when it gets messages, *consume_from*, is asked when it is made.
+    outlives its last member, *silence_s*, and since when it gets messages, *start_from*, is asked when it is made.
     """
 
     topic: str
@@ -60,7 +60,7 @@ class Heartbeat:
     mode: Mode = Mode.CLUSTERING
     silence_s: int = SILENCE_S
     is_ordered: bool = False
-    consume_from: int | None = None
+    start_from: int | None = None
 
     @property
     def subscription(self) -> str:
@@ -71,7 +71,7 @@ class Heartbeat:
         """
         if self.mode is Mode.CLUSTERING:
             return self.group
-        return f"{self.group}-{sha256(self.client.client_id.encode()).hexdigest()[:HASH_LENGTH]}"
+        return f"{self.group}-{sha256(self.client.member_id.encode()).hexdigest()[:HASH_LENGTH]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Registration:
 
     def is_of(self, client: Client) -> bool:
         """Say whether a heartbeat of *client* is a sign of life of this subscription."""
-        return self.mode is Mode.CLUSTERING or self.client.client_id == client.client_id
+        return self.mode is Mode.CLUSTERING or self.client.member_id == client.member_id
 
 
 @dataclass(frozen=True, slots=True)

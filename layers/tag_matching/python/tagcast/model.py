@@ -117,7 +117,7 @@ class Topic:
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
-    keep: Keep = Keep.OWED
+    keep: Keep = Keep.PENDING
     events_topic: str | None = None
 
     @property

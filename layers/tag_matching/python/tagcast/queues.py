@@ -191,10 +191,10 @@ class GroupQueues(Protocol):
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
+    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
 
-        They are invisible to others for *invisible_s*. *limit* is RECEIVED_MAX at most.
+        They are invisible to others for *visibility_timeout_s*. *limit* is RECEIVED_MAX at most.
         """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ ENQUEUED_AT_ONCE = 10
 """As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
-UNVERIFIED = "pending confirmation"
+UNVERIFIED = "unverified"
 """Why a delivery waits whose endpoint has not agreed yet to be pushed to."""
 
 
@@ -121,7 +121,7 @@ class SubscriptionSettings:
 
     - *sealed*: a mark of the row that has the secrets, encrypted. They are not in this value until they are opened.
       A group's secret is made by the service and signs receipt handles.
-    - *ordered*, *consume_from*: of groups only. A new group gets the kept messages that were accepted at *consume_from*
+    - *ordered*, *start_from*: of groups only. A new group gets the kept messages that were accepted at *start_from*
       or later; None: no older messages.
     - *dead_letter_topic*: where discarded messages are published, and expired ones with *dead_letter_expired*.
     - *max_per_second*, *batching*: of subscriptions with pushes. The most requests a second, None: no limit; several
@@ -142,7 +142,7 @@ class SubscriptionSettings:
     dead_letter_topic: str | None = None
     dead_letter_expired: bool = False
     max_per_second: float | None = None
-    consume_from: int | None = None
+    start_from: int | None = None
     batching: Batching | None = None
     sealed: str | None = None
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)

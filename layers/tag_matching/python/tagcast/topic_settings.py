@@ -22,7 +22,7 @@ class Ordering(StrEnum):
 class Keep(StrEnum):
     """How long the body of a message is kept: until nobody is owed it, or to the end of its life."""
 
-    OWED = "owed"
+    PENDING = "pending"
     LIFE = "life"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
-from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.due import DUES, PendingDelivery
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -173,7 +173,7 @@ def of_due(change: Change) -> Iterator[Record]:
     yield _waiting(change, due, removed_by)
 
 
-def _waiting(change: Change, due: OwedDelivery, removed_by: str | None) -> Record:
+def _waiting(change: Change, due: PendingDelivery, removed_by: str | None) -> Record:
     ordinal = ordinal_of(due.subscription_id)
     place = f"x{due.position}" if removed_by else f"d{due.position}.{due.attempts}"
     return record(

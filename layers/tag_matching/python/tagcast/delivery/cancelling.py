@@ -13,15 +13,15 @@ from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, Received
 from tagcast.queues import RECEIVED_MAX
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, last_pull
+from tagcast.rows.due import PendingDelivery, last_pull
 
 CANCELLED_AT_ONCE = 33
 """At most 33 deliveries of a removed subscription are looked at together: one request reads three rows for each."""
-WAIT_S, INVISIBLE_S = 1, 120
+WAIT_S, VISIBILITY_TIMEOUT_S = 1, 120
 """A wait asks all servers of a group's queue; what a worker leaves behind comes to the next one soon."""
 
 
-async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
+async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
     """End deliveries without another push, because the subscription is gone: many in a transaction."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
@@ -45,7 +45,9 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
     What members lease just now goes with the queue: the search ends it when its life is over.
     """
     run, queues = lease.world.executor.run, lease.world.group_queues
-    received = await run(partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, invisible_s=INVISIBLE_S))
+    received = await run(
+        partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, visibility_timeout_s=VISIBILITY_TIMEOUT_S)
+    )
     for each in received:
         await _cancel(lease, queue, each)
     if received:

@@ -16,7 +16,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry
 from tagcast.ports import Store, Write
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, due_delete_as_read
+from tagcast.rows.due import PendingDelivery, due_delete_as_read
 from tagcast.rows.log import completion, end_writes, enqueued_put, may_be_listed
 from tagcast.rows.message import MessageRow
 
@@ -27,7 +27,7 @@ WRITES_MAX = 99
 
 
 def end_due(
-    store: Store, topic: str, due: OwedDelivery, entry: Entry, *beside: Write, known: MessageRow | None = None
+    store: Store, topic: str, due: PendingDelivery, entry: Entry, *beside: Write, known: MessageRow | None = None
 ) -> bool:
     """Bring a delivery that stands in a backlog to its end; its due row goes with it. Say whether it was owed there.
 
@@ -45,7 +45,7 @@ def end_due(
     return True
 
 
-def enqueue_due(store: Store, row: MessageRow, due: OwedDelivery, *beside: Write) -> None:
+def enqueue_due(store: Store, row: MessageRow, due: PendingDelivery, *beside: Write) -> None:
     """Take a delivery out of its backlog that lies in its group's queue now; ConditionLostError as above."""
     ordinal = ordinal_of(due.subscription_id)
     write_all(store, (due_delete_as_read(due), *beside, enqueued_put(row, ordinal)))
@@ -60,7 +60,7 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
     return True
 
 
-def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, OwedDelivery]) -> None:
+def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
     """Bring deliveries of one message to their ends, with their due rows; ConditionLostError: others were faster."""
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]

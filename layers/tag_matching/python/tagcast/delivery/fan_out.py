@@ -45,7 +45,7 @@ from tagcast.pushing.rate_limit import RATE
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import PLACES, OwedDelivery, appended_after, due_put, position
+from tagcast.rows.due import PLACES, PendingDelivery, appended_after, due_put, position
 from tagcast.rows.host import host_of
 from tagcast.rows.lane import Lane, joined_by
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
@@ -572,7 +572,7 @@ class LateRun:
     world: World
     subscription: Subscription
     messages: Sequence[Message]
-    dues: Sequence[OwedDelivery]
+    dues: Sequence[PendingDelivery]
     before: RunResult
 
     async def write(self, result: RunResult) -> None:
@@ -648,7 +648,7 @@ def plan_join(
 
 
 def _plan_independent_join(
-    subscription: Subscription, this: SubscriptionRound, dues: Sequence[OwedDelivery], now: int, generation: str
+    subscription: Subscription, this: SubscriptionRound, dues: Sequence[PendingDelivery], now: int, generation: str
 ) -> tuple[Write, Lane | None]:
     """Plan the lane that *dues* join under INDEPENDENT_RETRY, and return it if it is due sooner than it was.
 
@@ -688,14 +688,14 @@ def _plan_independent_join(
 
 def _dues(
     subscription: Subscription, this: SubscriptionRound, messages: Sequence[Message], now: int
-) -> list[OwedDelivery]:
+) -> list[PendingDelivery]:
     lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
     waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
     by_default = None if subscription.settings.max_per_second is None else RATE
     reason = this.reason or by_default if waits else None
     for place, message in enumerate(messages):
         failure = this.failures.get(message.message_id)
-        due = OwedDelivery(
+        due = PendingDelivery(
             subscription_id=subscription.subscription_id,
             position=position(0 if lane is None else lane.appended, place),
             message_id=message.message_id,

@@ -16,7 +16,7 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
 from tagcast.rows import stored
-from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
+from tagcast.rows.due import LATE_POSITION, PendingDelivery, due_put
 from tagcast.rows.lane import Filling
 from tagcast.rows.listed import kept_id
 from tagcast.rows.log import late_writes
@@ -92,7 +92,7 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
     added = AddedLater(world.clock.now(), group.version)
     writes: list[Write] = [lease.check()]
     for row in late:
-        due = OwedDelivery(
+        due = PendingDelivery(
             subscription_id=group.subscription_id,
             position=LATE_POSITION,
             message_id=row.message.message_id,

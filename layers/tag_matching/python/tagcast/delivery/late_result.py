@@ -16,12 +16,12 @@ from tagcast.model import LaneState, Subscription
 from tagcast.ports import World, Write
 from tagcast.pushing.engine import Failure, RunResult, independent_state_after
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery, due_reschedule
+from tagcast.rows.due import PendingDelivery, due_reschedule
 from tagcast.rows.lane import Lane
 
 
 async def write_late_result(
-    world: World, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult, *, got_through: bool
+    world: World, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult, *, got_through: bool
 ) -> None:
     """Write what came of attempts at *dues* that their batch did not wait for, and let the lane go on.
 
@@ -52,7 +52,7 @@ async def _until_written(world: World, write: Callable[[], object]) -> None:
 
 
 async def _move(
-    world: World, subscription: Subscription, due: OwedDelivery, failure: Failure, *, got_through: bool
+    world: World, subscription: Subscription, due: PendingDelivery, failure: Failure, *, got_through: bool
 ) -> None:
     """Give a failed delivery its own next attempt."""
     moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
@@ -86,7 +86,7 @@ def _write_beside(
 
 
 def _planned(
-    world: World, due: OwedDelivery | None, after: LaneState | None, due_at: int, lane: Lane
+    world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
     """Return the write of the lane, and the lane if it goes on sooner. A worker that claimed it looks for itself."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)

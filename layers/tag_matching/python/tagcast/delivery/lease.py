@@ -21,7 +21,7 @@ from tagcast.ports import World, Write
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery, due_delete_as_read
+from tagcast.rows.due import PendingDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane
 from tagcast.rows.log import end_writes
 from tagcast.rows.message import MessageRow
@@ -174,7 +174,7 @@ class LaneLease:
         self.attempt_s = found.settings.timeout_s + judging_s(found) + 1
         return found
 
-    async def end_delivery(self, due: OwedDelivery, entry: Entry, known: MessageRow | None = None) -> None:
+    async def end_delivery(self, due: PendingDelivery, entry: Entry, known: MessageRow | None = None) -> None:
         """Bring a delivery to its end and remove its due row in one transaction; *known* is its message as it was read.
 
         The condition is lost if the worker lost the lane, which ends it, or if somebody closed the round meanwhile.
@@ -192,7 +192,7 @@ class LaneLease:
                 continue
             return
 
-    async def end_deliveries(self, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> bool:
+    async def end_deliveries(self, ends: Sequence[tuple[PendingDelivery, Entry, MessageRow]]) -> bool:
         """Bring deliveries to their ends in one transaction; say whether that was done, or has to be one by one."""
         ordinal = ordinal_of(self.task.subscription_id)
         writes: list[Write] = [self.check()]

@@ -22,7 +22,7 @@ from tagcast.pushing.engine import planned_at
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.retry import retry_at
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery
+from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
@@ -125,7 +125,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
 
 
 async def _independent_step(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], appended: int, streak: Streak
+    lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], appended: int, streak: Streak
 ) -> tuple[Drained, Streak]:
     """Attempt those of *dues* that are due, or let each wait for itself; what joined meanwhile may be due before."""
     world, lane = lease.world, lease.lane
@@ -138,7 +138,7 @@ async def _independent_step(
     return Drained.WAITING, streak
 
 
-async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
+async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
     """Return the head alone, or a window of the backlog once the receiver answered well, or is gone.
 
     Independent deliveries need that answer only while contact is lost: a run ends where the receiver stops answering.
@@ -154,7 +154,7 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
     return dues if subscription is None else front(dues, lease.world.clock.now())
 
 
-def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
+def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
     """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
 
     A message stands in it once, where it stands first. It ends before what its receiver does not want yet.
@@ -165,11 +165,13 @@ def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
     return _once_each(wanted)
 
 
-def _once_each(dues: Sequence[OwedDelivery]) -> list[OwedDelivery]:
+def _once_each(dues: Sequence[PendingDelivery]) -> list[PendingDelivery]:
     return list({due.message_id: due for due in reversed(dues)}.values())[::-1]
 
 
-def head_due_at(world: World, lane: Lane, subscription: Subscription, head: OwedDelivery, streak: Streak) -> int | None:
+def head_due_at(
+    world: World, lane: Lane, subscription: Subscription, head: PendingDelivery, streak: Streak
+) -> int | None:
     """Return when the head may be attempted if that is not now: by its schedule, or because its receiver asked so."""
     now = world.clock.now()
     is_hurried = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)

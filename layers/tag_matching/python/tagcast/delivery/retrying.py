@@ -32,7 +32,7 @@ from tagcast.pushing.engine import (
 from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.retry import probe_delay_s
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_reschedule
+from tagcast.rows.due import PendingDelivery, due_change, due_delete, due_reschedule
 from tagcast.rows.host import host_of
 from tagcast.rows.message import MessageRow
 
@@ -56,12 +56,12 @@ class Streak:
 class _Owed:
     """A delivery that is still owed, and its message as it was read."""
 
-    due: OwedDelivery
+    due: PendingDelivery
     row: MessageRow
 
 
 async def retry(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
+    lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     world = lease.world
@@ -110,24 +110,24 @@ def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], st
     )
 
 
-def _is_in_doubt(due: OwedDelivery) -> bool:
+def _is_in_doubt(due: PendingDelivery) -> bool:
     """Say whether a delivery waits for its host to answer, or has no answer of HTTP to its last attempt."""
     answered = bool(due.history) and due.history[-1].status is not None
     return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
 
 
-def _reason(head: OwedDelivery, held: Held) -> tuple[Write, ...]:
+def _reason(head: PendingDelivery, held: Held) -> tuple[Write, ...]:
     """Return the write that says why *head* waits, unless its row says so already; a rate is not told."""
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
 
 
-async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[str, _Owed]:
+async def _still_owed(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict[str, _Owed]:
     """Return those of *dues* that are still owed, with their messages, by these; drop the others, which are stale."""
     rows: dict[str, MessageRow] = {}
 
-    async def look(due: OwedDelivery) -> None:
+    async def look(due: PendingDelivery) -> None:
         world, ordinal = lease.world, ordinal_of(due.subscription_id)
         read = partial(stored.message_with, world.store, lease.task.topic, due.message_id, ordinal)
         row = await world.executor.run(read)
@@ -235,7 +235,7 @@ class _Outcomes:
             self.lease.is_held = False
         return not failures
 
-    async def _move_failures(self, failed: Sequence[OwedDelivery]) -> bool:
+    async def _move_failures(self, failed: Sequence[PendingDelivery]) -> bool:
         """Give each failed delivery its own next attempt; stop if the receiver takes nothing."""
         failures, lease = self.result.failures, self.lease
         state = independent_state_after(failures.values(), got_through=bool(self.result.got_through), has_more=False)
@@ -250,7 +250,7 @@ class _Outcomes:
             lease.is_held = False
         return not stops
 
-    def _stopped(self, state: LaneState, due: OwedDelivery) -> Write:
+    def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
         """Return the write of the lane whose receiver takes nothing: suspended, or with the next of its probes."""
         world, lane, failures = self.lease.world, self.lease.lane, self.result.failures.values()
         now = world.clock.now()
@@ -263,14 +263,14 @@ class _Outcomes:
         asked = [failure.not_before or 0 for failure in failures]
         return lane_transitions.wait_for_contact(lane, max(now + round(wait_s * 1000), *asked), now)
 
-    async def _write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
+    async def _write_failure(self, due: PendingDelivery, failure: Failure, lane: Write) -> None:
         await self.lease.write(due_change(due, due.failed(failure.past, failure.not_before)), lane)
         self.unwritten.discard(due.message_id)
 
-    def _judged(self, due: OwedDelivery) -> OwedDelivery:
+    def _judged(self, due: PendingDelivery) -> PendingDelivery:
         return replace(due, unjudged=False) if due.message_id in self.result.judged else due
 
-    def _rescheduled(self, failure: Failure, head: OwedDelivery) -> Write:
+    def _rescheduled(self, failure: Failure, head: PendingDelivery) -> Write:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
         lease, state = self.lease, lane_state_after(self.subscription, self.result.failures.values())
         plan = partial(lane_transitions.plan, lease.lane, failure.next_attempt_at, head.message_id)
@@ -283,7 +283,7 @@ class _Outcomes:
 
 
 async def write_late(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
+    lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> None:
     """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.
 
@@ -305,7 +305,7 @@ async def write_late(
 
 
 def _plan_behind(
-    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], result: RunResult
+    lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> Write:
     """Return the write of the lane that goes on behind what got through: with what had failed, or stands next.
 

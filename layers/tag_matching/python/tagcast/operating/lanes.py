@@ -17,7 +17,7 @@ from tagcast.pushing.retry import retry_at
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import lane_transitions, stored
-from tagcast.rows.due import OwedDelivery
+from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
 COUNTED_MAX = 1_000
@@ -55,12 +55,12 @@ def _lane(world: World, subscription: Subscription) -> Lane | None:
     return stored.lane(world.store, subscription.topic, subscription.subscription_id)
 
 
-def _head(world: World, subscription: Subscription) -> OwedDelivery | None:
+def _head(world: World, subscription: Subscription) -> PendingDelivery | None:
     return next(iter(stored.dues(world.store, subscription.subscription_id, limit=1)), None)
 
 
 def due_delivery(
-    world: World, subscription: Subscription | None, due: OwedDelivery, lane: Lane, *, is_head: bool
+    world: World, subscription: Subscription | None, due: PendingDelivery, lane: Lane, *, is_head: bool
 ) -> DueDelivery:
     """Return a row of a backlog as people see it: with its next attempt, if its lane waits for it or it for itself."""
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
@@ -169,7 +169,7 @@ def resume(world: World, topic: str, name: str) -> LaneView:
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _resume(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery | None) -> None:
+def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingDelivery | None) -> None:
     now = world.clock.now()
     lost = head and head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
@@ -201,7 +201,7 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
     _start(world, planned)
 
 
-def repush(world: World, topic: str) -> tuple[str, ...]:
+def retry_topic(world: World, topic: str) -> tuple[str, ...]:
     """Attempt now what is owed to every subscription blocked under BACKOFF_RETRY; return their names."""
     present = directory_of(world, topic).by_ordinal.values()
     lanes = stored.lanes(world.store, topic)
@@ -242,7 +242,7 @@ def skip_head(world: World, topic: str, name: str, reason: str, message_id: str 
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery, reason: str) -> None:
+def _skip(world: World, subscription: Subscription, lane: Lane, head: PendingDelivery, reason: str) -> None:
     now = world.clock.now()
     skipped, write = lane_transitions.skip(lane, world.dice.unique_id(now), now)
     cancelled = head.entry(EntryState.CANCELLED, f"skipped: {reason}")

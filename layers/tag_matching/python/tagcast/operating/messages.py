@@ -19,7 +19,7 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.due import OwedDelivery, Pulled
+from tagcast.rows.due import PendingDelivery, Pulled
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
@@ -232,9 +232,9 @@ class Backlogs:
     def __init__(self, world: World, topic_id: str) -> None:
         self.world, self.now = world, world.clock.now()
         self._topic_id = topic_id
-        self._dues: dict[int, dict[str, OwedDelivery]] = {}
+        self._dues: dict[int, dict[str, PendingDelivery]] = {}
 
-    def due(self, ordinal: int, message_id: str) -> OwedDelivery | None:
+    def due(self, ordinal: int, message_id: str) -> PendingDelivery | None:
         """Return the due row of one entry, if it stands at the front."""
         if ordinal not in self._dues:
             dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)

@@ -84,15 +84,17 @@ def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay
     return tuple(each.answered(Status.RETURNED) if isinstance(each, _Good) else each for each in looked_at)
 
 
-def extend(world: World, topic: str, name: str, handles: Sequence[str], invisible_s: int) -> tuple[Answered, ...]:
-    """Keep what these handles stand for from others until *invisible_s* from now, under new handles.
+def extend(
+    world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
+) -> tuple[Answered, ...]:
+    """Keep what these handles stand for from others until *visibility_timeout_s* from now, under new handles.
 
     Raises InvalidRequestError, and changes nothing, where that would be more than 12 h after a pull.
     """
     group = group_of(world, topic, name)
     looked_at = _looked_at(world, group, handles)
     good = [each for each in looked_at if isinstance(each, _Good)]
-    seconds = queue_s(world, invisible_s)
+    seconds = queue_s(world, visibility_timeout_s)
     until = world.clock.now() + seconds * 1000
     late = [each.text for each in good if until > each.handle.pulled_at + HIDDEN_S_MAX * 1000]
     if late:

@@ -24,7 +24,7 @@ DROPPING_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member, *client_id*, asks for: how many messages, how long to wait, for how long nobody else gets them.
+    """What a member, *member_id*, asks for: how many messages, how long to wait, for how long nobody else gets them.
 
     Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for. They never add up
     to more than *size_max*: a message has at most *around_max* and seven times its body, which is what a control
@@ -33,12 +33,12 @@ class Wish:
 
     messages_max: int
     wait_s: int
-    invisible_s: int
+    visibility_timeout_s: int
     size_of: Callable[[Handed], int]
     size_enough: int
     size_max: int
     around_max: int
-    client_id: str | None = None
+    member_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
     member wants another filter than its group has), UnavailableError, ThrottledError (too many wait).
     """
     group = group_of(world, topic, name)
-    if wish.client_id is not None:
-        check_agreement(world, group, wish.client_id)
+    if wish.member_id is not None:
+        check_agreement(world, group, wish.member_id)
     lane = stored.lane(world.store, topic, group.subscription_id)
     if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
         if wish.wait_s:
@@ -120,8 +120,10 @@ class _Visit:
             return self.receive(limit, wait_s)
 
     def receive(self, limit: int, wait_s: int) -> Sequence[Received]:
-        invisible_s = queue_s(self.world, self.wish.invisible_s)
-        return self.world.group_queues.receive(self.queue, limit=limit, wait_s=wait_s, invisible_s=invisible_s)
+        visibility_timeout_s = queue_s(self.world, self.wish.visibility_timeout_s)
+        return self.world.group_queues.receive(
+            self.queue, limit=limit, wait_s=wait_s, visibility_timeout_s=visibility_timeout_s
+        )
 
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
@@ -153,7 +155,7 @@ class _Visit:
             return False
         if failed:
             keep_failure(self.world, self.group, message, failed, NOT_ACKNOWLEDGED)
-        until = now + queue_s(self.world, self.wish.invisible_s) * 1000
+        until = now + queue_s(self.world, self.wish.visibility_timeout_s) * 1000
         handle = Handle(message.message_id, received.times, now, until, received.receipt)
         handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
         self.handed[message.message_id] = handed

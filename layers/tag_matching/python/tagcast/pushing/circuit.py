@@ -16,7 +16,7 @@ from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError
 from tagcast.model import Outcome, Subscription
 from tagcast.ports import World
-from tagcast.rows.due import OwedDelivery
+from tagcast.rows.due import PendingDelivery
 from tagcast.rows.host import Host, host_put, read_host
 from tagcast.settings import UNVERIFIED
 
@@ -168,7 +168,7 @@ def _wait_s(world: World, host: Host) -> float:
     return min(max(open_s, CIRCUIT_WAIT_S_MIN), CIRCUIT_WAIT_S_MAX)
 
 
-def as_waiting(dues: Sequence[OwedDelivery], head: OwedDelivery | None) -> list[OwedDelivery]:
+def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
     """Return a part of a backlog in which what was never attempted waits for what its *head* waits for.
 
     Only the head's row is told that a circuit is open, or its endpoint not verified, since a backlog may be long.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tagcast.model import EntryState, RetryPolicy, Strategy
-from tagcast.rows.due import OwedDelivery
+from tagcast.rows.due import PendingDelivery
 from tagcast.settings import RETRIES_FOR_LIFE
 
 BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
@@ -51,14 +51,14 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
     return float(min(policy.interval_s_max, first_s << (failures - 1)))
 
 
-def retry_at(policy: RetryPolicy, due: OwedDelivery, retry_all_at: int, time_scale: float) -> int:
+def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
     """Return when a delivery that waits for itself may be attempted: by its schedule, or as its receiver asked.
 
     What stood in the backlog before *retry_all_at* is due, because a person wanted all of it tried again.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
-    >>> due = OwedDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
-    >>> asked = OwedDelivery("t.1", "0", "7", 2, 90_000, 10_000, not_before=99_000)
+    >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
+    >>> asked = PendingDelivery("t.1", "0", "7", 2, 90_000, 10_000, not_before=99_000)
     >>> retry_at(decay, due, 0, 1.0), retry_at(decay, due, 10_001, 1.0), retry_at(decay, asked, 0, 1.0)
     (12000, 0, 90000)
     """

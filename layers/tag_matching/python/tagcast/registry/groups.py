@@ -42,13 +42,13 @@ def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None
 
     Its worker adds that to the backlog before anything is handed over, so that all comes in its order.
     """
-    consume_from = group.settings.consume_from
-    if consume_from is None:
+    start_from = group.settings.start_from
+    if start_from is None:
         return None
     now = world.clock.now()
     begins_at = now + round(PUBLISHED_S * 1000 / world.time_scale)
     # An earlier topic of that name may have left messages that were kept: they are none of this one.
-    accepted_from = max(consume_from, owner.created_at)
+    accepted_from = max(start_from, owner.created_at)
     return Lane(
         topic=group.topic,
         subscription_id=group.subscription_id,

@@ -40,7 +40,7 @@ def noted(
     transaction: ConditionLostError if that went meanwhile. Raises ConflictError when the group is full.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
-    before = next((each for each in known if each.client.client_id == heartbeat.client.client_id), None)
+    before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
     others = [each for each in known if each is not before]
     is_join = before is None or not before.is_alive(now)
     alive = [each for each in others if each.is_alive(now)]
@@ -55,15 +55,15 @@ def noted(
         is_ordered=heartbeat.is_ordered,
     )
     if is_join and registration is not None:
-        world.store.transact((MEMBERS.put(member, topic, group, member.client.client_id), renewal(registration, now)))
+        world.store.transact((MEMBERS.put(member, topic, group, member.client.member_id), renewal(registration, now)))
     else:
-        world.store.write(MEMBERS.put(member, topic, group, member.client.client_id))
+        world.store.write(MEMBERS.put(member, topic, group, member.client.member_id))
     wish = (member.digest, member.is_ordered)
     if is_join or before is None or (before.digest, before.is_ordered) != wish:
         change = Change.REFUSED if is_refused else Change.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))
-    return tuple(sorted((*alive, member), key=lambda each: each.client.client_id))
+    return tuple(sorted((*alive, member), key=lambda each: each.client.member_id))
 
 
 def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
@@ -84,14 +84,14 @@ def _tell_gone(world: World, topic: str, group: str, member: Member, change: Cha
     return True
 
 
-def leave(world: World, topic: str, group: str, client_id: str) -> None:
+def leave(world: World, topic: str, group: str, member_id: str) -> None:
     """Let a member go at once; what it has under way comes back to the group. NotFoundError if it never was one."""
 
     def attempt() -> None:
         known = stored.members(world.store, topic, group)
-        member = next((each for each in known if each.client.client_id == client_id), None)
+        member = next((each for each in known if each.client.member_id == member_id), None)
         if member is None:
-            raise NotFoundError("client", client_id)
+            raise NotFoundError("client", member_id)
         alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
         if not member.is_gone and not _tell_gone(world, topic, group, member, Change.LEFT, alive):
             raise ConditionLostError
@@ -114,17 +114,17 @@ def shared_by(alive: tuple[Member, ...], group: Subscription) -> Membership:
     return Membership(alive, digest(group.settings.filter), group.settings.ordered)
 
 
-def check_agreement(world: World, subscription: Subscription, client_id: str) -> None:
+def check_agreement(world: World, subscription: Subscription, member_id: str) -> None:
     """Refuse a member that wants another filter, or an order that its group does not keep: it is given nothing.
 
     Who never sent a heartbeat wants whatever the group has. Raises DisagreementError.
     """
-    member = MEMBERS.read(world.store, subscription.topic, subscription.name, client_id)
+    member = MEMBERS.read(world.store, subscription.topic, subscription.name, member_id)
     filter = subscription.settings.filter
     if member is not None and member.digest != digest(filter):
-        detail = f"client {client_id} has another filter than version {subscription.version} of the group"
+        detail = f"member {member_id} has another filter than version {subscription.version} of the group"
         raise DisagreementError(
             detail, filter, None, ("the answer to the client's next heartbeat lists the differences",)
         )
     if member is not None and member.is_ordered and not subscription.settings.ordered:
-        raise DisagreementError(f"client {client_id} wants an ordered group", filter, filter, (NOT_ORDERED,))
+        raise DisagreementError(f"member {member_id} wants an ordered group", filter, filter, (NOT_ORDERED,))

@@ -135,11 +135,11 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
         content_format=ContentFormat.JSON,
         secret=None,
         ordered=heartbeat.is_ordered,
-        consume_from=heartbeat.consume_from,
+        start_from=heartbeat.start_from,
     )
 
 
 def _origin(group: Subscription, registration: Registration | None) -> str:
     if registration is None or registration.version != group.version:
         return f"version {group.version}, set at {rfc3339(group.updated_at)}"
-    return f"set by client {registration.client.client_id} of version {registration.client.version!r}"
+    return f"set by member {registration.client.member_id} of version {registration.client.version!r}"

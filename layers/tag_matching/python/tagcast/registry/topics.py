@@ -28,7 +28,7 @@ def put_topic(
     retention_s: int,
     body_bytes_max: int,
     ordering: Ordering,
-    keep: Keep = Keep.OWED,
+    keep: Keep = Keep.PENDING,
     events_topic: str | None = None,
     if_match: int | None = None,
 ) -> tuple[Topic, bool]:

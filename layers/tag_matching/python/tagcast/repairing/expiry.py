@@ -21,7 +21,7 @@ from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import Row, World, Write
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, OwedDelivery, Pulled
+from tagcast.rows.due import DUES, PendingDelivery, Pulled
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import postpone, wake_next
 from tagcast.rows.listed import RETAINED
@@ -100,7 +100,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     return sum(expired), True
 
 
-def expire_due(world: World, lane: Lane, owner: Subscription | None, due: OwedDelivery) -> bool:
+def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
     """End one owed delivery as expired, with its attempts; say whether its due row is gone.
 
     It makes a dead letter of *owner*, the lane's subscription, unless that is None.
@@ -128,7 +128,7 @@ def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[i
     return {}
 
 
-def _expired_entry(known: OwedDelivery | Pulled | None) -> Entry:
+def _expired_entry(known: PendingDelivery | Pulled | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
@@ -194,7 +194,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
     rows = await _messages(world, topic, messages)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
-    dues: dict[tuple[int, str], OwedDelivery | None] = {}
+    dues: dict[tuple[int, str], PendingDelivery | None] = {}
     reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))
     for part in await each(world, "a backlog", sorted(owed), reading):
         dues |= part
@@ -211,11 +211,11 @@ def _owner(row: Row) -> tuple[int, str]:
 
 async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
-) -> dict[tuple[int, str], OwedDelivery | None]:
+) -> dict[tuple[int, str], PendingDelivery | None]:
     """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
-    found: dict[tuple[int, str], OwedDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
+    found: dict[tuple[int, str], PendingDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
     for due in await each(world, "a due row", reversed(rows), at_once(DUES.value_of)):
         if due.message_id in message_ids:
             found[ordinal, due.message_id] = due
@@ -224,7 +224,7 @@ async def _dues(
 
 def _expire_message(
     world: World,
-    dues: Mapping[tuple[int, str], OwedDelivery | None],
+    dues: Mapping[tuple[int, str], PendingDelivery | None],
     laned: Set[int],
     owners: Mapping[int, Subscription],
     known: MessageRow,

@@ -143,7 +143,11 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
         name = stored.subscription_name(world.store, lane.topic, ordinal)
         if name is not None:
             owed = _owed(world, lane, COUNTED_MAX)
-            values = {"Backlog": owed.backlog, "ExpiringWithinHour": owed.expiring, "OldestOwedSeconds": owed.oldest_s}
+            values = {
+                "Backlog": owed.backlog,
+                "ExpiringWithinHour": owed.expiring,
+                "OldestPendingSeconds": owed.oldest_s,
+            }
             world.telemetry.owes(lane.topic, ordinal, name, values)
 
     await each(world, "a watched lane", lanes, lambda lane: world.executor.run(partial(tell, lane)))

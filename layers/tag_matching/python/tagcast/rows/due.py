@@ -54,7 +54,7 @@ def attempt_rows(history: History) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class OwedDelivery:
+class PendingDelivery:
     """One owed delivery of a lane that is not active; attempts live here and never in the lane.
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
@@ -77,7 +77,7 @@ class OwedDelivery:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
 
-    def planned(self, due_at: int) -> OwedDelivery:
+    def planned(self, due_at: int) -> PendingDelivery:
         """Return the delivery where what is due then stands in the backlog of a lane under INDEPENDENT_RETRY."""
         return replace(self, position=position_at(due_at))
 
@@ -94,12 +94,12 @@ class OwedDelivery:
     def entry(self, state: EntryState, outcome: str | None = None) -> Entry:
         """Return the entry with which the delivery ends without another push.
 
-        >>> OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500").entry(EntryState.CANCELLED, "skipped").last_outcome
+        >>> PendingDelivery("t.1", "0", "7", 2, 9, 5, "http 500").entry(EntryState.CANCELLED, "skipped").last_outcome
         'skipped'
         """
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
-    def failed(self, past: PastAttempt, not_before: int | None) -> OwedDelivery:
+    def failed(self, past: PastAttempt, not_before: int | None) -> PendingDelivery:
         """Return the row after one more attempt that failed; its receiver may want the next one *not_before* then."""
         return replace(
             self,
@@ -120,7 +120,7 @@ class OwedDelivery:
         )
 
 
-def _due_row(due: OwedDelivery) -> dict[str, Value]:
+def _due_row(due: PendingDelivery) -> dict[str, Value]:
     return dense(
         {
             "attempts": due.attempts,
@@ -135,9 +135,9 @@ def _due_row(due: OwedDelivery) -> dict[str, Value]:
     )
 
 
-def _due_in(row: Attributes) -> OwedDelivery:
+def _due_in(row: Attributes) -> PendingDelivery:
     place, _, message_id = row["sk"].partition("#")
-    return OwedDelivery(
+    return PendingDelivery(
         subscription_id=row["pk"].partition("#")[2],
         position=place,
         message_id=message_id,
@@ -183,29 +183,29 @@ def appended_after(now: int) -> int:
     return (now + RETENTION_S_MAX * 1000) // PLACES + 1
 
 
-def due_put(due: OwedDelivery) -> Put:
+def due_put(due: PendingDelivery) -> Put:
     """Return the write of a delivery that joins its backlog."""
     return Put(due.key, DUES.row_of(due))
 
 
-def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
+def due_change(known: PendingDelivery, changed: PendingDelivery) -> Put:
     """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
     return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
-def due_reschedule(known: OwedDelivery, changed: OwedDelivery) -> tuple[Write, ...]:
+def due_reschedule(known: PendingDelivery, changed: PendingDelivery) -> tuple[Write, ...]:
     """Return the writes that give *changed* its own place in the backlog, unless an attempt was counted since."""
     if changed.key == known.key:
         return (due_change(known, changed),)
     return due_delete_as_read(known), due_put(changed)
 
 
-def due_delete(due: OwedDelivery) -> Delete:
+def due_delete(due: PendingDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, whatever its row says by now."""
     return Delete(due.key)
 
 
-def due_delete_as_read(due: OwedDelivery) -> Delete:
+def due_delete_as_read(due: PendingDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
     return Delete(due.key, {"attempts": due.attempts})
 

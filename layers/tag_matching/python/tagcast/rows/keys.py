@@ -116,9 +116,9 @@ def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
     return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
-def member_key(topic: str, group: str, client_id: str) -> Key:
+def member_key(topic: str, group: str, member_id: str) -> Key:
     """Return the key of a consumer of a group."""
-    return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", client_id)
+    return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", member_id)
 
 
 def registration_key(topic: str, group: str, subscription: str) -> Key:

@@ -15,7 +15,7 @@ TTL_GRACE_S = 86_400
 def _member_row(member: Member) -> dict[str, Value]:
     return dense(
         {
-            "client_version": member.client.version,
+            "member_version": member.client.version,
             "digest": member.digest,
             "joined_at": member.joined_at,
             "seen_at": member.seen_at,
@@ -29,7 +29,7 @@ def _member_row(member: Member) -> dict[str, Value]:
 
 def _member_in(row: Attributes) -> Member:
     return Member(
-        client=Client(row["sk"], row["client_version"]),
+        client=Client(row["sk"], row["member_version"]),
         digest=row["digest"],
         joined_at=row["joined_at"],
         seen_at=row["seen_at"],
@@ -48,8 +48,8 @@ def _registration_row(registration: Registration) -> dict[str, Value]:
         "name": registration.group,
         "subscription": registration.subscription,
         "mode": registration.mode.value,
-        "client_id": registration.client.client_id,
-        "client_version": registration.client.version,
+        "member_id": registration.client.member_id,
+        "member_version": registration.client.version,
         "version": registration.version,
         "silence_s": registration.silence_s,
         "renewed_at": registration.renewed_at,
@@ -62,7 +62,7 @@ def _registration_in(row: Attributes) -> Registration:
         group=row["name"],
         subscription=row["subscription"],
         mode=Mode(row["mode"]),
-        client=Client(row["client_id"], row["client_version"]),
+        client=Client(row["member_id"], row["member_version"]),
         version=row["version"],
         silence_s=row["silence_s"],
         renewed_at=row["renewed_at"],
@@ -74,7 +74,7 @@ REGISTRATIONS = Kind(registration_key, _registration_row, _registration_in)
 
 def member_gone(topic: str, group: str, member: Member) -> Update:
     """Return the write after which a member is gone, unless it has spoken since it was read."""
-    key = member_key(topic, group, member.client.client_id)
+    key = member_key(topic, group, member.client.member_id)
     return Update(key, {"is_gone": 1}, expect={"seen_at": member.seen_at})
 
 

@@ -13,7 +13,7 @@ from tagcast.model import Entry, Subscription, Topic
 from tagcast.ports import Store
 from tagcast.queues import Audience
 from tagcast.rows import keys
-from tagcast.rows.due import DUES, PULLED, OwedDelivery, Pulled, ordinal_pulled
+from tagcast.rows.due import DUES, PULLED, PendingDelivery, Pulled, ordinal_pulled
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
@@ -196,7 +196,7 @@ def lane_rows(store: Store, topic: str) -> list[Row]:
     return store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
 
 
-def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[OwedDelivery]:
+def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[PendingDelivery]:
     """Return the backlog of a lane in its order, from its head or behind the row *after*."""
     return [DUES.value_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 

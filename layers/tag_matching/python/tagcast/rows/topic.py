@@ -30,7 +30,7 @@ def _topic_row(topic: Topic) -> dict[str, Value]:
             "next_ordinal": topic.next_ordinal,
             "recent": list(topic.recent) or None,
             "filter_type": None if topic.filter_type is None else topic.filter_type.value,
-            "keep": None if topic.keep is Keep.OWED else topic.keep.value,
+            "keep": None if topic.keep is Keep.PENDING else topic.keep.value,
             "events_topic": topic.events_topic,
         }
     )
@@ -50,7 +50,7 @@ def _topic_in(row: Attributes) -> Topic:
         next_ordinal=row["next_ordinal"],
         recent=tuple(row.get("recent", ())),
         filter_type=FilterType(row["filter_type"]) if "filter_type" in row else None,
-        keep=Keep(row.get("keep", Keep.OWED)),
+        keep=Keep(row.get("keep", Keep.PENDING)),
         events_topic=row.get("events_topic"),
     )
 

@@ -48,11 +48,11 @@ PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
 """Of the messages of a pull as the function answers them: at the first it ends, Lambda takes the second."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
 """No more than this is not the body: properties with seven bytes for each of theirs, tags, keys, the handle."""
-INVISIBLE_S_MIN, INVISIBLE_S_DEFAULT, INVISIBLE_S_MAX = 10, 60, HIDDEN_S_MAX
+VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048
-CLIENT_ID = r"^[A-Za-z0-9_.@#:-]{1,128}$"
-CLIENT_VERSION_LENGTH_MAX = 64
+MEMBER_ID = r"^[A-Za-z0-9_.@#:-]{1,128}$"
+MEMBER_VERSION_LENGTH_MAX = 64
 SILENCE_S_MIN, SILENCE_S_MAX = 300, 14 * 86_400
 
 URL_LENGTH_MAX = 2_048
@@ -69,7 +69,7 @@ PUSH_HEADERS_MAX, PUSH_HEADERS_BYTES_MAX, PUSH_HEADER_LENGTH_MAX = 10, 2_048, 1_
 PUSH_HEADER_NAME = r"^[A-Za-z][A-Za-z0-9-]{0,63}$"
 PUSH_HEADER_VALUE = r"^[!-~]([ -~]*[!-~])?$"
 CERTIFICATE_LENGTH_MAX, PRIVATE_KEY_LENGTH_MAX = 10_240, 4_096
-CONSUME_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+-][0-9]{2}:[0-9]{2}))$"
+START_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+-][0-9]{2}:[0-9]{2}))$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 GRACE_S_DEFAULT = 86_400
 REASON_LENGTH_MAX = 256

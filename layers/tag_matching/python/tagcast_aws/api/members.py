@@ -20,17 +20,17 @@ from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of
+from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of
 
 
 class HeartbeatBody(Body):
     """What a consumer says every 30 seconds; a group that is absent is made with it."""
 
     filter: FilterBody | None
-    client_version: Annotated[str, StringConstraints(max_length=limits.CLIENT_VERSION_LENGTH_MAX)] = ""
+    member_version: Annotated[str, StringConstraints(max_length=limits.MEMBER_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
     ordered: bool = False
-    consume_from: ConsumeFrom | None = None
+    start_from: StartFrom | None = None
     silence_seconds: Annotated[int, Field(ge=limits.SILENCE_S_MIN, le=limits.SILENCE_S_MAX)] = SILENCE_S
 
     @classmethod
@@ -42,8 +42,8 @@ class HeartbeatBody(Body):
 class MemberAnswer(TypedDict):
     """A consumer that is alive; *agrees*: it wants the group's filter, so it is given messages."""
 
-    client_id: str
-    client_version: str
+    member_id: str
+    member_version: str
     agrees: bool
     joined_at: Instant
     seen_at: Instant
@@ -71,12 +71,12 @@ def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
     heartbeat = Heartbeat(
         topic=request.topic,
         group=request.subscription,
-        client=Client(request.path["client_id"], body.client_version),
+        client=Client(request.path["member_id"], body.member_version),
         filter=body.filter,
         mode=Mode(body.mode),
         silence_s=body.silence_seconds,
         is_ordered=body.ordered,
-        consume_from=instant_of(body.consume_from),
+        start_from=instant_of(body.start_from),
     )
     found = register(world, heartbeat)
     group, filter = found.subscription, found.subscription.settings.filter
@@ -93,8 +93,8 @@ def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
 def _shown(value: Membership) -> list[MemberAnswer]:
     return [
         {
-            "client_id": member.client.client_id,
-            "client_version": member.client.version,
+            "member_id": member.client.member_id,
+            "member_version": member.client.version,
             "agrees": value.agrees(member),
             "joined_at": rfc3339(member.joined_at),
             "seen_at": rfc3339(member.seen_at),
@@ -110,12 +110,12 @@ def several(world: World, request: Request[None]) -> Answer:
 
 def delete(world: World, request: Request[None]) -> Answer:
     """Let a member leave."""
-    leave(world, request.topic, request.subscription, request.path["client_id"])
+    leave(world, request.topic, request.subscription, request.path["member_id"])
     return Answer(204)
 
 
-_CLIENTS = "/topics/{topic}/subscriptions/{subscription}/clients"
-_CLIENT = _CLIENTS + "/{client_id}"
+_CLIENTS = "/topics/{topic}/subscriptions/{subscription}/members"
+_CLIENT = _CLIENTS + "/{member_id}"
 
 ROUTES = (
     Route(

@@ -24,7 +24,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 _Retention = Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)]
 _BodyBytes = Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)]
 _Ordering = Literal["topic", "key", "none"]
-_Keep = Literal["owed", "life"]
+_Keep = Literal["pending", "life"]
 _EventsTopic = Annotated[str, StringConstraints(pattern=limits.NAME)]
 
 
@@ -34,7 +34,7 @@ class TopicBody(Body):
     retention_seconds: _Retention = RETENTION_S_MAX
     max_message_bytes: _BodyBytes = BODY_BYTES_DEFAULT
     ordering: _Ordering = Ordering.TOPIC.value
-    keep: _Keep = Keep.OWED.value
+    keep: _Keep = Keep.PENDING.value
     events_topic: _EventsTopic | None = None
 
     def of(self, known: Topic) -> Topic:

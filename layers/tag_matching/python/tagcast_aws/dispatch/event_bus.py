@@ -46,8 +46,8 @@ def _detail(change: MembershipChange) -> Mapping[str, object]:
     return {
         "topic": change.topic,
         "group": change.group,
-        "client_id": change.client.client_id,
-        "client_version": change.client.version,
+        "member_id": change.client.member_id,
+        "member_version": change.client.version,
         "change": change.change.value,
         "members": change.members,
     }

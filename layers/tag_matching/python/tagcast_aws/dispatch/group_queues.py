@@ -85,7 +85,7 @@ class SqsGroupQueues:
         own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
         return own.send(entries)
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
+    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first."""
         found: Sequence[MessageTypeDef] = ()
         with _answered():
@@ -95,7 +95,7 @@ class SqsGroupQueues:
                     QueueUrl=self._url(queue),
                     MaxNumberOfMessages=limit,
                     WaitTimeSeconds=wait_s,
-                    VisibilityTimeout=invisible_s,
+                    VisibilityTimeout=visibility_timeout_s,
                     MessageSystemAttributeNames=["ApproximateReceiveCount"],
                 )
                 .get("Messages", ())

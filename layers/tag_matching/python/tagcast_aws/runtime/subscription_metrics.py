@@ -9,7 +9,7 @@ METERED_MAX = 50
 OTHERS = "*"
 UNITS = {
     "DeliveryMs": "Milliseconds",
-    "OldestOwedSeconds": "Seconds",
+    "OldestPendingSeconds": "Seconds",
     "Attempts": "Count",
     "Delivered": "Count",
     "AttemptFailed": "Count",

@@ -13,7 +13,7 @@ from tagcast.model import EntryState, LaneState
 
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant of RFC 3339 in UTC with milliseconds."""
-PENDING_CONFIRMATION = "pending_confirmation"
+UNVERIFIED = "unverified"
 """The state of a subscription whose endpoint has not agreed yet, and of its lane, unless somebody put that to sleep."""
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
 """What an event of a tail tells of a message, a delivery or a lane."""
@@ -38,5 +38,5 @@ def one_of(words: Iterable[str]) -> Any:
 
 
 AnyEntryState = Annotated[str, one_of(EntryState)]
-AnyLaneState = Annotated[str, one_of((*LaneState, PENDING_CONFIRMATION))]
+AnyLaneState = Annotated[str, one_of((*LaneState, UNVERIFIED))]
 AnyEventState = Annotated[str, one_of(EVENT_STATES)]

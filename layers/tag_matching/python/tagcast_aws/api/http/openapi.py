@@ -41,7 +41,7 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "traceparent": ("W3C trace of messages without their own traceparent; ignored if invalid.", {"type": "string"}),
     "tracestate": ("W3C tracestate that belongs to the traceparent.", {"type": "string"}),
 }
-_PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
+_PATTERNS = {"message_id": limits.MESSAGE_ID, "member_id": limits.MEMBER_ID}
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
     "cursor": {"type": "string", "format": "cursor", "pattern": limits.CURSOR, "maxLength": limits.CURSOR_LENGTH_MAX},

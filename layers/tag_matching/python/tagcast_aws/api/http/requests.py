@@ -21,10 +21,10 @@ from tagcast_aws.api.http.authorization import Rights
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.problems import UnsupportedMediaTypeError
 from tagcast_aws.api.limits import (
-    CLIENT_ID,
     ENTITY_TAGS,
     FAULTS_MAX,
     IDEMPOTENCY_KEY,
+    MEMBER_ID,
     MESSAGE_ID,
     NAME,
     PAGE_DEFAULT,
@@ -39,7 +39,7 @@ _ENTITY_TAGS = re.compile(ENTITY_TAGS)
 _STRONG_TAG = re.compile(r'(?<!W/)"([\x21\x23-\x7e]*)"')
 _PATTERNS = {
     "message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits"),
-    "client_id": (re.compile(CLIENT_ID.strip("^$")), f"must match {CLIENT_ID}"),
+    "member_id": (re.compile(MEMBER_ID.strip("^$")), f"must match {MEMBER_ID}"),
 }
 _NAME = re.compile(NAME.strip("^$"))
 

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
 
-InvisibleS = Annotated[int, Field(ge=limits.INVISIBLE_S_MIN, le=limits.INVISIBLE_S_MAX)]
+VisibilityTimeoutS = Annotated[int, Field(ge=limits.VISIBILITY_TIMEOUT_S_MIN, le=limits.VISIBILITY_TIMEOUT_S_MAX)]
 ReceiptHandle = Annotated[str, StringConstraints(min_length=1, max_length=limits.HANDLE_LENGTH_MAX)]
 ReceiptHandles = Annotated[list[ReceiptHandle], Field(min_length=1, max_length=limits.HANDLES_MAX)]
 
@@ -19,8 +19,8 @@ class PullBody(Body):
 
     max_messages: Annotated[int, Field(ge=1, le=limits.PULLED_MAX)] = limits.PULLED_MAX
     wait_seconds: Annotated[int, Field(ge=0, le=limits.PULL_WAIT_S_MAX)] = 0
-    invisible_seconds: InvisibleS = limits.INVISIBLE_S_DEFAULT
-    client_id: Annotated[str, StringConstraints(pattern=limits.CLIENT_ID)] | None = None
+    visibility_timeout_seconds: VisibilityTimeoutS = limits.VISIBILITY_TIMEOUT_S_DEFAULT
+    member_id: Annotated[str, StringConstraints(pattern=limits.MEMBER_ID)] | None = None
 
 
 class AckBody(Body):
@@ -33,11 +33,11 @@ class NackBody(Body):
     """What was not done, and when it may be pulled again."""
 
     receipt_handles: ReceiptHandles
-    delay_seconds: Annotated[int, Field(ge=0, le=limits.INVISIBLE_S_MAX)] = 0
+    delay_seconds: Annotated[int, Field(ge=0, le=limits.VISIBILITY_TIMEOUT_S_MAX)] = 0
 
 
 class ExtendBody(Body):
     """What is not done yet, and for how long from now nobody else gets it."""
 
     receipt_handles: ReceiptHandles
-    invisible_seconds: InvisibleS = limits.INVISIBLE_S_DEFAULT
+    visibility_timeout_seconds: VisibilityTimeoutS = limits.VISIBILITY_TIMEOUT_S_DEFAULT

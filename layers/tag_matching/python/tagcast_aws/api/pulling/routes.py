@@ -50,12 +50,12 @@ def pull_messages(world: World, request: Request[PullBody]) -> Answer:
     wish = Wish(
         messages_max=asked.max_messages,
         wait_s=asked.wait_seconds,
-        invisible_s=asked.invisible_seconds,
+        visibility_timeout_s=asked.visibility_timeout_seconds,
         size_of=lambda handed: encoded_size(_pulled(handed)) + 1,
         size_enough=PULL_BYTES_ENOUGH,
         size_max=PULL_BYTES_MAX,
         around_max=PULLED_AROUND_BYTES_MAX,
-        client_id=asked.client_id,
+        member_id=asked.member_id,
     )
     handed = pull(world, request.topic, request.subscription, wish)
     return Answer(200, {"messages": [_pulled(each) for each in handed]})
@@ -75,7 +75,9 @@ def nack(world: World, request: Request[NackBody]) -> Answer:
 def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
     """Keep from others what is not done yet."""
     asked = request.body
-    return _results(extend(world, request.topic, request.subscription, asked.receipt_handles, asked.invisible_seconds))
+    return _results(
+        extend(world, request.topic, request.subscription, asked.receipt_handles, asked.visibility_timeout_seconds)
+    )
 
 
 def _pulled(handed: Handed) -> PulledAnswer:

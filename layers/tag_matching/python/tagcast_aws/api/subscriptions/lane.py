@@ -12,7 +12,7 @@ from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.http.answer_types import PENDING_CONFIRMATION, AnyEntryState, AnyLaneState, Instant
+from tagcast_aws.api.http.answer_types import UNVERIFIED, AnyEntryState, AnyLaneState, Instant
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.limits import MESSAGE_ID, REASON_LENGTH_MAX
 
@@ -76,7 +76,7 @@ class LanesAnswer(TypedDict):
     lanes: list[str]
 
 
-class OwedHeadAnswer(DeliveryAnswer):
+class PendingHeadAnswer(DeliveryAnswer):
     """The head of a lane, and since when it is owed."""
 
     accepted_at: Instant
@@ -85,14 +85,14 @@ class OwedHeadAnswer(DeliveryAnswer):
 class UrgentLaneAnswer(TypedDict):
     """A lane that is not active, whichever topic it is of.
 
-    ``host`` is where its pushes go. The ``state`` is ``pending_confirmation`` while the endpoint has not agreed to be
+    ``host`` is where its pushes go. The ``state`` is ``unverified`` while the endpoint has not agreed to be
     pushed to; ``state_reason`` says why.
     """
 
     topic: str
     subscription: str
     state: AnyLaneState
-    head: OwedHeadAnswer | None
+    head: PendingHeadAnswer | None
     host: NotRequired[str]
     state_reason: NotRequired[str]
 
@@ -133,9 +133,9 @@ def shown_state(state: LaneState, *, is_pending: bool) -> str:
     """Return the word for the state of a lane.
 
     >>> shown_state(LaneState.BLOCKED, is_pending=True), shown_state(LaneState.PAUSED, is_pending=True)
-    ('pending_confirmation', 'paused')
+    ('unverified', 'paused')
     """
-    return PENDING_CONFIRMATION if is_pending and not state.is_asleep else state.value
+    return UNVERIFIED if is_pending and not state.is_asleep else state.value
 
 
 def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
@@ -153,7 +153,7 @@ def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
 
 def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
     """Return a lane of any topic with what it owes first."""
-    head: OwedHeadAnswer | None = None
+    head: PendingHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
     answer: UrgentLaneAnswer = {

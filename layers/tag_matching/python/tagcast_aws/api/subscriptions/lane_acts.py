@@ -25,7 +25,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.subscriptions.lane import shown_state
 
 _Name = Annotated[str, StringConstraints(pattern=limits.NAME)]
-_State = Literal["active", "blocked", "lost_contact", "retrying", "paused", "suspended", "pending_confirmation"]
+_State = Literal["active", "blocked", "lost_contact", "retrying", "paused", "suspended", "unverified"]
 
 
 class LaneBody(Body):

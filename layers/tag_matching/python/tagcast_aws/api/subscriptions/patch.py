@@ -17,11 +17,11 @@ from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, members_at_most, read
 from tagcast_aws.api.http.merge_patch import merged
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, certified
-from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom
 from tagcast_aws.api.subscriptions.headers import HeaderName, HeaderValue
 from tagcast_aws.api.subscriptions.retry import present_for
 from tagcast_aws.api.subscriptions.secret import Secret, made
 from tagcast_aws.api.subscriptions.settings import Format, SubscriptionBody, shown
+from tagcast_aws.api.subscriptions.start_from import StartFrom
 
 _KEPT = ClientCertificateBody(certificate="", private_key="")
 """Stands for the present certificate while the whole is judged: of its key only what pushes need is kept."""
@@ -56,7 +56,7 @@ class SubscriptionPatch(Body):
     ordered: bool | None = None
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     dead_letter_expired: bool | None = None
-    consume_from: ConsumeFrom | None = None
+    start_from: StartFrom | None = None
     max_per_second: float | None = None
     batch: _Object | None = None
     verification: Literal["none", "required"] | None = None

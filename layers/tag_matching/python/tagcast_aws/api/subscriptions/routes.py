@@ -10,7 +10,7 @@ from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import Subscription
 from tagcast.operating.lane_changes import LaneChange, change_lane
-from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, repush
+from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, retry_topic
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import has_to_agree, put_verified, verify
 from tagcast.ports import World
@@ -190,7 +190,7 @@ def versions(world: World, request: Request[None]) -> Answer:
 
 def push(world: World, request: Request[EmptyBody]) -> Answer:
     """Attempt now what a topic owes to blocked subscriptions."""
-    return Answer(202, {"lanes": list(repush(world, request.topic))})
+    return Answer(202, {"lanes": list(retry_topic(world, request.topic))})
 
 
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
@@ -278,7 +278,7 @@ ROUTES = (
     Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: VersionsAnswer}),
     Route(
         "POST",
-        "/topics/{topic}/push",
+        "/topics/{topic}/retry",
         push,
         "Retry all blocked subscriptions of a topic now",
         {202: LanesAnswer},

@@ -38,7 +38,6 @@ from tagcast_aws.api.subscriptions.client_certificate import (
     certificate_faults,
     shown_certificate,
 )
-from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import (
     AnyEndpoint,
     StoredEndpoint,
@@ -60,6 +59,7 @@ from tagcast_aws.api.subscriptions.retry import (
     shown_retry,
 )
 from tagcast_aws.api.subscriptions.secret import Secret
+from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, shown_from
 
 _NULL: JsonDict = {"type": "null"}
 OF_PUSHES: JsonDict = {
@@ -72,7 +72,7 @@ OF_PUSHES: JsonDict = {
     "max_per_second": _NULL,
     "batch": _NULL,
 }
-OF_GROUPS: JsonDict = {"consume_from": _NULL}
+OF_GROUPS: JsonDict = {"start_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
@@ -111,7 +111,7 @@ class SubscriptionBody(Body):
     ordered: bool | None = None
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     dead_letter_expired: bool = False
-    consume_from: ConsumeFrom | None = None
+    start_from: StartFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
     batch: BatchedPushes | None = None
     verification: Literal["none", "required"] | None = None
@@ -155,7 +155,7 @@ class SubscriptionBody(Body):
             dead_letter_topic=self.dead_letter_topic,
             dead_letter_expired=self.dead_letter_expired,
             max_per_second=self.max_per_second,
-            consume_from=instant_of(self.consume_from),
+            start_from=instant_of(self.start_from),
             batching=batching_of(self.batch),
         )
 
@@ -180,9 +180,9 @@ class SubscriptionAnswer(TypedDict):
     ordered: bool
     dead_letter_topic: NotRequired[str]
     dead_letter_expired: NotRequired[bool]
-    consume_from: NotRequired[str]
+    start_from: NotRequired[str]
     max_per_second: NotRequired[float]
-    state: NotRequired[Literal["pending_confirmation"]]
+    state: NotRequired[Literal["unverified"]]
     state_reason: NotRequired[str]
     signature: NotRequired[Annotated[str, one_of(Signature)]]
     public_keys: NotRequired[list[str]]
@@ -238,14 +238,14 @@ def shown(
         "updated_at": rfc3339(value.updated_at),
     }
     if chosen.is_group:
-        answer["consume_from"] = shown_from(chosen.consume_from)
+        answer["start_from"] = shown_from(chosen.start_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
         answer["dead_letter_expired"] = chosen.dead_letter_expired
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
     if chosen.unverified is not None:
-        answer["state"], answer["state_reason"] = "pending_confirmation", chosen.unverified
+        answer["state"], answer["state_reason"] = "unverified", chosen.unverified
     if chosen.batching is not None:
         answer["batch"] = shown_batch(chosen.batching)
     if chosen.client_certificate is not None:

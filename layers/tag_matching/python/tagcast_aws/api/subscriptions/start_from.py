@@ -18,12 +18,12 @@ def _checked(text: str) -> str:
     try:
         instant_of(text)
     except (ValueError, OverflowError):
-        raise PydanticCustomError("consume_from", f"must be {LATEST}, {EARLIEST}, or an instant of RFC 3339") from None
+        raise PydanticCustomError("start_from", f"must be {LATEST}, {EARLIEST}, or an instant of RFC 3339") from None
     return text
 
 
-ConsumeFrom = Annotated[
-    str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.CONSUME_FROM, "format": "consume-from"})
+StartFrom = Annotated[
+    str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.START_FROM, "format": "start-from"})
 ]
 """``latest``, ``earliest``, or an instant: what is kept then is a new group's as well."""
 
