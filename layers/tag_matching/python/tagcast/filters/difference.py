@@ -1,4 +1,4 @@
-"""What differs between two filters, in words for the people who run a group's consumers."""
+"""Differences between two filters, in sentences for the operators of a consumer group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Canonical = Mapping[str, object]
 
 
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
-    """Return what differs, in sentences; nothing for filters that differ at most in the order of what they list.
+    """Return the differences as sentences. The order of listed values does not count.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
@@ -31,7 +31,7 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
 
 
 def digest(filter: Canonical | None) -> str:
-    """Return 16 characters that are the same for filters without a :func:`difference`.
+    """Return 16 characters that are equal for filters without a :func:`difference`.
 
     >>> digest({"kind": "tags", "tags": ["a", "b"]}) == digest({"kind": "tags", "tags": ["b", "a"]})
     True
@@ -40,7 +40,7 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with its lists in order, since their order says nothing."""
+    """Return a filter with sorted lists, because their order has no meaning."""
     if filter is None:
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}

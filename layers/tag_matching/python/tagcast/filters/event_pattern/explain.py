@@ -1,4 +1,4 @@
-"""Why a pattern said what it said: for each leaf what was compared, for arrays which element met it."""
+"""The explanation of a pattern's verdict: the comparison of each leaf, and the array element that met it."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _TEXT_SHOWN_MAX = 64
 
 
 def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
-    """Return a tree with the conditions, and for each of them what it asks and what the event has.
+    """Return a tree of the conditions, each with its comparisons and the values of the event.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")
@@ -62,7 +62,7 @@ def _condition(condition: Condition, event: Event) -> Explanation:
 
 
 def _written(condition: Condition) -> list[tuple[Leaf, object]]:
-    """Return each leaf with its form: repetitions were dropped of the leaves, not of the forms."""
+    """Return each leaf with its JSON form. Repetitions were dropped from the leaves, but not from the forms."""
     forms = {json.dumps(form, sort_keys=True): form for form in condition.forms}
     return list(zip(condition.leaves, forms.values(), strict=False))
 

@@ -1,8 +1,8 @@
-"""Many event patterns at once: each alternative is found by one of its paths, and then asked with its neighbours.
+"""Many event patterns at once: one path of an alternative is its key; the other conditions are evaluated together.
 
-The plain rule that this must agree with is each filter's ``evaluate``. What asks one path only for values or parts of
-texts is answered by looking them up. An alternative that asks more is found by a value that one of its paths has to
-have, if it is one of a few, else by a path that has to be there; one whose paths may all be missing is asked always.
+Each filter's ``evaluate`` is the oracle. A pattern with one path of values or parts of texts needs only a lookup. The
+key of a longer alternative is a path with few possible values, else a path that must be present. An alternative whose
+paths may all be absent is always evaluated.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tagcast.strict_json import JSON_VALUES_MAX
 
 CELL_MAX = 4_096
 KEYS_MAX = 16
-"""An alternative is kept below each value of its key; what allows more is found by the path."""
+"""An alternative is stored below each value of its key. With more values, it is found by the presence of the path."""
 _Asked = Cell | Handful
 
 
 class Heavy(NamedTuple):
-    """A pattern that may take too long on large events: its comparisons, in all and by path, and its alternatives."""
+    """A pattern that may take too long on large events: its weight in all and by path, and that of its alternatives."""
 
     weight: int
     owner: int
@@ -38,14 +38,14 @@ class Heavy(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Say as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
+        """Return the same as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
         values = event.values
         compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
         return compared + self.tried * event.objects > COMPARISONS_MAX
 
 
 class Posting:
-    """What is found by one path: owners and cells by what a value meets, and cells by its presence."""
+    """The alternatives found by one path: owners and cells by value, and cells by presence."""
 
     __slots__ = ("_cells", "_line", "_looked_up", "_present")
 
@@ -56,7 +56,7 @@ class Posting:
         self._cells, self._present = cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: Found) -> None:
-        """Add the owners of what the event meets."""
+        """Add the owners of the alternatives that match."""
         looked_up = self._looked_up
         if looked_up is None:
             looked_up = self._looked_up = LookedUp.from_row(*json.loads(self._line))
@@ -74,43 +74,43 @@ class Posting:
             _ask(self._present, number, event, found)
 
     def lines(self) -> Iterator[bytes]:
-        """What is read when a message needs it: what a value is looked up in, then the cells."""
+        """Yield the lines that are read on demand: the lookup table, then the cells."""
         yield self._line if self._looked_up is None else _packed(self._looked_up.as_row())
         for cell in (*self._cells, *self._present):
             yield cell if isinstance(cell, bytes) else _written(cell)
 
     def as_row(self) -> list[int]:
-        """The numbers of cells, in the order of :meth:`lines`."""
+        """Return the numbers of cells, in the order of :meth:`lines`."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
-        """Return the posting that :meth:`as_row` and :meth:`lines` described."""
+        """Restore the posting of :meth:`as_row` and :meth:`lines`."""
         line = next(lines)
         return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
 
 
 class LookedUp(NamedTuple):
-    """Owners of what asks one path only, by values and by other leaves; and by leaves the numbers of cells."""
+    """The lookup tables of a path: owners of one-path patterns by value and by leaf, and numbers of cells by leaf."""
 
     exact: dict[Value, tuple[int, ...]]
     alone: Column | None
     keys: Column | None
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot."""
+        """Return plain lists, for a snapshot."""
         exact = [[token_row(token), owners] for token, owners in self.exact.items()]
         return [exact, *(None if each is None else each.as_row() for each in (self.alone, self.keys))]
 
     @classmethod
     def from_row(cls, exact: Sequence[Any], *columns: Any) -> LookedUp:
-        """Return what :meth:`as_row` described."""
+        """Restore the tables of :meth:`as_row`."""
         alone, keys = (None if row is None else Column.from_row(*row) for row in columns)
         return cls({token_from_row(*token): tuple(owners) for token, owners in exact}, alone, keys)
 
 
 class PatternIndex:
-    """The patterns that read the same of a message."""
+    """The patterns with the same scope."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class PatternIndex:
 
     @classmethod
     def build(cls, filters: Iterable[tuple[int, EventPatternFilter]]) -> PatternIndex:
-        """Index patterns by their owners."""
+        """Index patterns by owner."""
         entries: dict[tuple[Condition, ...], Entry] = {}
         heavy, owners, overlapping = [], [], False
         for owner, each in filters:
@@ -153,7 +153,7 @@ class PatternIndex:
         return cls(owners, heavy, postings, always, overlapping or shares)
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
-        """The owners of patterns that the event meets, and of those that take too long on it."""
+        """Return the owners of patterns that the event matches, and of those that take too long."""
         found = Found()
         values, postings = event.values, self._postings
         for path in self._paths & values.keys():
@@ -169,12 +169,12 @@ class PatternIndex:
         return list(once), list(too_much.union(found.failed) - once)
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot, beside :meth:`lines`."""
+        """Return plain lists, for a snapshot, without :meth:`lines`."""
         rows = [[path, *posting.as_row()] for path, posting in self._postings.items()]
         return [self.owners, self._heavy, rows, len(self._always), self._overlapping]
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         found = [line for posting in self._postings.values() for line in posting.lines()]
         return found + [cell if isinstance(cell, bytes) else _written(cell) for cell in self._always]
 
@@ -188,21 +188,21 @@ class PatternIndex:
         always: int,
         overlapping: bool,
     ) -> PatternIndex:
-        """Return the index that :meth:`as_row` and :meth:`lines` described."""
+        """Restore the index of :meth:`as_row` and :meth:`lines`."""
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]
         return cls(owners, [Heavy(*each) for each in heavy], postings, rest, overlapping)
 
 
 class EventIndex:
-    """The patterns of a topic, apart by what they read of a message."""
+    """The patterns of a topic, grouped by scope."""
 
     def __init__(self, views: Mapping[tuple[Scope, bool], PatternIndex]) -> None:
         self._views = views
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, EventPatternFilter]]) -> EventIndex:
-        """Index the patterns by their owners."""
+        """Index the patterns by owner."""
         by_view: dict[tuple[Scope, bool], list[tuple[int, EventPatternFilter]]] = {}
         for owner, each in filters:
             are_attributes = each.scope is Scope.PROPERTIES and each.dialect is PatternDialect.SNS
@@ -210,11 +210,11 @@ class EventIndex:
         return cls({view: PatternIndex.build(several) for view, several in by_view.items()})
 
     def __len__(self) -> int:
-        """How many patterns there are."""
+        """Return the number of patterns."""
         return sum(len(index.owners) for index in self._views.values())
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """The owners of patterns that the message meets, and of those that fail on it."""
+        """Return the owners of patterns that the message matches, and of those that fail."""
         found: list[int] = []
         errors: list[int] = []
         for (scope, are_attributes), index in self._views.items():
@@ -228,22 +228,22 @@ class EventIndex:
         return found, errors
 
     def as_rows(self) -> list[Any]:
-        """Plain lists, for a snapshot, beside :meth:`lines`."""
+        """Return plain lists, for a snapshot, without :meth:`lines`."""
         return [[*view, index.as_row()] for view, index in self._views.items()]
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         return [line for index in self._views.values() for line in index.lines()]
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], *rows: Any) -> EventIndex:
-        """Return the index that :meth:`as_rows` and :meth:`lines` described."""
+        """Restore the index of :meth:`as_rows` and :meth:`lines`."""
         rest = iter(lines)
         return cls({(Scope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows})
 
 
 def _met(column: Column, value: Value) -> list[list[int]]:
-    """Return what leaves a value meets that are looked up, or asked."""
+    """Return the places of all leaves that a value meets, except numbers and anything-but."""
     hits = column.hits(value)
     for leaf, places in column.others:
         if leaf.holds(seen_by(leaf, value)):
@@ -259,7 +259,7 @@ def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: Found) -
 
 
 class _Place:
-    """What is found by one path, while an index is built."""
+    """The alternatives found by one path, while an index is built."""
 
     def __init__(self) -> None:
         self.exact: dict[Value, list[int]] = {}
@@ -268,7 +268,7 @@ class _Place:
         self.present: list[Entry] = []
 
     def add_alone(self, condition: Condition, owners: Sequence[int]) -> None:
-        """Add what asks nothing else."""
+        """Add a pattern whose only condition is this one."""
         for leaf in condition.leaves:
             if isinstance(leaf, Equals):
                 self.exact.setdefault(leaf.token, []).extend(owners)
@@ -279,7 +279,7 @@ class _Place:
                     self.alone.add(leaf, owner)
 
     def posting(self, path: str) -> Posting:
-        """Return what all of this is found by."""
+        """Return the finished posting of this path."""
         keys = Column() if self.by_leaf else None
         cells: list[_Asked | bytes] = []
         for number, (leaf, entries) in enumerate(self.by_leaf.items()):
@@ -291,7 +291,7 @@ class _Place:
 
 
 def _placed(entries: Sequence[Entry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
-    """Return where each entry is found, what is asked always, and whether a value may find an owner twice."""
+    """Return the postings, the alternatives that are always evaluated, and whether a value may find an owner twice."""
     asking = Counter((each.path, leaf) for entry in entries for each in entry.conditions for leaf in each.leaves)
     places: dict[str, _Place] = {}
     always: list[Entry] = []
@@ -321,7 +321,7 @@ def _is_looked_up(condition: Condition) -> bool:
 
 
 def _key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
-    """Return the condition that finds an alternative: one that is looked up, of which fewest ask, before presence."""
+    """Return the condition that finds an alternative: the rarest one with a lookup, else one that needs presence."""
     few = [
         each for each in conditions if _is_looked_up(each) and (len(each.leaves) <= KEYS_MAX or len(conditions) == 1)
     ]

@@ -1,7 +1,7 @@
-"""Many SQL92 filters at once: equal expressions once, found by a reading that they need to be TRUE, tested together.
+"""Many SQL92 filters at once: equal expressions once, found by a required reading, evaluated together.
 
-In the rocketmq dialect an expression may also fail. Only a property that is there and cannot be read as some
-literal's class makes it fail, so that failures are looked for among the expressions that read the property so.
+In the rocketmq dialect an expression may also fail, but only if a present property cannot be read as some literal's
+class. So the index looks for failures only among expressions that read the property this way.
 """
 
 import json
@@ -21,14 +21,14 @@ from tagcast.filters.sql92.whole import Whole
 
 _Cells = tuple[Cell | Handful, ...]
 _Found = list[Entry] | bytes
-"""What one key finds: entries, or the line of a snapshot with their cells."""
+"""The entries below one key, or the line of a snapshot with their cells."""
 _Ready = dict[Reading, _Found | _Cells]
 _ALWAYS = Dimension(PRESENCE, "")
-"""Stands for no property: what is asked for every message."""
+"""A placeholder for no property: entries that are evaluated for every message."""
 
 
 class Sql92Index:
-    """Finds the owners of expressions that are TRUE for a message, and of those that fail on it.
+    """Finds the owners of expressions that are TRUE for a message, and of those that fail.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> index = Sql92Index.build([(0, compile_sql92("a = 'x' AND n > 1")), (1, compile_sql92("n < 5"))])
@@ -64,7 +64,7 @@ class Sql92Index:
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Index expressions by their owners."""
+        """Index expressions by owner."""
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)
@@ -94,11 +94,11 @@ class Sql92Index:
         return cls(postings, wholes, failures.suspects, failures.failing, failures.suspected, overlapping)
 
     def __len__(self) -> int:
-        """How many lines its snapshot has."""
+        """Return the number of lines of the snapshot."""
         return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Owners of what is TRUE, and owners of what failed; only an ``overlapping`` index finds an owner twice."""
+        """Return the owners of TRUE and of failed expressions. Only an ``overlapping`` index returns an owner twice."""
         view = MessageView(texts)
         found: list[int] = []
         for always in self._always:
@@ -123,7 +123,7 @@ class Sql92Index:
         return found, self._failed(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """The parts that are read at once, for a snapshot: plain lists and texts."""
+        """Return the parts of a snapshot that are read at once: plain lists and texts."""
         postings = [
             [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]
@@ -133,10 +133,10 @@ class Sql92Index:
 
     @classmethod
     def from_rows(cls, lines: Sequence[bytes], *rows: Any) -> "Sql92Index":
-        """The index that :meth:`as_rows` and :meth:`lines` described; a line is read when a message needs it."""
+        """Restore the index of :meth:`as_rows` and :meth:`lines`. A line is parsed when a message needs it."""
         rest = iter(lines)
         postings = {
-            # Values come first, so that no line is lost when they end.
+            # zip stops at the shorter first argument without taking a line too many.
             Dimension(kind, name): {from_row(kind, value): line for value, line in zip(values, rest, strict=False)}
             for kind, name, values in rows[0]
         }
@@ -145,12 +145,12 @@ class Sql92Index:
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
         return found + [each if isinstance(each, bytes) else _packed(each.as_row()) for each in self._suspects]
 
     def _made(self, by_value: _Ready, value: Reading) -> _Cells:
-        """The cells that a value finds, made when a message first has it."""
+        """Return the cells below a value, built at the first message that has it."""
         cells = by_value[value]
         if not isinstance(cells, tuple):
             rows = json.loads(cells) if isinstance(cells, bytes) else cell_rows(cells)
@@ -173,7 +173,7 @@ class Sql92Index:
 
 
 class _Failures:
-    """What may fail, and by which reading of which property."""
+    """The expressions that may fail, and the reading of a property that makes each fail."""
 
     def __init__(self) -> None:
         self.suspects: list[Suspect] = []
@@ -181,7 +181,7 @@ class _Failures:
         self.suspected: list[int] = []
 
     def add(self, expression: CompiledExpression, suspect: Suspect) -> None:
-        """Take one more expression of the rocketmq dialect."""
+        """Add an expression of the rocketmq dialect."""
         dimensions = failing_dimensions(expression.nodes)
         if dimensions == frozenset():
             return

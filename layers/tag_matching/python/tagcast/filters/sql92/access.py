@@ -1,4 +1,4 @@
-"""Which readings an alternative needs to be TRUE: what an index over many expressions can look up."""
+"""The readings that an alternative needs to be TRUE: the lookup keys of an index over many expressions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import frexp
@@ -12,18 +12,18 @@ from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
 KEYS_MAX = 1_024
-"""An alternative that can be TRUE in more ways than this is found by the presence of a property, or always."""
+"""With more keys than this, an alternative is found by the presence of a property, or always evaluated."""
 
 
 class Key(NamedTuple):
-    """A reading with this value."""
+    """A value of a reading."""
 
     dimension: Dimension
     value: Reading
 
 
 class Access(NamedTuple):
-    """At least one of the keys holds whenever the node has the value; ``whole`` if that is all the node says."""
+    """One of the keys holds whenever the node has the value. ``whole`` means the reverse is true, too."""
 
     keys: tuple[Key, ...]
     place: int
@@ -31,11 +31,11 @@ class Access(NamedTuple):
 
 
 Needs = tuple[Access | None, Access | None]
-"""What TRUE needs and what FALSE needs."""
+"""The access for TRUE, and that for FALSE."""
 
 
 class Popularity:
-    """How often alternatives offer each key: the measure of how many messages will have it."""
+    """The number of alternatives with each key: an estimate of how many messages have it."""
 
     def __init__(self) -> None:
         self._keys: dict[Key, int] = {}
@@ -48,7 +48,9 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """The share of messages that will meet the keys, roughly, so that like alternatives take like keys."""
+        """Return the rough share of messages with one of the keys, so that similar alternatives choose the same
+        keys.
+        """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
 
@@ -61,7 +63,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], dialect: Dialect, popularity: Popularity
 ) -> Access | None:
-    """The cheapest necessary condition of all parts, or ``None``."""
+    """Return the cheapest necessary condition among all parts, or ``None``."""
     needs: list[Needs] = []
     choices: list[Access | None] = []
     for part in alternative:
@@ -74,7 +76,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """That some property which the alternative needs is there."""
+    """Return the access by the presence of a property that the alternative needs, or ``None``."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)
@@ -82,7 +84,7 @@ def presence_of(alternative: Alternative) -> Access | None:
 
 
 def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> list[Needs]:
-    """What every node needs, from the leaves up, without recursion: NOT only swaps the answers."""
+    """Return the needs of every node, from the leaves up, without recursion. NOT swaps the two."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
@@ -125,7 +127,7 @@ def _presence(term: Term, place: int) -> Access:
 
 
 def _lifted(access: Access | None, child: int, place: int) -> Access | None:
-    """A NOT says nothing more than its operand: what is all of the one is all of the other."""
+    """Return the access of a NOT, which is that of its operand with the place of the NOT."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 
@@ -134,7 +136,10 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 
 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
-    """One of the parts. In rocketmq one that fails hides those behind it, so that more than the keys is asked."""
+    """Return the access of one of several parts.
+
+    In rocketmq a part that fails hides those behind it, so then the keys are not the whole condition.
+    """
     keys: dict[Key, None] = {}
     whole = True
     for part, child in zip(parts, children, strict=True):

@@ -1,8 +1,8 @@
-"""An expression as alternatives: it is TRUE when all parts of one of them are as wanted.
+"""An expression as alternatives: it is TRUE when all parts of one alternative have their wanted value.
 
-For the value TRUE this is exact in the strict dialect: AND is TRUE when all of its parts are, OR when one of them is,
-NOT swaps the two, and a question for TRUE or FALSE is none for an error. In the rocketmq dialect a part of an OR that
-fails hides those behind it, so there an alternative only says that the expression may be TRUE.
+In the strict dialect this is exact: AND is TRUE when all parts are, OR when one part is, and NOT swaps TRUE and FALSE.
+An error is neither. In the rocketmq dialect a failing part of an OR hides those behind it, so an alternative only says
+that the expression may be TRUE.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from tagcast.filters.sql92.tree import Node
 
 ALTERNATIVES_MAX = 8
 PARTS_MAX = 64
-"""More than these in all would make an index much larger than its expressions: such a part stays one."""
+"""The parts of all alternatives of a node. With more, the node stays one part, to keep the index small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A node that must be ``wanted`` (TRUE or FALSE), and terms that say the same, if it can be written so."""
+    """A node that must be ``wanted`` (TRUE or FALSE), and equivalent terms, if there are any."""
 
     place: int
     wanted: bool
@@ -31,7 +31,7 @@ Alternative = tuple[Part, ...]
 
 
 def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
-    """Take an expression apart, from the leaves up.
+    """Split an expression into alternatives, from the leaves up.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> nodes = compile_sql92("a = 'x' AND NOT (b > 1 AND c = 2)").nodes
@@ -56,7 +56,7 @@ def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative
 
 
 def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
-    """The value that each node, reached through AND, OR and NOT alone, must have or may have."""
+    """Return the wanted value of each node that is reached only through AND, OR and NOT."""
     wanted = {len(nodes) - 1: True}
     for place in range(len(nodes) - 1, -1, -1):
         if place in wanted and nodes[place].operator in ("not", "and", "or"):
@@ -66,7 +66,7 @@ def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
 
 
 def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
-    """One alternative of each, in all ways; of what would be too many, the whole as one part."""
+    """Return all combinations of one alternative of each child. A child with too many becomes one part."""
     made: list[list[Part]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)
@@ -83,7 +83,7 @@ def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[
 
 
 def _united(each: list[Alternative]) -> list[Alternative]:
-    """Values of one reading are one part, however many are written."""
+    """Merge alternatives that are values of the same reading into one part."""
     made: list[Alternative] = []
     values: dict[Dimension, dict[Reading, None]] = {}
     first: dict[Dimension, int] = {}

@@ -1,4 +1,4 @@
-"""Some entries that one key has found, asked together: one bit for each, one test for each property and comparison."""
+"""Entries with the same key, evaluated together: one bit for each entry, one test for each property and comparison."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
@@ -19,7 +19,7 @@ _CELL, _HANDFUL = 1, 0
 
 
 class Cell:
-    """At most :data:`CELL_MAX` entries, tested together. Made of columns, and of the wholes that they speak of."""
+    """At most :data:`CELL_MAX` entries, tested together."""
 
     __slots__ = (
         "_all",
@@ -43,7 +43,7 @@ class Cell:
         self._shared = bits_of(list(self._crowds), count)
         self._partial = {place: wholes[number] for place, number in partial}
         self._unsure = bits_of(list(self._partial), count)
-        # Texts are asked first and without a call: most tests are about a text.
+        # Test texts first and inline, because most tests read a text.
         self._texts: list[tuple[str, dict[Reading | None, int], Hits]] = []
         self._tests: list[Bits] = []
         for kind, name, test, values, places in tests:
@@ -58,7 +58,7 @@ class Cell:
         texts = view.texts
         if self._always:
             found += self._always
-        # No text is None, so that a property that is missing finds nothing.
+        # No key is None, so a missing property finds nothing.
         for name, by_text in self._below:
             owners = by_text.get(texts.get(name))
             if owners is not None:
@@ -101,7 +101,7 @@ def _places(bits: int) -> Iterator[int]:
 
 
 class Handful:
-    """Entries too few for tests together: they are asked one by one."""
+    """Entries too few for a cell, evaluated one by one."""
 
     __slots__ = ("_always", "_asked", "_wholes")
 
@@ -128,7 +128,7 @@ class Handful:
 
 
 def cell_rows(entries: Sequence[Entry]) -> list[Any]:
-    """Entries as cells, in plain lists; what tests the same properties stands together."""
+    """Return entries as the plain lists of cells. Entries that test the same properties share a cell."""
     if len(entries) <= ONE_BY_ONE_MAX:
         return [[_HANDFUL, *(entry.as_row() for entry in entries)]]
     if len(entries) > CELL_MAX:
@@ -138,7 +138,7 @@ def cell_rows(entries: Sequence[Entry]) -> list[Any]:
 
 
 def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[Whole]) -> tuple[Cell | Handful, ...]:
-    """The cells that :func:`cell_rows` described."""
+    """Restore the cells of :func:`cell_rows`."""
     return tuple(
         Cell(Columns(*rest), wholes) if kind == _CELL else Handful([Entry.from_row(*row) for row in rest], wholes)
         for kind, *rest in rows

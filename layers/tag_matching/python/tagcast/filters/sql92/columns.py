@@ -1,7 +1,7 @@
-"""Entries that one key has found, by property instead of by entry: what a cell is made of, as JSON can hold it.
+"""Entries with the same key, by property instead of by entry: the data of a cell, ready for JSON.
 
-One entry has one bit for each of a few owners; ``places`` are bits. An entry of which one value of one property is all
-that is left to ask needs no bit: it stands below that value.
+An entry has one bit for each of a few owners; ``places`` are bits. An entry that only needs one value of one text
+property has no bit: it is stored below that value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,18 +25,18 @@ from tagcast.filters.sql92.terms import (
 
 _FEW_OWNERS = 8
 _Column = tuple[Dimension, str, int]
-"""What some entries ask; the number keeps apart what one entry asks twice."""
+"""A property and test; the number separates repeated tests of one entry."""
 _Asked = list[tuple[int, tuple[Reading, ...]]]
-"""Places, with the values of their terms."""
+"""Places, each with the values of its term."""
 _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
     """A cell as plain lists.
 
-    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of
-    each bit. ``crowds``: places with the further owners of those that have many. ``partial``: places with the number
-    of the whole to be asked. ``tests``: reading, property, test, values, and the places of each value.
+    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
+    ``crowds``: places with the further owners of entries that have many. ``partial``: places with the index of the
+    expression to evaluate. ``tests``: reading, property, test, values, and the places of each value.
     """
 
     always: list[int]
@@ -59,7 +59,7 @@ def columns_of(entries: Iterable[Entry]) -> Columns:
     for entry in entries:
         terms = merged(entry.terms)
         if any(column[1] == ANY and not values for column, values in terms.items()):
-            continue  # No value is two at once.
+            continue  # Nothing has two values at once.
         text = _only_text(terms) if entry.whole is None else None
         if entry.whole is None and not terms:
             columns.always.extend(entry.owners)
@@ -75,7 +75,7 @@ def columns_of(entries: Iterable[Entry]) -> Columns:
 
 
 def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """One term for each property and test, as far as one can say the same as several.
+    """Merge terms with the same property and test where one term can express several.
 
     >>> a = Dimension("number", "a")
     >>> merged([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
@@ -101,7 +101,7 @@ def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
 
 
 def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
-    """The property whose text is all that is asked."""
+    """Return the property whose text is the only condition, or None."""
     if len(terms) == 1:
         for (kind, name), test, _ in terms:
             if kind == TEXT and test == ANY:
@@ -110,7 +110,7 @@ def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
 
 
 def _turn(column: _Column) -> int:
-    """What is quick and leaves few entries comes first."""
+    """Return the rank of a test: fast and selective tests come first."""
     return _ORDER.index(column[1]) if column[1] in _ORDER else len(_ORDER)
 
 

@@ -1,7 +1,7 @@
-"""From tokens to the tree, with a stack of operators instead of recursion.
+"""Parses tokens into a tree, with an operator stack instead of recursion.
 
-Both dialects share the grammar; they differ in how tightly ``NOT`` binds, in ``LIKE``, and in what
-happens to text after a complete expression: strict refuses it, rocketmq ignores it (the original never checks).
+Both dialects share the grammar. They differ in the precedence of ``NOT``, in ``LIKE``, and in text after a complete
+expression: strict refuses it, rocketmq ignores it, as RocketMQ never checks.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class _Pending(NamedTuple):
 
 
 class Parser:
-    """Parses one expression; :meth:`parse` gives the nodes, ``ignored`` is the text it did not read."""
+    """Parses one expression. ``ignored`` is the text that :meth:`parse` did not read."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.strict = dialect is Dialect.STRICT
@@ -43,7 +43,7 @@ class Parser:
         self._compared = False
 
     def parse(self) -> tuple[Node, ...]:
-        """The nodes of the expression, the root last."""
+        """Return the nodes of the expression, the root last."""
         while True:  # It ends: each round reads a token more.
             self._read_operand()
             if not self._read_operators():
@@ -53,7 +53,7 @@ class Parser:
         return self._tree.finish(root)
 
     def _read_operand(self) -> None:
-        """Prefixes, opening parentheses, and then one property or literal."""
+        """Read prefixes, opening parentheses, and one property or literal."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if token.kind == "(":
@@ -89,7 +89,7 @@ class Parser:
         raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
-        """What may follow an operand; ``False`` when the expression is complete."""
+        """Read the operators after an operand; return ``False`` when the expression is complete."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
@@ -129,7 +129,7 @@ class Parser:
         return token.kind in _TESTS or token.kind == "NOT" or self._is_word(token, "LIKE")
 
     def _is_word(self, token: Token, word: str) -> bool:
-        """LIKE and ESCAPE are words of the strict dialect only where an operator may stand."""
+        """Return whether a token is *word*. LIKE and ESCAPE are keywords in strict only where an operator may stand."""
         return self.strict and token.kind == NAME and token.text.upper() == word
 
     def _read_null_test(self) -> None:
@@ -145,7 +145,7 @@ class Parser:
         self.lexer.advance()
 
     def _read_test(self) -> bool:
-        """[NOT] BETWEEN, IN, CONTAINS, …; ``True`` when an operand must follow (the bounds of BETWEEN)."""
+        """Read [NOT] BETWEEN, IN, CONTAINS, …; return ``True`` if an operand must follow (the bounds of BETWEEN)."""
         token = self.lexer.token
         negated = token.kind == "NOT"
         if negated:
@@ -227,7 +227,7 @@ class Parser:
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:
-        """Apply the waiting operators that bind at least as tightly."""
+        """Apply the waiting operators with at least this precedence."""
         while self._pending and self._pending[-1].binding >= binding:
             kind, _, token, negated = self._pending.pop()
             right = self._operands.pop()
