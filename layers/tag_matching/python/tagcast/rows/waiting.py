@@ -10,11 +10,11 @@ from tagcast.rows.keys import waiting_key
 from tagcast.tables import ABSENT, Row, Store, Update
 
 KEPT_S = 3_600
-"""A row is of no use once all its places are free; the time to live takes it some time later."""
+"""Seconds that a row stays after all its places are free; the time to live deletes it later."""
 
 
 class WaitingFor(StrEnum):
-    """What a request waits for, each of which has places of its own; the word stands before their numbers."""
+    """The event that a request waits for. Each kind has places of its own; its value prefixes their numbers."""
 
     MESSAGES = "pull"
     EVENTS = "tail"
@@ -22,7 +22,7 @@ class WaitingFor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place of a topic; it is free when *until* is over, or None."""
+    """One place of a topic. It is free after *until*, or if that is None."""
 
     topic: str
     kind: WaitingFor
@@ -31,7 +31,7 @@ class Place:
 
     @property
     def attribute(self) -> str:
-        """Return the name under which its row has it."""
+        """The attribute name in the row."""
         return f"{self.kind}_{self.number}"
 
 
@@ -43,12 +43,12 @@ def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[Place
 
 
 def taking_update(place: Place, until: int) -> Update:
-    """Return the write that takes a place *until* then, unless somebody else was faster."""
+    """Return the write that takes a place *until* then, unless another request took it first."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)
 
 
 def leaving_update(place: Place) -> Update:
-    """Return the write that leaves a place, unless somebody took it after its time."""
+    """Return the write that frees a place, unless another request took it after its time."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})
