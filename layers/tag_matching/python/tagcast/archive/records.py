@@ -1,7 +1,7 @@
-"""What the archive keeps of a change of a row: flat records, each under an id that makes duplicates removable.
+"""Derives archive records from a row change: flat records, each with an id that makes duplicates removable.
 
-The schema, field by field, is in ``docs/archive.md``. A record is derived from the two images of one change alone,
-so a change that is read twice gives the same records twice, byte for byte.
+The schema, field by field, is in ``docs/archive.md``. A record depends only on the two images of one change, so a
+change read twice gives identical records, byte for byte.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 
 
 def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
-    """Return what the archive keeps of *change*; of most changes that is nothing.
+    """Return the archive records of *change*; most changes have none.
 
-    Raises KeyError or ValueError for a row that the codecs cannot read: such a change must not be dropped silently.
+    Raises KeyError or ValueError for an unreadable row: such a change must not be dropped silently.
     """
     row = change.after or change.before
     assert row is not None

@@ -14,11 +14,11 @@ from tagcast.rows.topic import TOPICS
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
 _LEFT_OUT = _SECRETS | {"sealed"}
-"""What the archive is not told."""
+"""Fields that are not archived."""
 
 
 def of_topic(change: Change) -> Iterator[Record]:
-    """Yield the settings of a topic whenever somebody puts them."""
+    """Yield the settings of a topic when it is created or updated."""
     if change.after is None:
         return
     topic, before = TOPICS.value_of(change.after), change.before
@@ -37,7 +37,7 @@ def of_topic(change: Change) -> Iterator[Record]:
 
 
 def of_subscription(change: Change) -> Iterator[Record]:
-    """Yield one version of a subscription, or that it was removed."""
+    """Yield one version of a subscription, or its deletion."""
     row = change.after or change.before
     assert row is not None
     subscription = SUBSCRIPTIONS.value_of(row)
@@ -58,7 +58,7 @@ def of_subscription(change: Change) -> Iterator[Record]:
 
 
 def _shown(subscription: Subscription) -> dict[str, str | int | None]:
-    """Return what a subscriber chose or not, under the names of its row, without secrets."""
+    """Return the subscriber's settings under their row names, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
     chosen = settings_attributes(replace(subscription.settings, endpoint=place))
@@ -66,7 +66,7 @@ def _shown(subscription: Subscription) -> dict[str, str | int | None]:
 
 
 def _without_secrets(endpoint: Endpoint) -> str:
-    """Return where an endpoint is; the user, path and query of a URL may be secrets and are left out.
+    """Return the address of an endpoint. The user, path and query of a URL may be secrets and are left out.
 
     >>> _without_secrets(Endpoint(Protocol.HTTPS, "https://me:word@hooks.test:8443/T0/B1?token=x"))
     'https://hooks.test:8443'
@@ -78,7 +78,7 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
-    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event."""
+    """Yield the topic version since which a filter version is in force. Deleting old versions is no event."""
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

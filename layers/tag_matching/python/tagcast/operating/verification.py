@@ -1,4 +1,4 @@
-"""Use cases of endpoint verification: put a subscription whose endpoint has agreed, or waits; ask once more.
+"""Use cases of endpoint verification: store a subscription with a verified or unverified endpoint; verify again.
 
 See docs/semantics.md, Endpoint verification.
 """
@@ -33,13 +33,13 @@ from tagcast.settings import Signature
 from tagcast.verification import VERIFIABLE, Consent
 
 ASKED_WITHIN_S = 8.0
-"""No further endpoint is asked 8 s after the request came, because one may take ten seconds."""
+"""A request starts no further verification after 8 s, because one may take ten seconds."""
 
 
 def has_to_agree(world: World, wanted: str | None) -> bool:
-    """Say whether an endpoint is asked whose subscriber wants it *required*, *none*, or as the deployment has it.
+    """Return whether an endpoint must be verified: the subscriber wants it *required*, *none*, or the default.
 
-    Raises InvalidRequestError if this deployment asks all of them.
+    Raises InvalidRequestError if this deployment verifies all endpoints.
     """
     if world.verification.is_optional:
         return wanted == "required"
@@ -60,9 +60,9 @@ def put_verified(
     asks: bool,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Put a subscription as :func:`put_subscription` does; if it *asks*, an endpoint that is new to it has to agree.
+    """Store a subscription like :func:`put_subscription`. If it *asks*, a new endpoint must be verified.
 
-    One that did not is subscribed, and is pushed nothing until it does.
+    Without a confirmation the subscription is stored, and nothing is pushed until its endpoint confirms.
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
@@ -82,11 +82,11 @@ def change_verified(
     *,
     wanted: str | None = None,
 ) -> Subscription:
-    """Give a subscription what *change* makes of it; *if_match* is the version that it must have.
+    """Store a subscription with the settings that *change* returns. *if_match* is its required version.
 
-    An endpoint that stays keeps its consent, or goes on waiting for it, unless *wanted* says something else; a new one
-    has to agree as :func:`has_to_agree` says, and if the former one did not. Raises NotFoundError and what
-    :func:`put_verified` does.
+    An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new one must be verified if
+    :func:`has_to_agree` says so, or if the previous one was unverified. Raises NotFoundError and the errors of
+    :func:`put_verified`.
     """
 
     def attempt() -> Subscription:
@@ -105,7 +105,7 @@ def change_verified(
 
 
 def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking: Collection[str]) -> list[Result]:
-    """Put subscriptions as :func:`put_subscriptions` does; the endpoints of those named by *asking* have to agree.
+    """Store subscriptions like :func:`put_subscriptions`; the endpoints of those in *asking* must be verified.
 
     Raises NotFoundError (topic).
     """
@@ -138,9 +138,9 @@ def _agreed(
     keeps: frozenset[str],
     until_s: float = math.inf,
 ) -> SubscriptionSettings:
-    """Return *settings* with what their endpoint answered, before or now; UnavailableError if that has no time left.
+    """Return *settings* with the result of the verification, kept or new. Raises UnavailableError without time left.
 
-    It is asked with the secrets that its pushes will have, those that *known* keeps among them.
+    The request is signed with the secrets of later pushes, including those that *known* keeps.
     """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
@@ -148,7 +148,7 @@ def _agreed(
     if settings.endpoint.protocol not in VERIFIABLE:
         return settings
     refusal = world.guard.refusal(settings.endpoint)
-    if refusal is not None:  # Another look-up decides whether it is put at all, and may answer otherwise.
+    if refusal is not None:  # A second DNS look-up decides whether it is stored, and may differ.
         return _as_answered(settings, Consent(refusal))
     check_time(world, until_s)
     if known is None:
@@ -163,9 +163,9 @@ def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscripti
 
 
 def verify(world: World, topic: str, name: str) -> Subscription:
-    """Ask the endpoint once more if it has not agreed yet; if it does, what waits for it goes on.
+    """Verify an unverified endpoint again; if it confirms, its lane continues.
 
-    Raises NotFoundError, and UnavailableError while its secrets cannot be read.
+    Raises NotFoundError, and UnavailableError while its secrets cannot be decrypted.
     """
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
@@ -181,7 +181,7 @@ def verify(world: World, topic: str, name: str) -> Subscription:
 
 
 def wake(world: World, subscription: Subscription) -> None:
-    """Let the lane of a subscription whose endpoint may be pushed to go on; one that is paused stays so."""
+    """Let the lane of a subscription with a verified endpoint continue, unless it is paused."""
     if subscription.settings.unverified is None:
         with suppress(ConflictError, NotFoundError):
             retry_now(world, subscription.topic, subscription.name)
@@ -198,6 +198,6 @@ def _as_answered(settings: SubscriptionSettings, consent: Consent) -> Subscripti
 
 
 def _limited(settings: SubscriptionSettings) -> SubscriptionSettings:
-    """Return *settings* with no higher rate than the endpoint agreed to."""
+    """Return *settings* with a rate no higher than the endpoint allowed."""
     rates = [each for each in (settings.max_per_second, settings.allowed_per_second) if each is not None]
     return replace(settings, max_per_second=min(rates, default=None))

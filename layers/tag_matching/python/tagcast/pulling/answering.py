@@ -1,4 +1,4 @@
-"""What members say of what they pulled: done, not now, not yet."""
+"""Members' answers to pulled messages: acknowledge, nack, extend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tagcast.rows.message import MessageRow
 
 
 class Status(StrEnum):
-    """What became of one receipt handle; the last four changed nothing."""
+    """The result for one receipt handle; the last four mean no change."""
 
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A receipt handle and what became of it; *new* is the one that stands for it since it was extended."""
+    """A receipt handle and its result; after an extension *new* replaces it."""
 
     receipt_handle: str
     status: Status
@@ -38,7 +38,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class _Good:
-    """A handle that is good: its message is owed to the group, and nobody else has it."""
+    """A valid handle: its message is pending for the group, and no other member has it."""
 
     text: str
     handle: Handle
@@ -49,7 +49,7 @@ class _Good:
 
 
 def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[Answered, ...]:
-    """End as delivered what these handles stand for. Raises NotFoundError, ConflictError, UnavailableError."""
+    """End the deliveries of these handles as delivered. Raises NotFoundError, ConflictError, UnavailableError."""
     group = group_of(world, topic, name)
     answers = []
     for looked in _looked_at(world, group, handles):
@@ -70,7 +70,7 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
 
 
 def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[Answered, ...]:
-    """Let what these handles stand for be pulled again, by anybody, *delay_s* from now; 12 h after its pull at last."""
+    """Make the messages of these handles visible again *delay_s* from now, at most 12 h after their pull."""
     group = group_of(world, topic, name)
     looked_at = _looked_at(world, group, handles)
     good = [each for each in looked_at if isinstance(each, _Good)]
@@ -87,9 +87,9 @@ def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay
 def extend(
     world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
 ) -> tuple[Answered, ...]:
-    """Keep what these handles stand for from others until *visibility_timeout_s* from now, under new handles.
+    """Hide the messages of these handles until *visibility_timeout_s* from now, under new handles.
 
-    Raises InvalidRequestError, and changes nothing, where that would be more than 12 h after a pull.
+    Raises InvalidRequestError, without any change, if that is more than 12 h after a pull.
     """
     group = group_of(world, topic, name)
     looked_at = _looked_at(world, group, handles)
@@ -119,7 +119,7 @@ def _extended(group: Subscription, good: _Good, until: int, refused: set[str]) -
 
 
 def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[_Good | Answered]:
-    """Return for each handle that it is good, or what it is instead; at most 100 of them."""
+    """Return for each of at most 100 handles that it is valid, or why not."""
     handles = {text: handle_of(text, group) for text in texts}
     ids = {handle.message_id: None for handle in handles.values() if handle is not None}
     rows = stored.messages_with(world.store, group.topic, list(ids), group.ordinal) if ids else {}

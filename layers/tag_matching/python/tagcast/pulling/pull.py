@@ -1,4 +1,4 @@
-"""A pull: what lies in a group's queue is given to one of its members, for as long as it asked for."""
+"""A pull: gives messages of a group's queue to one of its members, with a visibility timeout."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
-"""A pull goes on for at most 5 s after its wait if all that it got had ended before."""
+"""A pull goes on for at most 5 s after its wait while it finds only ended messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member, *member_id*, asks for: how many messages, how long to wait, for how long nobody else gets them.
+    """The request of *member_id*: how many messages, how long to wait, and the visibility timeout.
 
-    Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for. They never add up
-    to more than *size_max*: a message has at most *around_max* and seven times its body, which is what a control
-    character takes in JSON that is text in JSON.
+    When the encoded sizes from *size_of* reach *size_enough*, no more are requested. They never exceed *size_max*: a
+    message has at most *around_max* plus seven times its body, the cost of a control character in nested JSON.
     """
 
     messages_max: int
@@ -43,17 +42,17 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A message as a member gets it: a pull is an attempt as a push is."""
+    """A pulled message: a pull is an attempt, like a push."""
 
     attempt: Push
     receipt_handle: str
 
 
 def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
-    """Give a member of the group what lies in its queue, and end what cannot be given any more.
+    """Give messages of the group's queue to a member, and end those that cannot be delivered any more.
 
-    A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
-    member wants another filter than its group has), UnavailableError, ThrottledError (too many wait).
+    A paused group gives none, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError
+    (different filter), UnavailableError, ThrottledError (too many waiting requests).
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:
@@ -75,9 +74,9 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 
 @dataclass(slots=True)
 class _Visit:
-    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
+    """The progress of one pull, which waits for the first message until *until* (monotonic).
 
-    *entries* are those of the queue that it met first, by message.
+    *entries* are the first seen queue entries, by message.
     """
 
     world: World
@@ -94,7 +93,7 @@ class _Visit:
         return GroupQueue.of(self.group)
 
     def limit(self) -> int:
-        """Return how many may be received next: each of them has to fit, since every receipt counts as a pull."""
+        """Return how many to receive next: each must fit, because every receipt counts as a pull."""
         if self.size >= self.wish.size_enough:
             return 0
         if not self.bound:
@@ -111,7 +110,7 @@ class _Visit:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
 
     def received(self, limit: int) -> Sequence[Received]:
-        """Return what lies in the queue; only if that is nothing, wait for it, in a place of the topic."""
+        """Receive from the queue; only if it is empty, wait in a place of the topic."""
         found = self.receive(limit, 0)
         wait_s = self.wait_s()
         if found or not wait_s:
@@ -126,7 +125,7 @@ class _Visit:
         )
 
     def take(self, received: Sequence[Received]) -> None:
-        """Hand out what is still owed; end, or take out of the queue, what is not."""
+        """Hand out pending messages; end the others, or delete them from the queue."""
         store, topic = self.world.store, self.group.topic
         rows = stored.messages_with(
             store, topic, list({each.message_id: None for each in received}), self.group.ordinal
@@ -136,10 +135,10 @@ class _Visit:
             self.world.group_queues.delete(self.queue, gone)
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
-        """Hand out one message; return False if its place in the queue is to go.
+        """Hand out one message; return False if its queue entry must be deleted.
 
-        What this very pull has handed out is another copy; or the same entry comes again, if the pull takes longer than
-        that was invisible: then its place stays, and only the later handle is good.
+        This pull may receive a message again: another copy, which is deleted, or the same entry after its visibility
+        timeout, which stays, with only the later handle valid.
         """
         if row is None or self.group.ordinal not in row.map.owed:
             return False

@@ -1,8 +1,8 @@
-"""The subscriptions of a large topic in one object beside the table, of which a process takes apart what it needs.
+"""The subscriptions of a large topic in one object beside the table, decoded piece by piece on demand.
 
-A process that knows nothing of the topic loads it and reads only what changed since: the rows of 100,000 subscriptions
-are some ten thousand read units of one key, which gives 3,000 a second to all processes together, and seconds of work.
-See docs/limits.md, Hot keys.
+A process that starts without the topic loads the object and reads only later changes. Reading the rows of 100,000
+subscriptions takes seconds and some ten thousand read units of one key, which has 3,000 a second for all processes. See
+docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tagcast.rows.subscription import KeptSubscription, filters_kept, kept_in, s
 K = TypeVar("K", int, str)
 
 KEPT_MIN = 1_000
-"""A topic with fewer subscriptions is read sooner than an object is."""
+"""A topic with fewer subscriptions is read faster from the table."""
 FORMAT = "tagcast-subscriptions-1"
 PIECE = 250
-"""Subscriptions are decoded 250 together, neighbours by their ordinals."""
+"""Subscriptions are decoded 250 together, by neighbouring ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """All subscriptions of a topic at one version, and the ordinals of those that keep an order.
+    """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
-    Some of them may be newer: the changes of the topic since its version name these. *digest* names exactly all.
+    Some may be newer; the topic's changes since its version list them. *digest* identifies the content.
     """
 
     version: int
@@ -44,7 +44,7 @@ class Kept:
 
 
 def load(world: World, topic: Topic) -> Kept | None:
-    """Return *topic* as it was kept last; None if nothing usable is kept."""
+    """Return the last stored copy of *topic*; None without a usable one."""
     content = world.index_archive.load(_name(topic))
     return None if content is None else _opened(content)
 
@@ -53,7 +53,7 @@ def _opened(content: bytes) -> Kept | None:
     first, *pieces = content.split(b"\n")
     try:
         form, version, ordinals, names, in_order = json.loads(unpacked(first))
-    except (zlib.error, ValueError, TypeError):  # It is damaged, or of another format: read the table.
+    except (zlib.error, ValueError, TypeError):  # Damaged, or of another format: read the table.
         return None
     if form != FORMAT:
         return None
@@ -64,7 +64,10 @@ def _opened(content: bytes) -> Kept | None:
 
 
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept:
-    """Keep all *subscriptions* of *topic*, and return them; what is newer than its version its changes since name."""
+    """Store all *subscriptions* of *topic*, and return them.
+
+    Newer ones are listed by the topic's changes since its version.
+    """
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
     in_order = [each.ordinal for each in ordered if each.keeps_order]
@@ -79,7 +82,7 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
 
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
-    """Return the filters of all subscriptions; of those that are kept nothing else is taken apart."""
+    """Return the filters of all subscriptions, without decoding other fields of stored ones."""
     if isinstance(by_ordinal, _TakenApart):
         return by_ordinal.filters()
     return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
@@ -88,14 +91,14 @@ def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str,
 def changed(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
-    """Return *known* with those that are other *now*, and without those that are *gone*; no other is taken apart."""
+    """Return *known* with the changes in *now*, and without *gone*; others are not decoded."""
     if isinstance(known, _TakenApart):
         return known.changed(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}
 
 
 class _Pieces:
-    """Subscriptions as they are kept; *firsts* are the first ordinals of the pieces."""
+    """Stored subscriptions; *firsts* are the first ordinals of the pieces."""
 
     def __init__(self, firsts: Sequence[int], pieces: Sequence[bytes]) -> None:
         self._firsts, self._pieces = firsts, pieces
@@ -115,7 +118,7 @@ class _Pieces:
 
 
 class _TakenApart(Mapping[K, Subscription]):
-    """Subscriptions by a key, each of which stands in a piece by its ordinal, or is newer."""
+    """Subscriptions by key, decoded on demand: each is in a piece by ordinal, or newer."""
 
     def __init__(
         self, ordinals: Mapping[K, int], pieces: _Pieces, newer: Mapping[K, Subscription] | None = None
@@ -149,12 +152,12 @@ class _TakenApart(Mapping[K, Subscription]):
 
 
 def packed(content: str) -> bytes:
-    """Return *content* as one line of an object, deflated."""
+    """Return *content* as one deflated line of an object."""
     return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
 def unpacked(line: bytes) -> bytes:
-    """Return what :func:`packed` made a line of."""
+    """Return the content of a :func:`packed` line."""
     return zlib.decompress(base64.b64decode(line))
 
 

@@ -1,4 +1,4 @@
-"""How subscriptions are put, one or many: each is judged on its own, and those put together share a transaction."""
+"""Stores subscriptions, one or many: each is validated on its own; several share a transaction."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from tagcast.sealing.secrets import keeping, sealed
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
-"""A topic may have 100,000 subscriptions, fewer while no map is kept in sections."""
+"""A topic may have 100,000 subscriptions; fewer if maps are not stored in sections."""
 PUT_TOGETHER = 25
-"""Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
+"""Subscriptions of a transaction; each takes three rows: itself, its filter version, and its secrets or lane."""
 FILTER_BYTES_MAX = 1024 * 1024
-"""Of their filters, each of which is written twice; DynamoDB takes 4 MiB."""
+"""Bytes of filters in a transaction; each is written twice, and DynamoDB accepts 4 MiB."""
 BEGUN_WITHIN_S = 20.0
-"""No further piece of a request is begun 20 s after it came, because it has to be answered within 29 s."""
+"""A request starts no further piece after 20 s, because it must answer within 29 s."""
 
 NO_VERSION = 0
-"""Of what does not exist: versions count from 1."""
+"""The version of a missing subscription; versions count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A subscription as somebody wants it; *if_match* is the version that it must have, :data:`NO_VERSION` for none.
+    """The requested subscription. *if_match* is its required version, :data:`NO_VERSION` for a new one.
 
-    Of what it has, the secrets stay that are among *keeps*.
+    Existing secrets in *keeps* stay.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A subscription as it was put, whether it is new, and its lane if that has to be filled."""
+    """A stored subscription, whether it is new, and its lane if that must be filled."""
 
     subscription: Subscription
     is_new: bool
@@ -66,14 +66,14 @@ class Made:
 
 
 Refusal = ConflictError | UnavailableError | InvalidRequestError
-"""Why one subscription was not put, whatever became of those beside it."""
+"""The reason why one subscription was not stored, independent of the others."""
 Result = Made | Refusal | InvalidFilterError
 
 
 def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s: float) -> list[Result]:
-    """Put each of *wanted*, at most 100 whose names differ; return what came of each, in their order.
+    """Store each of *wanted*, at most 100 with distinct names; return the results in their order.
 
-    The request came at *came_s* on the monotonic clock. Raises NotFoundError (topic).
+    The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
     results: dict[str, Result] = {}
     valid: list[Wanted] = []
@@ -91,7 +91,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
 
 
 def check_time(world: World, until_s: float) -> None:
-    """Raise UnavailableError from *until_s* on: what is not begun then is for another request."""
+    """Raise UnavailableError after *until_s*: the rest needs another request."""
     if world.clock.monotonic() >= until_s:
         raise UnavailableError("the request ran out of time; send it again")
 
@@ -105,7 +105,7 @@ def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> S
 
 
 def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
-    """Return *wanted* in its canonical form; InvalidFilterError or InvalidRequestError if it cannot be stored."""
+    """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError."""
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
@@ -118,10 +118,10 @@ def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
 def put_together(
     world: World, topic: str, wanted: Sequence[Wanted], also: tuple[Write, ...] = ()
 ) -> list[Made | Refusal]:
-    """Put all of *wanted* (:func:`checked`, no name twice) that nothing forbids in one transaction, with *also*.
+    """Store all valid ones of *wanted* (:func:`checked`, distinct names) in one transaction, with *also*.
 
-    The topic's version is raised by one for each, so that its row names as many changes. Raises NotFoundError (topic)
-    and UnavailableError, when nothing is put.
+    Each raises the topic's version by one, so that its row lists every change. Raises NotFoundError (topic) and
+    UnavailableError; then nothing is stored.
     """
 
     def attempt() -> list[Made | Refusal]:
@@ -152,7 +152,7 @@ def put_together(
 
 
 def _counting(owner: Topic, made: Made) -> Topic:
-    """Return *owner* as it counts *made*, too."""
+    """Return *owner* with *made* counted."""
     return replace(
         owner,
         subscriptions_version=owner.subscriptions_version + 1,
@@ -168,7 +168,7 @@ def _topic_update(owner: Topic, after: Topic, results: Sequence[Made | Refusal])
 
 
 def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | None) -> tuple[Made, tuple[Write, ...]]:
-    """Return what *wanted* becomes beside all that *owner* counts already, and its writes."""
+    """Return the result of *wanted* for an *owner* with its previous counts, and its writes."""
     check_version(known, wanted.if_match)
     settings = keeping(world, wanted.settings, known, wanted.keeps)
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
@@ -183,7 +183,10 @@ def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | 
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if any of it changed."""
+    """Give *known* another filter, as a new version, together with *also*.
+
+    Raises ConditionLostError on a concurrent change.
+    """
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
@@ -193,7 +196,7 @@ def replace_filter(
 
 
 def check_version(known: Subscription | None, if_match: int | None) -> None:
-    """Raise PreconditionFailedError unless *known* has the version *if_match*, if there is one to have."""
+    """Raise PreconditionFailedError unless *known* has the version *if_match*, if given."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")

@@ -1,4 +1,4 @@
-"""How requests wait: each in a place of its topic, so that those about one topic never keep out all others.
+"""Waiting requests: each takes a place of its topic, so that those of one topic never crowd out others.
 
 See docs/http-api.md, Waiting.
 """
@@ -20,7 +20,7 @@ LEFT_LATE_S = 10
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Hold a place of *topic* for a wait that takes *wait_s* at most. Raises ThrottledError where none is free."""
+    """Hold a place of *topic* while waiting up to *wait_s*. Raises ThrottledError without a free place."""
     place = _taken(world, topic, kind, wait_s)
     try:
         yield

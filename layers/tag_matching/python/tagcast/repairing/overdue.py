@@ -1,4 +1,4 @@
-"""Lanes that are not active: those that nobody woke in time, those that sleep, and what they owe for how long."""
+"""Lanes that are not active: overdue ones, sleeping ones, and the age of their backlogs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
-"""Rows of a page, lanes of a shard that one sweep looks at (most overdue first), heads whose age is read."""
+"""Rows of a page; lanes of a shard per sweep, most overdue first; heads whose age is read."""
 ANY_TIME = 1 << 53
 SOON_S = 3_600
-"""What has less than this to live is told of as expiring."""
+"""Deliveries that expire within this time count as expiring soon."""
 COUNTED_MAX = 500
 """A backlog is counted up to 500 deliveries from its head."""
 
 
 @dataclass(slots=True)
 class Lanes:
-    """What a look at the lanes found: *asleep* are those with something to expire, *blocked* the longest blocked.
+    """The lanes found: *asleep* have deliveries to expire, *blocked* are the longest blocked.
 
-    *watched* are those of topics whose subscriptions metrics tell apart, the same number of them at most.
+    *watched* are those of topics with metrics per subscription, at most the same number.
     """
 
     restarted: int = 0
@@ -40,7 +40,7 @@ class Lanes:
     watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: Lanes) -> None:
-        """Add what another look found; of the blocked lanes those stay whose generation is oldest."""
+        """Add the lanes of another look; keep the blocked ones with the oldest generation."""
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep
@@ -49,7 +49,7 @@ class Lanes:
 
 
 async def wake_lanes(world: World, ends: float) -> Lanes:
-    """Start the redelivery of every overdue lane that is awake under a new generation; say which lanes sleep."""
+    """Restart the redelivery of every overdue awake lane under a new generation; return the sleeping lanes."""
     lanes = Lanes()
     for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
         lanes.absorb(found)
@@ -58,7 +58,7 @@ async def wake_lanes(world: World, ends: float) -> Lanes:
 
 
 async def _shard(world: World, ends: float, shard: int) -> Lanes:
-    """Look at one part of the index, page by page."""
+    """Read one shard of the index, page by page."""
     lanes, seen, last = Lanes(), 0, None
     while seen < LANES_MAX and world.clock.monotonic() < ends:
         page = await world.executor.run(partial(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last))
@@ -97,7 +97,7 @@ async def _look(world: World, indexed: Lane) -> Lanes:
 
 
 def _countable(lane: Lane) -> list[Lane]:
-    """Return the lane if its head counts as blocked: a pause is what somebody wanted."""
+    """Return the lane if its head counts as blocked: a pause is deliberate."""
     return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
 
 
@@ -113,7 +113,7 @@ def _restart(world: World, lane: Lane, now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """Deliveries of a backlog, as far as it was read: how many, those that expire soon, and the age of the oldest."""
+    """A backlog as far as it was read: its length, the number expiring soon, and the age of the oldest."""
 
     backlog: int = 0
     expiring: int = 0
@@ -121,7 +121,7 @@ class Owed:
 
 
 async def owed_by_all(world: World, lanes: Sequence[Lane]) -> Owed:
-    """Return what *lanes* owe together; a backlog whose head does not expire soon is not read any further."""
+    """Return the combined backlog of *lanes*. A backlog whose head does not expire soon is read no further."""
 
     async def read(lane: Lane) -> Owed:
         head = await world.executor.run(partial(_owed, world, lane, 1))
@@ -136,7 +136,7 @@ async def owed_by_all(world: World, lanes: Sequence[Lane]) -> Owed:
 
 
 async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
-    """Tell operators what each of *lanes* owes, under the name of its subscription."""
+    """Record metrics of the backlog of each of *lanes*, by subscription name."""
 
     def tell(lane: Lane) -> None:
         ordinal = ordinal_of(lane.subscription_id)

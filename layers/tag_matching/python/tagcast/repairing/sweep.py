@@ -1,7 +1,7 @@
-"""The sweep: what is owed and forgotten by everything else is brought to where it belongs.
+"""The sweep: finds pending work that everything else forgot, and repairs it.
 
-Lanes that nobody woke come first, since that is quick; then all other parts, beside each other. One row that cannot be
-read or written stops nothing else. What was not reached in the time given comes first in the next sweep.
+Overdue lanes come first, because they are quick; then all other parts run concurrently. One unreadable row stops
+nothing else. The next sweep begins with what this one did not reach.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tagcast.repairing.search import search
 from tagcast.rows.listed import SWEEP_ROWS, Progress
 
 LANES_SHARE = 0.4
-"""Lanes that are to be started again take at most 40 % of a sweep's time."""
+"""Restarting lanes takes at most 40 % of a sweep's time."""
 
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep did.
+    """The result of one sweep.
 
-    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups; how late the most
-    overdue lane was, in seconds, and what the longest blocked lanes *owe*.
+    Numbers of *restarted* lanes, *expired* entries, *sent* messages and *removed* subscriptions of silent groups; the
+    delay of the most overdue lane in seconds; the backlog of the longest blocked lanes.
     """
 
     restarted: int = 0
@@ -38,7 +38,7 @@ class Swept:
     oldest_overdue_s: float = 0.0
     owed: Owed = field(default_factory=Owed)
     progress: Progress = field(default_factory=Progress)
-    """How far it came: what it leaves to the next."""
+    """The progress, from which the next sweep continues."""
 
 
 async def sweep(world: World, budget_s: float) -> Swept:

@@ -11,9 +11,9 @@ from tagcast.tables import ABSENT, Expectation, Put, Value
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a producer: message id, expiry, and the number of subscriptions that matched.
+    """The answer to a producer: message id, acceptance, expiry, and the number of subscriptions that matched.
 
-    *is_replay*: an earlier request with the same key got this answer. It is not stored.
+    *is_replay*: an earlier request with the same key got this answer. It does not affect equality.
     """
 
     message_id: str
@@ -59,7 +59,7 @@ def claim_put(topic: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """A signed request of CMQ that was accepted, and the read of the nonce that accepted it."""
+    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the acceptance."""
 
     taken_by: str
     ttl: int
