@@ -1,4 +1,4 @@
-"""Who asks: a request is of a known key, signed by it, of now, and seen for the first time."""
+"""Authentication of CMQ requests: a known key, its signature, a recent timestamp, and a new nonce."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tagcast_aws.cmq.parameters import Parameters
 from tagcast_aws.cmq.signature import SIGNATURE, is_signed
 
 KEPT_S = 50.0
-"""A key that is revoked is refused everywhere within a minute."""
+"""A revoked key is refused everywhere within a minute."""
 UNKNOWN_KEPT_S = 5.0
-"""A key that is not known may have been made since. Invented keys cost at most one read in this time."""
+"""Seconds until an unknown key is looked up again. Invented keys cost at most one read in this time."""
 
 
 class Secret(Protocol):
-    """The text that holds the keys."""
+    """The text with the keys."""
 
     def text(self, age_s_max: float) -> str | None:
-        """Return what it was at most *age_s_max* ago, or None if there is none."""
+        """Return the text as of at most *age_s_max* ago, or None if there is none."""
 
 
 def authenticate(world: World, keys: Secret, form: Form) -> Key:
-    """Return whose request it is, and take it, so that it is not served again; CmqError if nobody's now."""
+    """Return the key of a request, and record its nonce, so that a repetition is refused. Raises CmqError."""
     given = Parameters(form.parameters)
     if given.optional("SecretId") is None and given.optional("appId") is not None:
         raise CmqError(Fault.ACCOUNT)

@@ -1,4 +1,4 @@
-"""The one door of the CMQ endpoint: from an event of API Gateway to an answer that every client of CMQ reads."""
+"""The CMQ endpoint: turns an API Gateway event into an answer that every CMQ client can read."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _ACTIONS: Mapping[str, Action] = {
 
 @dataclass(frozen=True)
 class Desk:
-    """Answers requests with the *keys* of a deployment that is at *home* in its account."""
+    """Answers requests with the *keys* of a deployment in its *home* account."""
 
     world: World
     keys: Secret
     home: Home
 
     def serve(self, event: Mapping[str, Any], logger: Logger) -> dict[str, Any]:
-        """Answer one event (payload 2.0) with status 200, whatever is wrong: clients read ``code`` only then.
+        """Answer one event (payload 2.0), always with status 200: clients read ``code`` only then.
 
-        What nobody foresaw is logged with its stack, but without the event.
+        An unexpected error is logged with its stack, but without the event.
         """
         request_id = request_id_of(event)
         answer: dict[str, object] = {"code": 0, "message": "", "requestId": request_id}
@@ -82,7 +82,7 @@ def _check_topic(key: Key, topic: str | None) -> None:
 
 
 def _echo(form: Form) -> dict[str, object]:
-    """Return what clients of the program in Go give each request to know its answer by."""
+    """Return the fields that the Go client uses to match answers to requests."""
     given = Parameters(form.parameters)
     if given.optional("clientRequestId") is None:
         return {}

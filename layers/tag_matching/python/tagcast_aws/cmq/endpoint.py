@@ -1,4 +1,4 @@
-"""Where a subscription of CMQ delivers: a URL, or a queue of the account by its name."""
+"""The endpoint of a CMQ subscription: a URL, or the name of a queue in the account."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_URLS = {"http": Protocol.HTTP, "https": Protocol.HTTPS}
 
 
 def endpoint_of(given: Parameters, home: Home) -> Endpoint:
-    """Return the endpoint that a request names, or raise CmqError for how it is written."""
+    """Return the endpoint in a request. Raises CmqError for a malformed one."""
     protocol, target = given.text("protocol").lower(), given.text("endpoint")
     if protocol == QUEUE:
         if not is_queue_name(target):
@@ -34,7 +34,7 @@ def endpoint_of(given: Parameters, home: Home) -> Endpoint:
 
 
 def shown(endpoint: Endpoint) -> dict[str, object]:
-    """Return protocol and endpoint as CMQ tells them; a queue is told by its name alone.
+    """Return protocol and endpoint in CMQ's form: a queue by its name alone.
 
     >>> shown(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
     {'protocol': 'queue', 'endpoint': 'orders'}

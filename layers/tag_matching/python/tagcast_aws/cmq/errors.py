@@ -1,4 +1,4 @@
-"""The errors of CMQ's API: every pair of numbers that this endpoint answers, and which fault of the core is which."""
+"""The errors of CMQ's API: all code pairs of this endpoint, and the core errors they represent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast_aws.api.http.problems import problem_of
 
 
 class Fault(Enum):
-    """A pair of code and module code, and its text; a pair of braces stands for what it is about."""
+    """A code, a module code, and a text; a pair of braces stands for the subject."""
 
     INVALID = (4000, 10000, "invalid request parameters: {}")
     NOTHING_GIVEN = (4000, 10010, "lacked of required parameters")
@@ -71,16 +71,16 @@ class Fault(Enum):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Return code and module code."""
+        """Code and module code."""
         return self.value[:2]
 
 
 _BY_STATUS = {429: Fault.THROTTLED, 503: Fault.BUSY}
-"""What the native API answers with such a status, and neither API more precisely."""
+"""The faults for a status of the native API without a more precise error."""
 
 
 class CmqError(Exception):
-    """A request that is answered with a pair of numbers; *about* takes the places of the braces in its text."""
+    """A request that is answered with a code pair. *about* replaces the braces in its text."""
 
     def __init__(self, fault: Fault, *about: str) -> None:
         super().__init__(fault, *about)
@@ -98,7 +98,7 @@ class CmqError(Exception):
 
 
 def error_of(error: Exception) -> CmqError | None:
-    """Return what a fault of a use case is in CMQ's words, or None if nobody foresaw it.
+    """Return the CMQ error of a use case's error, or None for an unexpected one.
 
     >>> error_of(NotFoundError("topic", "t")).fault.pair
     (4440, 10600)

@@ -1,4 +1,4 @@
-"""A request as CMQ's clients send it: a form, in the query of a GET or the body of a POST whatever its type says."""
+"""A CMQ request: a form in the query of a GET, or in the body of a POST regardless of its content type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast_aws.cmq.errors import CmqError, Fault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 
 PATHS = ("/v2/index.php", "/")
-"""Where CMQ's API is; the client in Go asks at the second unless its address names a path."""
+"""Paths of CMQ's API. The Go client uses the second unless its address names a path."""
 _ROOT = "/"
 _NAMES_ACTION = re.compile(rb"(?:^|&)[Aa]ction=")
 _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -23,9 +23,10 @@ _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What was asked and what its signature covers: *host* as sent, with its port; parameters decoded, blank ones kept.
+    """A request and the parts covered by its signature: *host* with its port, and all decoded parameters, also blank
+    ones.
 
-    *size* is how many bytes they took.
+    *size* is their size in bytes.
     """
 
     method: str
@@ -36,7 +37,7 @@ class Form:
 
 
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
-    """Say whether a request is one of CMQ: at the root, which CMQ shares with the API, only with an action.
+    """Return whether a request is one of CMQ. The root path, shared with the API, needs an action.
 
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
@@ -53,7 +54,7 @@ def is_of_cmq(event: Mapping[str, Any]) -> bool:
 
 
 def form_of(event: Mapping[str, Any]) -> Form:
-    """Return the form in an event of API Gateway (payload 2.0); CmqError if there is none."""
+    """Return the form in an API Gateway event (payload 2.0). Raises CmqError."""
     method = event["requestContext"]["http"]["method"].upper()
     if method not in ("GET", "POST"):
         raise CmqError(Fault.METHOD, method)
@@ -95,7 +96,7 @@ def parameters_in(content: bytes) -> dict[str, str]:
 
 
 def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield names and values; ValueError if it is no form."""
+    """Yield names and values. Raises ValueError for a malformed form."""
     if content.count(b"&") >= FORM_FIELDS_MAX or _HALF_ESCAPED.search(content):
         raise ValueError("too many fields, or half an escape")
     for field in content.split(b"&"):
@@ -105,17 +106,17 @@ def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _decoded(escaped: bytes) -> str:
-    """Return a name or a value, each escape of which is whole.
+    """Decode a name or a value; each escape must be complete.
 
-    The escapes are those of quoted-printable but for their sign, and are read at once: `urllib` makes a list of them,
-    which takes 80 times the room of the form.
+    The escapes equal quoted-printable except for their sign, so one call decodes all: `urllib` builds a list of them,
+    with 80 times the memory.
     """
     plain = escaped.replace(b"+", b" ").replace(b"=", b"=3D").replace(b"%", b"=")
     return a2b_qp(plain).decode()
 
 
 def shown(name: str) -> str:
-    """Return the name of a parameter as an answer may repeat it.
+    """Return the name of a parameter for an answer.
 
     >>> shown("topicName"), shown("x" * 100)
     ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')

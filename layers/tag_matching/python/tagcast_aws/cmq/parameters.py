@@ -1,4 +1,4 @@
-"""Parameters of a request, read one by one: each fault is told by its pair of numbers and the parameter's name."""
+"""Reads the parameters of a request; each fault is reported by its code pair and the parameter's name."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters by name. The first letter may be a capital, as in the English pages of CMQ's documents."""
+    """Parameters by name. The first letter may be a capital, as in CMQ's English documents."""
 
     given: Mapping[str, str]
 
     def value(self, name: str) -> str | None:
-        """Return what was given, blank or not; None if nothing was."""
+        """Return the given text, blank or not; None if it is missing."""
         found = self.given.get(name)
         return self.given.get(f"{name[0].upper()}{name[1:]}") if found is None else found
 
     def optional(self, name: str) -> str | None:
-        """Return a text; a blank one is none."""
+        """Return a text; None if it is missing or blank."""
         return self.value(name) or None
 
     def text(self, name: str) -> str:
-        """Return a text that must be there."""
+        """Return a required text."""
         found = self.optional(name)
         if found is None:
             raise CmqError(Fault.LACKS, name)
         return found
 
     def digits(self, name: str, length_max: int) -> str:
-        """Return a number of at most *length_max* digits, as it was written."""
+        """Return a number of at most *length_max* digits as it was written."""
         found = self.text(name)
         if not re.fullmatch(rf"[0-9]{{1,{length_max}}}", found):
             raise CmqError(Fault.TYPE, name)
         return found
 
     def integer(self, name: str, low: int, high: int) -> int | None:
-        """Return a number within its bounds, or None if none was given."""
+        """Return a number within its bounds, or None if it is missing."""
         found = self.optional(name)
         if found is None:
             return None
@@ -60,7 +60,7 @@ class Parameters:
         return int(found)
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return the values of an array, whose places count from 0 or 1 without a gap.
+        """Return the values of an array, whose indices count from 0 or 1 without a gap.
 
         >>> Parameters({"msgTag.2": "b", "msgTag.1": "a"}).items("msgTag")
         ('a', 'b')
@@ -81,7 +81,7 @@ class Parameters:
         return tuple(found[place] for place in places)
 
     def check_known(self, known: Collection[str]) -> None:
-        """Raise CmqError for a parameter that is not *known*, or is spelled in two ways.
+        """Raise CmqError for a parameter that is not *known*, or is given in two spellings.
 
         >>> Parameters({"TopicName": "t", "msgTag.1": "a"}).check_known(("topicName", "msgTag.n"))
         """
@@ -113,7 +113,7 @@ class Parameters:
         return name
 
     def tags(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return tags, each once."""
+        """Return distinct tags."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
@@ -122,7 +122,7 @@ class Parameters:
         return tuple(dict.fromkeys(found))
 
     def keys(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return binding keys, each once."""
+        """Return distinct binding keys."""
         found = self.items(name)
         if len(found) > most:
             raise too_many

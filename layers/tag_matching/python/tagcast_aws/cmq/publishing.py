@@ -1,4 +1,4 @@
-"""Actions that publish: one message, or a batch that shares its tags and its routing key."""
+"""Publish actions: one message, or a batch with common tags and routing key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tagcast_aws.cmq.parameters import check_key
 from tagcast_aws.cmq.request import Action, Request
 
 BATCH = "batchpublishmessage"
-"""The action whose requests may be larger than the others', in lower case."""
+"""The action with larger requests, in lower case."""
 
 
 def publish_one(request: Request) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a subscriber chooses, in CMQ's words: strategy, content format, tags or binding keys."""
+"""Subscription settings in CMQ's words: strategy, content format, tags or binding keys."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the strategy that is asked for; None if none is, or *known* follows it already."""
+    """Return the policy of the requested strategy; None without one, or if *known* already has it."""
     word = given.optional("notifyStrategy")
     if word is None:
         return None
-    if known is not None and known.strategy.value == word:  # Perhaps it is none of CMQ's.
+    if known is not None and known.strategy.value == word:  # It may be a strategy that CMQ lacks.
         return None
     if word not in _POLICIES:
         raise CmqError(Fault.STRATEGY)
@@ -37,7 +37,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the format that is asked for, else *known* or the default; what is no URL keeps its own, bare bodies."""
+    """Return the requested format, else that of *known* or the default. A queue always has its own, bare bodies."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(Fault.CONTENT_FORMAT)
@@ -47,7 +47,7 @@ def content_format(given: Parameters, protocol: Protocol, known: ContentFormat |
 
 
 def shown_format(value: ContentFormat) -> str:
-    """Return the word for a format; CMQ has two, and what is no bare body is JSON there.
+    """Return CMQ's word for a format: it has two, and every format except bare bodies is JSON.
 
     >>> shown_format(ContentFormat.CMQ_JSON), shown_format(ContentFormat.SIMPLIFIED)
     ('JSON', 'SIMPLIFIED')
@@ -61,14 +61,14 @@ def shown_format(value: ContentFormat) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters that a request names; the topic says which of them count."""
+    """The filters in a request; the topic's filter type selects one."""
 
     tags: tuple[str, ...]
     binding_keys: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Parameters, too_many_tags: Fault) -> Filters:
-        """Read both, or raise CmqError."""
+        """Read tags and binding keys. Raises CmqError."""
         if len(given.items("filterTag")) > TAGS_MAX and len(given.items("bindingKey")) > BINDING_KEYS_MAX:
             raise CmqError(Fault.FILTERS)
         return cls(
@@ -77,14 +77,14 @@ class Filters:
         )
 
     def read_by(self, topic: Topic) -> dict[str, object] | None:
-        """Return the filter that counts for subscriptions of *topic*, or None if none is named."""
+        """Return the filter that applies to subscriptions of *topic*, or None without one."""
         if topic.filter_type is FilterType.ROUTING_KEY:
             return {"kind": "routing_key", "patterns": list(self.binding_keys)} if self.binding_keys else None
         return {"kind": "tags", "tags": list(self.tags)} if self.tags else None
 
 
 def shown_filter(value: Mapping[str, object] | None) -> dict[str, object]:
-    """Return tags, under both names that clients know, and binding keys; a filter of another kind shows neither.
+    """Return tags, under both names that clients use, and binding keys; both empty for another kind of filter.
 
     >>> shown_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}

@@ -21,7 +21,7 @@ from tagcast_aws.cmq.settings import DEFAULT_STRATEGY, Filters, content_format, 
 
 
 def subscribe(request: Request) -> dict[str, object]:
-    """Make a subscription."""
+    """Create a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
     target = endpoint.endpoint_of(given, request.home)
@@ -55,13 +55,13 @@ def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:
 
 
 def unsubscribe(request: Request) -> dict[str, object]:
-    """Remove a subscription."""
+    """Delete a subscription."""
     subscriptions.delete_subscription(request.world, request.given.topic(), request.given.subscription())
     return {}
 
 
 def set_attributes(request: Request) -> dict[str, object]:
-    """Change what is given of a subscription, and leave the rest as it is."""
+    """Update the given attributes of a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
     filters = Filters.of(given, Fault.FILTER_TAGS)
@@ -81,7 +81,7 @@ def set_attributes(request: Request) -> dict[str, object]:
 
 
 def clear_tags(request: Request) -> dict[str, object]:
-    """Let a subscription receive everything; binding keys are no tags and stay."""
+    """Remove the tags of a subscription, so that it receives everything; binding keys stay."""
     topic_name, name = request.given.topic(), request.given.subscription()
     if get_topic(request.world, topic_name).filter_type is FilterType.ROUTING_KEY:
         subscriptions.get_subscription(request.world, topic_name, name)
@@ -91,7 +91,7 @@ def clear_tags(request: Request) -> dict[str, object]:
 
 
 def get_attributes(request: Request) -> dict[str, object]:
-    """Tell of one subscription; clients differ in the name under which they look for its tags."""
+    """Return one subscription, with its tags under each name that clients use."""
     found = subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
     chosen = found.settings
     return {
@@ -125,7 +125,7 @@ def _listed(value: Subscription) -> dict[str, object]:
 
 
 def shown_id(value: Subscription) -> str:
-    """Return the id of a subscription as CMQ's look."""
+    """Return a subscription's id in CMQ's form."""
     return f"subsc-{value.subscription_id}"
 
 

@@ -16,7 +16,7 @@ FILTER_TYPES: Mapping[int, FilterType] = {1: FilterType.TAGS, 2: FilterType.ROUT
 
 
 def create(request: Request) -> dict[str, object]:
-    """Make a topic; the type of its filters is fixed with it."""
+    """Create a topic with its permanent filter type."""
     given = request.given
     name, size = given.topic(), _size(request)
     filter_type = FILTER_TYPES[given.integer("filterType", min(FILTER_TYPES), max(FILTER_TYPES)) or 1]
@@ -34,7 +34,7 @@ def create(request: Request) -> dict[str, object]:
 
 
 def set_attributes(request: Request) -> dict[str, object]:
-    """Change how large a message may be."""
+    """Update the maximal message size."""
     name, size = request.given.topic(), _size(request)
     if size is None:
         get_topic(request.world, name)
@@ -44,7 +44,7 @@ def set_attributes(request: Request) -> dict[str, object]:
 
 
 def get_attributes(request: Request) -> dict[str, object]:
-    """Tell of one topic; what was made without a type of filters has tags."""
+    """Return one topic. The default filter type is tags."""
     topic = get_topic(request.world, request.given.topic())
     filter_type = topic.filter_type or FilterType.TAGS
     return {
@@ -67,7 +67,7 @@ def several(request: Request) -> dict[str, object]:
 
 
 def delete(request: Request) -> dict[str, object]:
-    """Remove a topic that has no subscriptions."""
+    """Delete a topic without subscriptions."""
     try:
         delete_topic(request.world, request.given.topic())
     except ConflictError:
@@ -81,7 +81,7 @@ def _size(request: Request) -> int | None:
 
 
 def shown_id(topic_id: str) -> str:
-    """Return the id of a topic as CMQ's look.
+    """Return a topic's id in CMQ's form.
 
     >>> shown_id("07457000000000000001")
     'topic-07457000000000000001'

@@ -1,4 +1,4 @@
-"""What an HTTP endpoint is asked: the handshake of CloudEvents' webhooks, and else to repeat a token."""
+"""Verification requests to an HTTP endpoint: the handshake of CloudEvents' webhooks, then a token to repeat."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 QUESTION_S = 5
-"""Each of the two questions may take 5 s."""
+"""Each of the two requests may take 5 s."""
 TOKEN_BYTES_MAX = 1_024
 _NOTHING = SimpleNamespace()
 
 
 class Questions:
-    """Asks one endpoint, over connections of its own, with the certificate, headers and signatures of its pushes.
+    """Verifies one endpoint, over its own connections, with the certificate, headers and signatures of pushes.
 
-    *origin* is the name that the service gives itself, *subscription_id* says whose key of the service signs, if any.
+    *origin* is the service's name; *subscription_id* selects the service key that signs, if any.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Questions:
         self._subscription_id = subscription_id
 
     async def ask(self, token: str) -> Consent:
-        """Return the first answer that agrees, or why the last did not."""
+        """Return the first consent, or the reason of the last refusal."""
         around, url = self._surroundings, URL(self._settings.endpoint.target)
         refusal = certificate_refusal(self._settings, around.clock.now())
         if refusal is not None:
@@ -94,7 +94,7 @@ class Questions:
         return around.tls() if key is None else presenting(around, key)
 
     async def _answered(self, question: Awaitable[Consent]) -> Consent:
-        """Return what came of one question; no answer is a refusal."""
+        """Return the result of one request; no response is a refusal."""
         try:
             async with TimeLimit(QUESTION_S):
                 return await question

@@ -1,4 +1,4 @@
-"""Asks an HTTP endpoint whether it wants pushes, on an event loop of its own."""
+"""Verifies an HTTP endpoint, on an event loop of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tagcast_aws.endpoints.addresses import url_refusal
 
 
 class HttpVerifier:
-    """Implements the core's EndpointVerifier; *origin* is the name that the service gives itself."""
+    """Implements the core's EndpointVerifier; *origin* is the service's name."""
 
     def __init__(
         self,
@@ -24,8 +24,8 @@ class HttpVerifier:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
     def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
-        """Ask by ``OPTIONS``, and if that does not allow it by a ``POST``. Redirects are refused."""
-        # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
+        """Ask by ``OPTIONS``, and if that does not allow pushes, by ``POST``. Redirects are refused."""
+        # Imported on first use: aiohttp is most of a cold start.
         from tagcast_aws.endpoints.questions import Questions
 
         endpoint, around = settings.endpoint, self._surroundings

@@ -23,7 +23,7 @@ BATCH_GET_MAX = 100
 
 
 class DynamoStore:
-    """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
+    """The port ``Store`` on two tables. Transaction conflicts are retried; failed conditions are not."""
 
     def __init__(
         self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep
@@ -38,7 +38,7 @@ class DynamoStore:
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return those of the rows that exist; UnavailableError if the table gives no more of them for some seconds."""
+        """Return the existing rows. Raises UnavailableError if the table is throttled for some seconds."""
         assert len(keys) <= BATCH_GET_MAX
         wanted: dict[str, Any] = {}
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
@@ -54,7 +54,7 @@ class DynamoStore:
                     row = to_row(item)
                     found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
             left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
-            # Sixteen megabytes are an answer: what is left of larger rows is asked for at once.
+            # A response holds sixteen megabytes: the rest is requested at once.
             in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
             if in_vain:
                 back_off(in_vain, "the table gives no more rows at the moment; try again", self._sleep)
@@ -97,13 +97,13 @@ class DynamoStore:
         return self._pages(request, limit)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
-        """Read the next megabyte of the table, at half a read unit per 4 KB whatever the filter lets through."""
+        """Read the next megabyte of the table, at half a read unit per 4 KB regardless of the filter."""
         request = search_request(open_before, over_before, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
         return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
-        """Read the next thousand rows of the table, at a read unit per 4 KB whatever the filter lets through."""
+        """Read the next thousand rows of the table, at a read unit per 4 KB regardless of the filter."""
         request = kept_request(topic, accepted_from, before_version, alive_at, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
         return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
@@ -135,7 +135,7 @@ class DynamoStore:
                 raise TypeError("a check alone is a read")
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each of the updates by itself, in one request; say which were applied."""
+        """Apply each of the updates independently, in one request; return which succeeded."""
         assert len(updates) <= UPDATES_MAX
         statements = cast("Any", [statement_of(update, self._names) for update in updates])
         answer = self._client.batch_execute_statement(Statements=statements)
@@ -148,5 +148,5 @@ class DynamoStore:
 
 
 def _number(wanted: Mapping[str, Any]) -> int:
-    """Return how many keys a request for many rows names."""
+    """Return the number of keys in a request for many rows."""
     return sum(len(request["Keys"]) for request in wanted.values())

@@ -1,4 +1,4 @@
-"""Records of the tables' streams as the values they were written from."""
+"""Decodes records of the tables' streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
-    """Return the message or lane that *record* wrote, or None when it needs no repair."""
+    """Return the message or lane written in *record*, or None if it needs no repair."""
     change = record["dynamodb"]
     image = change.get("NewImage")
     if image is None:
@@ -39,7 +39,7 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
 
 
 def change_of(record: Mapping[str, Any]) -> Change:
-    """Return what *record* says: both images, when, and whether the time to live removed the row."""
+    """Return the change in *record*: both images, its time, and whether the time to live removed the row."""
     change = record["dynamodb"]
     before, after = change.get("OldImage"), change.get("NewImage")
     return Change(
@@ -51,12 +51,12 @@ def change_of(record: Mapping[str, Any]) -> Change:
 
 
 def _row(image: Mapping[str, Any]) -> Row:
-    """Return the row in an image, without what nobody behind a stream is told of."""
+    """Return the row in an image, without attributes that consumers of the stream may not see."""
     return to_row({name: _attribute(attribute) for name, attribute in image.items() if name not in UNTOLD})
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an attribute with its bytes decoded: in Lambda events they are base64 text."""
+    """Return an attribute with its bytes decoded from base64, as in Lambda events."""
     if "B" in attribute and isinstance(attribute["B"], str):
         return {"B": base64.b64decode(attribute["B"])}
     return attribute
