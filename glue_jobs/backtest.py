@@ -1,4 +1,4 @@
-"""Backtest: what a filter would have done to the messages of the archive, by the same rules as the service's."""
+"""Backtest: evaluates a candidate filter on archived messages, by the service's own rules."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ LISTED_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One candidate beside the filter of now: counts by hour, and messages on which they differ."""
+    """One candidate compared with the current filter: counts by hour, and messages with different verdicts."""
 
     hours: list[dict[str, int]]
     samples: list[dict[str, Any]]
 
 
 def says(filter: CompiledFilter, seen: Seen) -> bool | None:
-    """Return whether a filter matches; None if it fails, which delivers nothing either."""
+    """Return whether a filter matches; None if it fails, which does not match either."""
     try:
         return filter.evaluate(seen) is True
     except FilterEvaluationError:
@@ -58,7 +58,7 @@ def says(filter: CompiledFilter, seen: Seen) -> bool | None:
 
 
 def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate the candidate (first) and the filter of now (second) on distinct sets; yield counts by hour."""
+    """Evaluate the candidate (first) and the current filter (second) on distinct sets; yield counts by hour."""
     import pyarrow as pa
 
     candidate, current = both.filters
@@ -82,7 +82,7 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages on which two filters differ, of each batch the newest *most* of each way."""
+    """Yield the messages with different verdicts, the newest *most* of each kind per batch."""
     import pyarrow as pa
 
     new, old = both.filters
@@ -106,7 +106,7 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
 
 
 def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> Comparison:
-    """Compare a candidate with the filter of now on *messages* (with ``hour``)."""
+    """Compare a candidate with the current filter on *messages* (with ``hour``)."""
     both = FilterSet.of([candidate, current])
     sets = filter_sets.distinct_sets(messages, both, "hour")
     counted = sets.mapInArrow(lambda batches: compared(iter(batches), both), COMPARED)
@@ -140,7 +140,7 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return what each candidate matches and fails on, and the same by hour as a table."""
+    """Return the matches and failures of each candidate, and the same by hour as a table."""
     filters = FilterSet.of([each for _, each in candidates])
     hours = settled(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")
@@ -178,7 +178,7 @@ def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
-    """Return the messages without their bodies if no candidate reads them; else tell first how many have none."""
+    """Return the messages without bodies if no candidate reads them; else report how many have none."""
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
@@ -191,7 +191,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try candidates on a window of a topic; exit code 0."""
+    """Evaluate candidates on a window of a topic. Exit code 0."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")

@@ -1,4 +1,4 @@
-"""Delivery report: what was accepted, what became of it, how fast, and what went wrong, by subscription and hour."""
+"""Delivery report: accepted messages, the ends of deliveries, latencies and failures, by subscription and hour."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered
 NUMBERS = (*COUNTS, "blocked_ms")
 PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
 ROWS_MAX = 100
-"""At most 100 rows by hour or day are told; all are in the Parquet beside the report."""
+"""The report shows at most 100 rows by hour or day; the Parquet beside it has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report as tables: by hour and subscription, by subscription, and the messages of each topic and hour."""
+    """The report's tables: by hour and subscription, by subscription, and messages by topic and hour."""
 
     hours: DataFrame
     subscriptions: DataFrame
@@ -53,7 +53,7 @@ def report(
     window: arguments.Window,
     as_of: int,
 ) -> Tables:
-    """Return the tables of the report; *deliveries* come with their topics. It ends at *as_of*."""
+    """Return the tables of the report until *as_of*; *deliveries* must have their topics."""
     entries = audit_entries.entries(messages, deliveries)
     outcomes = settled(measures.outcomes(entries))
     closed = history.closed_intervals(lanes, removal_ends=True)
@@ -75,7 +75,7 @@ def report(
 
 
 def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
-    """Return counts and exact quantiles of each subscription by hour or day of acceptance, which ``begins_at``."""
+    """Return counts and exact quantiles of each subscription by hour or day of acceptance (``begins_at``)."""
     width = sql.lit(PERIODS[period])
     begun = outcomes.withColumn("begins_at", (sql.floor(sql.col("hour") / width) * width).cast("bigint"))
     if subscription is not None:
@@ -90,7 +90,7 @@ def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: 
 
 
 def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
-    """Return the report as plain values, what went wrong first."""
+    """Return the report as plain values, failures first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
         row["given_up"] = row["discarded"] + row["expired"]

@@ -1,7 +1,7 @@
-"""Erase: take what producers wrote out of records that are named, everywhere in the archive, and leave their hashes.
+"""Erase: removes producers' content from selected records, everywhere in the archive; their hashes remain.
 
-Without ``--preview false`` it only says what would go, and from where. A run that stopped goes on where it stopped when
-it is started again with the same arguments: what to erase is written down before anything is rewritten.
+Without ``--preview false`` it only reports what it would erase, and where. The selection is stored before anything is
+rewritten, so a restarted run with the same arguments continues.
 """
 
 from __future__ import annotations
@@ -55,17 +55,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MESSAGES_MAX = 100_000
-"""An erasure takes at most 100,000 messages: their ids go to every worker."""
+"""An erasure has at most 100,000 messages, because their ids go to every worker."""
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
-"""The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
-message is pending, and nothing of it is in a buffer."""
+"""The state table's time to live deletes receipts three days after expiry, within some two days.
+
+By then a message has no pending deliveries, and no buffer contains it.
+"""
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: by id, or of a topic by a property and the instant before which they were accepted."""
+    """The messages to erase: by id, or of a topic by a property and an acceptance time."""
 
     message_ids: tuple[str, ...] = ()
     topic: str | None = None
@@ -74,7 +76,7 @@ class Selection:
     before: int | None = None
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        """Return the messages that are meant, and what was replayed of them."""
+        """Return the selected messages, and their replays."""
         if self.message_ids:
             named = messages.where(sql.col("message_id").isin(*self.message_ids))
         else:
@@ -86,7 +88,7 @@ class Selection:
         return named.unionByName(replays.select(*named.columns)).dropDuplicates(["record_id"])
 
     def name_of(self, key: str) -> str:
-        """Return the name of the erasure, which does not tell what was asked: a hash with the archive's key."""
+        """Return the name of the erasure: a hash with the archive's key, which reveals nothing."""
         asked = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
         return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
 
@@ -94,7 +96,7 @@ class Selection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that may still be pending, in a buffer or in the state table, and until when.
 
-    A life is bounded, and so is what comes after it; of an id that no record has, the longest one is.
+    Both the life and the time after it are bounded; an id without a record gets the longest bound.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -103,7 +105,7 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return by record id the filters, of all versions, that match a message: the audit asks this afterwards."""
+    """Return the filters, of all versions, that match each message, by record id, for later audits."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,10 +132,10 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
 def rewrite_days(
     archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], taken: Collection[str] = ()
 ) -> int:
-    """Make each day's messages anew by *change*, remove every file that it replaces; return how many there were.
+    """Rewrite each day's messages by *change*, and delete every replaced file; return their number.
 
-    *taken* are the parts that no message of these days has afterwards. Another run may swap a day meanwhile: then that
-    day is made anew of what the other one made.
+    *taken* are the parts that no message of these days has afterwards. If another run swaps a day meanwhile, that day
+    is rewritten from the other's result.
     """
     replaced = 0
     for day in days:
@@ -158,7 +160,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         held = manifests.made_of(objects, before)
         lacks = sorted({*taken, *(() if held is None else held.without)})
         made = Made(0 if held is None else held.records, sum(written.values()), lacks)
-    # What is there before the swap belongs to writers that began before it: their own swaps fail.
+    # Files there before the swap belong to writers that began before it: their own swaps fail.
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
     if made is not None:
@@ -172,7 +174,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
 
 
 def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
-    """Return *rows* with the contents of those taken out that are named; the others are not touched."""
+    """Return *rows* with the contents of the selected ones erased."""
     ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
     rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
@@ -180,7 +182,7 @@ def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
 
 
 def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
-    """Return *rows* without what is taken out of each."""
+    """Return *rows* with the erased columns set to null."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(rows.schema)
@@ -201,9 +203,9 @@ def _taken(row: dict[str, Any], taking: Taking) -> dict[str, Any]:
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
-    """Return the raw files that have records of *days*, however late, and those that damaged lines name.
+    """Return the raw files with records of *days*, however late, and those named by damaged lines.
 
-    Compaction wrote down which days a file has. One that it has not read may have any.
+    Compaction recorded the days of each file. A file that it has not read may have any.
     """
     if not days:
         return []
@@ -216,7 +218,7 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
 
 
 def _damaged_in(objects: Objects, message_ids: frozenset[str]) -> set[str]:
-    """Return the raw files whose damaged lines, set aside by compaction, name one of the messages."""
+    """Return the raw files whose quarantined lines mention one of the messages."""
     named = set()
     for key in _quarantined(objects):
         stored = objects.read(key)
@@ -231,7 +233,7 @@ def _quarantined(objects: Objects) -> list[str]:
 
 
 def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Counter[str]:
-    """Rewrite files of lines on all workers; return how many of each place (``raw``, ...) held anything."""
+    """Rewrite files of lines on all workers; return the number of changed ones by place (``raw``, ...)."""
     if not keys:
         return Counter()
     context = archive.spark.sparkContext
@@ -246,7 +248,7 @@ def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Coun
 
 
 def failed_records(archive: Archive) -> DataFrame:
-    """Return the messages that Firehose could not deliver: no other place has them."""
+    """Return the messages that Firehose could not deliver: they are in no other place."""
     keys, opened = list(archive.objects.sizes(FAILED)), archive.opened
     if not keys:
         return archive.spark.createDataFrame([], SCHEMAS[MESSAGES])
@@ -264,7 +266,7 @@ def failed_records(archive: Archive) -> DataFrame:
 
 
 def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
-    """Take out what is named, place after place; a repetition finds nothing more and ends the same."""
+    """Erase the selected contents, place after place; a repetition is idempotent."""
     objects = archive.objects
     keys = raw_keys(archive, days, forgetting.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
@@ -273,7 +275,7 @@ def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict
     tell(f"{held.total()} files of lines rewritten")
     told["curated_files"] = rewrite_days(archive, days, lambda rows: without(rows, forgetting))
     tell(f"{told['curated_files']} curated files replaced")
-    # After the raw files: the quarantine says which of them have damaged lines.
+    # Raw files first: the quarantine lists those with damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
     objects.purge(QUARANTINE)
     told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
@@ -288,7 +290,7 @@ def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
 
 
 def previewed(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
-    """Return how many objects an erasure would rewrite or remove."""
+    """Return the numbers of objects that an erasure would rewrite or delete."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     keys = raw_keys(archive, days, forgetting.message_ids)
@@ -325,7 +327,7 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Se
 
 
 def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
-    """Return why these messages, or ids that no record has, cannot be erased now; nothing if they can."""
+    """Return why these messages, or ids without a record, cannot be erased now; empty if they can."""
     if len(chosen) > MESSAGES_MAX:
         return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
     if early := not_yet(chosen, others, now):
@@ -336,7 +338,7 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase; exit code 1 if a message may still be pending, in a buffer, or in the state table."""
+    """Preview or erase. Exit code 1 if a message may still be pending, in a buffer, or in the state table."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)
@@ -382,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _days_of(archive: Archive, selection: Selection) -> list[str]:
-    """Return the days on which what is meant, or a replay of it, can have been accepted."""
+    """Return the possible days of acceptance of the selected messages and their replays."""
     days = archive.curated_days(MESSAGES)
     if not selection.message_ids:
         return days
@@ -399,7 +401,7 @@ def _key(name: str, what: str) -> str:
 
 
 def _read(objects: Objects, name: str, what: str) -> dict[str, Any]:
-    """Return what was written down when this erasure was asked for first, or ended last."""
+    """Return the stored selection of this erasure, or its last result."""
     return json_of(objects.read(_key(name, what)))
 
 

@@ -1,6 +1,6 @@
-"""The function that speaks CMQ: programs written for it change their endpoint and keys.
+"""The CMQ endpoint: programs written for CMQ change only their endpoint and keys.
 
-One of CMQ's paths is also the root of the API, where who asks nothing of CMQ is told what this is.
+One of CMQ's paths is also the root of the API; without a CMQ action it describes the service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The function that does all that is not publishing: topics, subscriptions, lanes, messages, filters."""
+"""Serves the management API: topics, subscriptions, lanes, messages, filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function that accepts messages: validates, matches, puts, sends."""
+"""Serves publish requests: validates, matches, stores, queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function that callers wait at: members of pull groups pull, acknowledge, give back, extend; others watch."""
+"""Serves long-polling requests: members of pull groups pull, acknowledge, nack, extend; others watch the tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Late entries, judged again: each was asked for by its group, and matches the version of the filter that it names."""
+"""Checks late entries: each was requested by its group, and matches the filter version that it names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REMEMBERED_MAX = 200_000
 
 @lru_cache(REMEMBERED_MAX)
 def _matches(filter: str | None, known: Known) -> bool | None:
-    """Say whether a filter matches; None if it reads a body that was not archived."""
+    """Return whether a filter matches; None if it reads a body that was not archived."""
     seen, compiled = seen_of(known), _compiled(filter)
     if compiled.reads_body and seen.body is None:
         return None
@@ -37,7 +37,7 @@ def _matches(filter: str | None, known: Known) -> bool | None:
 
 
 def _noted(name: str, matching: Collection[str]) -> bool | None:
-    """Say what was written down of a filter when a part that it reads went; None if it could not be read then."""
+    """Return the recorded verdict of a filter on an erased part; None if it was unreadable then."""
     return None if f"?{name}" in matching else name in matching
 
 
@@ -47,7 +47,7 @@ def _compiled(filter: str | None) -> CompiledFilter:
 
 
 def _judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield each batch with ``verdict``: false also for a filter that never was, null where nothing can be said."""
+    """Yield each batch with ``verdict``: false also for an unknown filter, null if undecidable."""
     import pyarrow as pa
 
     for batch in batches:
@@ -67,7 +67,7 @@ def _judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return the entries that were added after their messages were accepted, with what filters read of these."""
+    """Return the entries added after acceptance, with the parts of their messages that filters read."""
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     gone = sql.map_keys("hashes").alias("gone")
     known = messages.select(gone, "topic", "message_id", "accepted_at", "subscriptions_version", *columns)
@@ -76,7 +76,7 @@ def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def judged(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return late entries with the ``verdict`` of the filter that each names; null where it cannot be judged."""
+    """Return late entries with the ``verdict`` of their filter; null if undecidable."""
     filters = subscriptions.where("part = 'filter'")
     versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
     named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
@@ -85,10 +85,10 @@ def judged(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return of :func:`judged` late entries those that nobody asked for, and those that their filter does not match.
+    """Return the :func:`judged` late entries without a request, and those that their filter does not match.
 
-    A group asks when it is made: for what is no older than that, and was accepted by a publish that did not know the
-    group, since any other decided about it itself. A replay is for the subscription that it names.
+    A group requests at its creation messages accepted since its start by a publish that did not know the group; any
+    other publish matched the group itself. A replay is for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")

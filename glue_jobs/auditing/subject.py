@@ -1,4 +1,4 @@
-"""A certificate about some messages: those of one customer, say, with each of their deliveries."""
+"""A certificate about selected messages, such as those of one customer, with all of their deliveries."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ class Subject:
     value: str
 
     def messages(self, messages: DataFrame) -> DataFrame:
-        """Return those of the records of messages."""
+        """Return the records of its messages."""
         return messages.where(has_property(self.name, self.value))
 
     def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
-        """Return the violations that are of them."""
+        """Return the violations of its messages."""
         return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
 
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return what the certificate says of them: how many, how their deliveries ended, and each up to a bound."""
+        """Return its part of the certificate: the number of messages, the ends of deliveries, and each up to a
+        bound.
+        """
         mine = settled(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
         entries = settled(audit_entries.entries(mine, happened))

@@ -1,4 +1,4 @@
-"""The audit's certificate as a page: what was proved, what was found, what cannot be known."""
+"""The audit's certificate as a page: the proof, the violations, and the limits of the proof."""
 
 from __future__ import annotations
 

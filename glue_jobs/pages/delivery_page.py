@@ -1,4 +1,4 @@
-"""The delivery report as a page that a manager can read: what went wrong first."""
+"""The delivery report as a page for managers: failures first."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], ends: Sequence[str] = 
 
 
 def stacked(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:
-    """Draw one bar for each hour, of *parts* (column, label, colour) that are not always 0, one upon the other."""
+    """Draw one stacked bar for each hour, of the *parts* (column, label, colour) with values."""
     at: Any = [_when(row["hour"]) for row in hours]
     below = [0] * len(hours)
     for column, label, colour in parts:
@@ -225,7 +225,7 @@ def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
         axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=4, linewidth=1.6)
         reached += values
     axes.set_yscale("log")
-    # Whole decades: a short range would have no labelled line at all.
+    # Whole decades: a shorter range might have no labelled line.
     axes.set_ylim(10 ** math.floor(math.log10(min(reached))), 10 ** math.ceil(math.log10(max(reached) * 1.01)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: page.duration(value)))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
