@@ -1,4 +1,4 @@
-"""The documents that are made from the code: `python -m local.documents` writes them, a test compares them."""
+"""Documents generated from the code: `python -m local.documents` writes them, a test compares them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ATTRIBUTES = tuple(each.name for each in fields(Lane))
 
 
 def documents() -> dict[str, str]:
-    """Return the text of every document that is made from the code, whole or in part, by its path."""
+    """Return the text of every generated document, or part of one, by its path."""
     deploy = _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())
     protocol = _with_part((ROOT / PROTOCOL).read_text(), "lane transitions", _transitions())
     return {CLI: commands(), DEPLOY: deploy, PROTOCOL: protocol}
 
 
 def commands() -> str:
-    """Return the page of the command line: each command and its help's first sentence, by the panels of the help."""
+    """Return the page of the command line: each command with its help's first sentence, by help panel."""
     panels: dict[str, list[str]] = {}
     for panel, name, sentence in _commands(typer.main.get_command(app)):
         panels.setdefault(panel, []).append(f"| `{name}` | {sentence} |")
@@ -46,7 +46,7 @@ How to install it, and what some commands need besides: [clients/cli](../clients
 
 
 def _commands(command: Any, name: str = "tagcast", panel: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield panel, name and first sentence of each command that has none below it."""
+    """Yield panel, name and first sentence of each leaf command."""
     below = getattr(command, "commands", None)
     if below is None:
         first = " ".join(command.help.split("\n\n")[0].split())
@@ -74,7 +74,7 @@ def _transitions() -> str:
 
 
 def _shown(transition: Transition) -> tuple[str, ...]:
-    """Return one transition as cells: what it sets, and on which condition, is read off its write."""
+    """Return one transition as table cells; attributes and condition come from its write."""
     write = transition.example(min(transition.before, key=_STATES.index))
     sets = "the row goes" if isinstance(write, Delete) else "the whole row"
     if isinstance(write, Update):
@@ -86,7 +86,7 @@ def _shown(transition: Transition) -> tuple[str, ...]:
 
 
 def _with_part(text: str, name: str, part: str) -> str:
-    """Return *text* with what stands between the marks of a part exchanged."""
+    """Return *text* with the marked part replaced."""
     marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
     return marks.sub(lambda found: f"{found[1]}{part}\n{found[2]}", text)
 

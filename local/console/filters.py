@@ -1,4 +1,4 @@
-"""The filter workbench: edit a filter, see what it says of recent messages, then shadow or save it."""
+"""The filter workbench: edit a filter, test it on recent messages, then shadow or save it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECENT_SHOWN, RECENT_READ = 6, 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the filter says of one message, and why; *message* is None for the one of the form."""
+    """The filter's verdict on one message, with an explanation; *message* is None for that of the form."""
 
     message: Message | None
     verdict: str
@@ -35,7 +35,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bench:
-    """What the form says: whose filter it is to be, the filter, and a message."""
+    """The form: the subscription, the filter, and a message."""
 
     topic: str
     subscription: str
@@ -45,7 +45,7 @@ class Bench:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Bench:
-        """Read the fields of the form."""
+        """Parse the fields of the form."""
         kind, text = said.get("kind", "everything"), said.get("text", "")
         form = FilterForm(kind, text, said.get("dialect", "strict"), said.get("scope", "body"))
         return cls(
@@ -54,7 +54,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench; with a subscription, its filter as it stands; with a message, what that says."""
+    """Show the workbench, with a subscription's current filter, and with its verdict on a given message."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):
@@ -67,7 +67,7 @@ async def workbench(request: web.Request) -> web.Response:
 
 
 def _fields(message: Message) -> dict[str, str]:
-    """Return what a message says as the fields of the form have it."""
+    """Return a message as fields of the form."""
     pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
     text = "" if message.body is None else message.body.decode(errors="replace")
     return {
@@ -79,7 +79,7 @@ def _fields(message: Message) -> dict[str, str]:
 
 
 async def tried(request: web.Request) -> web.Response:
-    """Show the workbench as it was sent, with what the filter says."""
+    """Show the submitted form with the filter's verdicts."""
     return await _page(desk_of(request), await _bench(request))
 
 
@@ -110,7 +110,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
 
 @dataclass(frozen=True)
 class Change:
-    """What a filter does to messages, beside the one that is in force: which it takes besides, and which no more."""
+    """The difference of a filter to the active one on messages: which match only now, and which no more."""
 
     messages: int
     both: int
@@ -119,7 +119,7 @@ class Change:
 
 
 async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | None:
-    """Return what saving would change, tried on the messages of today that are retained; None of a function."""
+    """Return the effect of saving on today's retained messages; None for a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     candidate = filter_of(bench.form)
     if _reads_body(subscription.filter) or _reads_body(candidate):
@@ -128,7 +128,7 @@ async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | N
 
 
 def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]) -> Change | None:
-    """Return how two filters differ over *messages*; None where one is a function, which only its owner can ask."""
+    """Return the difference of two filters on *messages*; None if one is a function."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
     before, after = compile_filter(active), compile_filter(candidate)
@@ -142,7 +142,7 @@ def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: lis
 
 
 def takes(filter: CompiledFilter, message: Message) -> bool:
-    """Say whether a filter matches a message; one that fails does not."""
+    """Return whether a filter matches a message; a failing one does not."""
     try:
         return filter.evaluate(_draft(message)) is True
     except FilterEvaluationError:
@@ -155,7 +155,7 @@ def _draft(message: Message) -> Draft:
 
 
 async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:
-    """Return what the filter says of the recent messages and of the one of the form, or what is wrong with it."""
+    """Return the filter's verdicts on the recent messages and the form's, or its errors."""
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
@@ -179,7 +179,7 @@ async def _recent(desk: Desk, topic: str) -> list[Message]:
 
 
 def _reads_body(described: AnyFilter | None) -> bool:
-    """Say whether a filter reads bodies, which lists of messages leave out."""
+    """Return whether a filter reads bodies, which lists of messages omit."""
     return compile_filter(described).reads_body
 
 
@@ -197,7 +197,7 @@ async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, s
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Run the filter beside the active one: it delivers nothing, so that nothing has to be told before."""
+    """Start the filter as a shadow. It delivers nothing, so it needs no preview."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         await desk.api.set_shadow(bench.topic, bench.subscription, filter_of(bench.form))
@@ -207,7 +207,7 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 async def save(request: web.Request) -> web.Response:
-    """Tell what saving will do; then, confirmed, save the filter if the subscription still has its version."""
+    """Preview a change; once confirmed, save the filter if the subscription's version is unchanged."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         candidate = filter_of(bench.form)

@@ -1,4 +1,4 @@
-"""Lists that take several requests, read whole and kept for a moment: pages count and sort what they show."""
+"""Cached lists that need several requests, so that pages can count and sort them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ T = TypeVar("T")
 PAGE = 100
 FRESH_S = 3.0
 PATIENCE_S, PATIENCE_WITH_LAST_S, PATIENCE_WITH_OUTDATED_S = 0.2, 0.05, 2.0
-"""A page waits 0.2 s for a reading that is under way, 0.05 s if it has the one before, 2 s if something was changed
-since that; then it shows what there is."""
+"""A page waits for a running read 0.2 s, 0.05 s with an older result, and 2 s after a change; then it shows the
+available result.
+"""
 
 
 @dataclass(frozen=True)
 class Part(Generic[T]):
-    """Some of a list that is known whole: which page of how many, and of how many in all."""
+    """One page of a complete list, with the number of pages and of items."""
 
     items: Sequence[T]
     number: int
@@ -32,7 +33,7 @@ class Part(Generic[T]):
 
 
 def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
-    """Return the page that was *asked* for; what is no page of the list is the nearest one.
+    """Return the requested page, or the nearest one.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
@@ -44,9 +45,9 @@ def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
 
 @dataclass(frozen=True)
 class Reading(Generic[T]):
-    """A list as it was at *read_at*; while it *is_whole* not yet, more is being read.
+    """A list as of *read_at*; until it *is_whole*, more is being read.
 
-    *is_outdated* says that something was changed from here since, *fault* why it could not be read again.
+    *is_outdated*: this console changed something since. *fault*: the error of a failed reload.
     """
 
     items: tuple[T, ...]
@@ -57,7 +58,7 @@ class Reading(Generic[T]):
 
 
 class Kept(Generic[T]):
-    """One list of the API; what is older than *fresh_s* is read again when somebody looks, while they see the last."""
+    """One cached list of the API. After *fresh_s* it is reloaded in the background while the old one is shown."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
@@ -69,7 +70,7 @@ class Kept(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> Reading[T]:
-        """Return what was read last, or what was read so far of the first time. Raises TagcastError if that failed."""
+        """Return the last list, or the first one as far as it is read. Raises TagcastError if that failed."""
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -90,15 +91,15 @@ class Kept(Generic[T]):
         return PATIENCE_WITH_LAST_S if self._last is not None and self._last.is_whole else PATIENCE_S
 
     def _is_outdated(self) -> bool:
-        """Say whether something was changed from here after the last reading began."""
+        """Return whether this console changed something after the last read began."""
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """Let the next look read anew, and wait for that: something was changed from here."""
+        """Make the next look wait for a new read, after a change from this console."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:
-        """End a reading that is under way."""
+        """Stop a running read."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""What the retry strategy has planned for the head of a lane, and where that stands on a line of time."""
+"""The planned attempts of a lane's head by its retry strategy, and their positions on a timeline."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
 STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600)
 TICKS_MAX = 5
-"""At most 5 marks have room on a telephone, each with the time of day below it."""
+"""At most 5 ticks fit on a phone, each with a time of day."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Attempts to come if each fails at once; *spent* says that the retries end before the life does.
+    """Next attempts if each fails immediately. *spent*: the retries end before the life.
 
-    *more* are planned beyond those that are named.
+    *more* is the number of further attempts.
     """
 
     attempts: tuple[datetime, ...]
@@ -32,7 +32,7 @@ class Plan:
 
 
 def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
-    """Return the policy in a subscription as the API tells it."""
+    """Return the retry policy of a subscription in the API's form."""
     return RetryPolicy(
         Strategy(retry["strategy"]),
         RETRIES_FOR_LIFE if retry["max_retries"] == LIFE else int(retry["max_retries"]),
@@ -42,7 +42,7 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
 
 
 def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0) -> Plan:
-    """Return the attempts from *first* on, of a delivery that had *attempts*, as if each failed at once.
+    """Return the attempts from *first* on after *attempts* earlier ones, if each fails immediately.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: dat
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on the axis of a line of time: its place, and the time of day that it stands for (UTC)."""
+    """A tick of a timeline: its position and time of day (UTC)."""
 
     at: float
     label: str
@@ -71,13 +71,13 @@ class Tick:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of time from *begins* to *ends* in one scale; `at` says where an instant stands on it, in percent."""
+    """A linear timeline from *begins* to *ends*; `at` returns the position of an instant in percent."""
 
     begins: datetime
     ends: datetime
 
     def at(self, instant: datetime) -> float:
-        """Return the place of an instant; what is over or to come keeps within the line.
+        """Return the position of an instant, clamped to the timeline.
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
@@ -91,7 +91,7 @@ class Line:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Return marks at round times of day, a few of them.
+        """A few ticks at round times of day.
 
         >>> from datetime import UTC
         >>> noon = datetime(2026, 5, 1, 12, 10, tzinfo=UTC)

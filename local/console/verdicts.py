@@ -1,4 +1,4 @@
-"""What a filter says of a message, as lines that a page can show."""
+"""A filter's verdict on a message as lines for a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 @dataclass(frozen=True)
 class Line:
-    """One node of a verdict tree; *depth* is how far it stands in, *value* the word for what it came to."""
+    """One node of a verdict tree: *depth* is its indentation, *value* the displayed result."""
 
     depth: int
     text: str
@@ -22,7 +22,7 @@ class Line:
 
 
 def lines(tree: Mapping[str, Any]) -> list[Line]:
-    """Return a tree from its root down, without recursion, since filters nest deeper than Python does.
+    """Return a tree from its root down, without recursion, because filters nest deeper than Python allows.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]

@@ -1,6 +1,6 @@
-"""Calls of the engine by the stack's own event sources: JSON as it comes, in the frames that the workers' SDK uses.
+"""Calls from the stack's event sources to the engine: plain JSON, in the frames of the workers' SDK.
 
-An SDK would turn what it reads into objects that the sources would turn back into the JSON that it was.
+An SDK would convert the JSON into objects, and the sources would convert it back.
 """
 
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ TARGETS = {"dynamodbstreams": "DynamoDBStreams_20120810", "sqs": "AmazonSQS"}
 
 
 class EngineCallError(OSError):
-    """The engine refused a call; the message is its answer."""
+    """The engine refused a call; the message is its response."""
 
 
 @dataclass
 class EngineCalls:
-    """Calls in the name of one caller, to the engine that takes frames at *address*."""
+    """Calls of one caller to the engine that accepts frames at *address*."""
 
     address: str
     credentials: Credentials
@@ -28,11 +28,14 @@ class EngineCalls:
     _frames: FrameCalls = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make no connection yet."""
+        """Prepare; connections are made on demand."""
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make one call of a service of TARGETS; EngineCallError if it is refused, other OSErrors if none answers."""
+        """Make one call of a service in TARGETS.
+
+        Raises EngineCallError if refused, another OSError without a response.
+        """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
         done, answer = self._frames.call(head, encoded(request), ANSWER_S)

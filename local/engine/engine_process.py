@@ -1,4 +1,4 @@
-"""The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
+"""The process of the embedded engine: ministack with our Lambda host as its Lambda executor.
 
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
@@ -49,13 +49,13 @@ from local.rules.needs import Account, needs_of
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
-"""AWS has a bound, too (a million in an account), and refuses in the same words."""
+"""AWS has a bound, too (a million per account), and refuses with the same error."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
-    """An executor that invokes our functions at the Lambda host, and any other function as before."""
+    """Return an executor that invokes our functions at the Lambda host, and others with *otherwise*."""
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
         configuration = function.get("config") or function
@@ -80,7 +80,7 @@ def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
 
 
 def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
-    """Why the service may not make the call with the role that it takes on; empty if it may."""
+    """Return why the service's role does not allow the call; empty if it does."""
     role = permissions.roles.get(caller)
     if role is None:
         return ""
@@ -92,7 +92,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
 
 
 def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """The workflow's way to a function, closed unless its role may invoke it."""
+    """Wrap the workflow's call of a function with a check of its role."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -105,7 +105,7 @@ def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Call
 
 @dataclass
 class Running:
-    """How many executions run; each is a thread of this process, so there is a bound."""
+    """The number of running executions; each is a thread of this process, so it is bounded."""
 
     most: int = EXECUTIONS_MAX
     _count: int = 0
@@ -113,11 +113,11 @@ class Running:
 
     @property
     def full(self) -> bool:
-        """Whether no other may be started."""
+        """Whether no further execution may start."""
         return self._count >= self.most
 
     def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """The thread of an execution, counted while it runs."""
+        """Wrap the thread of an execution to count it."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -132,7 +132,7 @@ class Running:
 
 
 def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """The workflow's history, in which an execution may not enter a state any more when it is full."""
+    """Wrap the workflow's history: a full one stops the execution."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
         if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
@@ -143,7 +143,7 @@ def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Excepti
 
 
 def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Firehose's way to its bucket, closed unless its role may write there."""
+    """Wrap Firehose's writes to its bucket with a check of its role."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -156,7 +156,7 @@ def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], 
 
 
 def forgetting_delivery(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Firehose's way to S3, after which it keeps nothing: the engine would keep, and save, every record for ever."""
+    """Wrap Firehose's delivery to drop its records afterwards: the engine would store them for ever."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)
@@ -178,7 +178,7 @@ def _stop_with_the_parent(parent: int) -> None:
 def _application(
     permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
 ) -> Application:
-    """The engine behind the guard, with a short way for most calls."""
+    """Return the engine behind the guard, with a short way for most calls."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
 
@@ -193,9 +193,9 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`).
+    """Run the engine until SIGTERM; the environment has its settings (see `local.engine.engine`).
 
-    What it finds damaged, or cannot write, it says in its last words. Then nothing is kept: what it has is not all.
+    Damage and write errors are reported as last words. Then the state is not saved, because it is incomplete.
     """
     last_words.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def run(folder: Path) -> None:
-    """Run the engine with the state of a folder."""
+    """Run the engine with the state in a folder."""
     from ministack import app
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions

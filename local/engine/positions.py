@@ -1,4 +1,4 @@
-"""How far the readers of streams are: a file each, which the engine looks into before it lets go of a record."""
+"""Positions of stream readers: a file each, which the engine reads before it drops a record."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from local.engine.checksums import CHANGED, DamageError, framed, unframed
 
 
 def reached(path: Path) -> str:
-    """The number of the last record that a reader has read; empty if none. DamageError if the file was changed."""
+    """Return the sequence number of a reader's last record; empty without one. Raises DamageError."""
     written = path.read_bytes()
     found = unframed(written) if written else (b"", 0)
     if found is None:
@@ -15,7 +15,7 @@ def reached(path: Path) -> str:
 
 
 def reach(path: Path, number: str) -> None:
-    """Write down how far a reader is."""
+    """Store a reader's position."""
     draft = path.with_name(f"{path.name}.draft")
     draft.write_bytes(framed(number.encode())[0])
     draft.replace(path)

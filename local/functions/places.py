@@ -1,4 +1,4 @@
-"""The places of a pool of workers, shared by topics so that none of them is all that is served."""
+"""The places of a worker pool, shared by topics so that no topic occupies all."""
 
 import asyncio
 from collections import Counter, deque
@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from local.functions.quick_json import decoded
 
 YOUNG_S = 1.25
-"""A batch of the queue has left what is not answered by then, and the lanes say so to the next."""
+"""By then a queue batch has left unanswered pushes, and the lanes show it to the next batch."""
 
 
 @dataclass(eq=False)
 class Place:
-    """A place that was taken for a *topic*; *young* is set until it was held for a while."""
+    """A place taken for a *topic*; *young* until it was held for a while."""
 
     topic: str | None
     young: asyncio.TimerHandle | None = None
 
 
 class Places:
-    """A number of *free* places, given out in the order of asking; a topic that holds as many as are free waits.
+    """*free* places, given in the order of requests; a topic waits if it holds as many as are free.
 
-    A topic alone has half of them, and another finds a place at once: the dynamic threshold of shared buffers
-    (Choudhury and Hahne, 1998). What is about no topic, or about several, takes any free place. If *young_max* is set,
-    no topic holds more than that which it has held for less than ``YOUNG_S``: what its first batches at receivers that
-    hang find out is known before many more begin.
+    A single topic gets half of them, and another finds a place at once: the dynamic threshold of shared buffers
+    (Choudhury and Hahne, 1998). Events about no or several topics take any free place. If *young_max* is set, no topic
+    holds more places younger than ``YOUNG_S``: the first batches find hanging receivers before many more begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:
@@ -36,7 +35,7 @@ class Places:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
     async def take(self, topic: str | None) -> Place:
@@ -68,7 +67,7 @@ class Places:
         self._grant()
 
     def _grant(self) -> None:
-        """Serve those who wait, as far as there are places for them."""
+        """Serve waiting requests as far as there are places."""
         still: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
         while self._free and self._waiting:
             topic, granted = self._waiting.popleft()
@@ -95,7 +94,7 @@ class Places:
 
 
 def topic_of(event: bytes) -> str | None:
-    """Return the topic that an event of the queue or the workflow is about; None for none, and for several.
+    """Return the topic of a queue or workflow event; None for none or several.
 
     >>> topic_of(b'{"topic": "t", "subscription_id": "1.0"}')
     't'
@@ -112,7 +111,7 @@ def topic_of(event: bytes) -> str | None:
 
 
 def topic_in(body: object) -> str | None:
-    """Return the topic that an entry of the queue is about."""
+    """Return the topic of a queue entry."""
     try:
         said = decoded(body) if isinstance(body, str) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""JSON of calls and events, by orjson; what orjson does not take, Python's own module does, or says what is wrong."""
+"""JSON of calls and events by orjson, with Python's module as the fallback for special values and errors."""
 
 import json
 from collections.abc import Callable
@@ -8,9 +8,9 @@ import orjson
 
 
 def encoded(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """The JSON text of a value, without spaces; *default* says what stands for an object that JSON has not.
+    """Return the JSON text of a value, without spaces; *default* converts other objects.
 
-    Keys that are no text, numbers beyond 64 bits and halves of surrogate pairs are as Python writes them.
+    Keys that are no text, numbers beyond 64 bits and lone surrogates are encoded like Python's.
 
     >>> encoded({"a": [1, "é"]}).decode(), encoded({1: 1 << 64}), encoded("\\ud800")
     ('{"a":[1,"é"]}', b'{"1": 18446744073709551616}', b'"\\\\ud800"')
@@ -22,7 +22,7 @@ def encoded(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
 
 
 def decoded(text: bytes | bytearray | str) -> Any:
-    """The value of a JSON text; json.JSONDecodeError if it is none.
+    """Return the value of a JSON text. Raises json.JSONDecodeError.
 
     >>> decoded(b'{"a": 1}'), decoded('"\\\\ud800"')
     ({'a': 1}, '\\ud800')

@@ -1,4 +1,4 @@
-"""Reads what a function answers to a batch: which items failed (`ReportBatchItemFailures`)."""
+"""Parses a function's partial batch response (`ReportBatchItemFailures`)."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ Invoke = Callable[[str, bytes], Invocation]
 
 
 def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]:
-    """The identifiers that failed; all of them if the function failed or names an item that is not there.
+    """Return the failed identifiers: all of them if the function failed or names an unknown one.
 
     >>> sorted(failed_items(Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}'), ["a", "b"]))
     ['b']
