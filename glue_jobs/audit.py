@@ -24,7 +24,7 @@ from glue_jobs.auditing.audit_entries import VIOLATION, Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page
 
@@ -82,36 +82,36 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
     """Return all violations, and counts."""
-    policies = settled(history.policies(records.subscriptions))
+    policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
-    moved = settled(history.interventions(records.lanes))
-    closed = settled(history.closed_intervals(records.lanes))
-    hours = settled(audit_order.closed_hours(closed))
+    moved = materialise(history.interventions(records.lanes))
+    closed = materialise(history.closed_intervals(records.lanes))
+    hours = materialise(audit_order.closed_hours(closed))
     whole = audit_entries.entries(records.messages, records.deliveries)
-    told_apart = settled(audit_entries.unusual(whole, hours, terms))
+    told_apart = materialise(audit_entries.find_unusual(whole, hours, terms))
     entries = told_apart.where("usual = 0")
-    ordered = settled(audit_order.ordered_lanes(policies))
-    attempts = settled(audit_attempts.attempts(records.deliveries, entries))
-    gaps = settled(audit_attempts.gaps(attempts, terms))
-    soon, judged_gaps = audit_attempts.too_soon(gaps, policies, delays, moved, terms)
+    ordered = materialise(audit_order.ordered_lanes(policies))
+    attempts = materialise(audit_attempts.attempts(records.deliveries, entries))
+    gaps = materialise(audit_attempts.gaps(attempts, terms))
+    soon, judged_gaps = audit_attempts.find_early(gaps, policies, delays, moved, terms)
     filters = history.filters_in_force(records.subscriptions)
-    verdicts = settled(audit_matching.judged(records.messages, filters, terms))
+    verdicts = materialise(audit_matching.judge_messages(records.messages, filters, terms))
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
     late = audit_late.late_entries(records.messages, records.deliveries)
-    late = audit_late.judged(late, records.subscriptions)
-    backlog = settled(audit_order.backlog(entries, records.deliveries, ordered, terms))
+    late = audit_late.judge_late_entries(late, records.subscriptions)
+    backlog = materialise(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
-        audit_entries.strangers(entries, records.messages),
+        audit_entries.find_strangers(entries, records.messages),
         audit_attempts.limits(entries, policies, moved, terms),
-        audit_attempts.unrecorded(attempts, entries, policies),
+        audit_attempts.find_unrecorded(attempts, entries, policies),
         soon,
-        audit_attempts.unasked(entries, records.subscriptions, records.lanes, moved, terms),
+        audit_attempts.find_unrequested(entries, records.subscriptions, records.lanes, moved, terms),
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
-        audit_late.wrong(late, records.subscriptions),
-        audit_order.out_of_order(backlog, closed, terms),
-        audit_order.overtaken(entries, hours, terms),
+        audit_late.find_wrong(late, records.subscriptions),
+        audit_order.find_out_of_order(backlog, closed, terms),
+        audit_order.find_overtaken(entries, hours, terms),
     ]
     usual = told_apart.agg(sql.sum("usual")).collect()[0][0] or 0
     counts = {"messages": records.messages.count(), **audit_entries.counts(entries, usual, terms)}
@@ -161,8 +161,8 @@ def certify(
     """
     records = read(archive, window, topic)
     found, counts = violations(records, terms)
-    found = settled(found if subject is None else subject.only(found, records.messages))
-    counted = _placed(found, window).groupBy("kind", "dt").count().collect()
+    found = materialise(found if subject is None else subject.only(found, records.messages))
+    counted = _with_days(found, window).groupBy("kind", "dt").count().collect()
     by_kind: Counter[str] = Counter()
     for row in counted:
         by_kind[row.kind] += row["count"]
@@ -192,7 +192,7 @@ def certify(
     return certificate
 
 
-def _placed(found: DataFrame, window: arguments.Window) -> DataFrame:
+def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
     """Return violations with the day of the window for their folder."""
     days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
     return found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
@@ -200,7 +200,7 @@ def _placed(found: DataFrame, window: arguments.Window) -> DataFrame:
 
 def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window, days: Sequence[str]) -> None:
     if days:
-        archive.write_days(_placed(found, window).coalesce(1), "reports", "audit", "violations")
+        archive.write_days(_with_days(found, window).coalesce(1), "reports", "audit", "violations")
     archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 

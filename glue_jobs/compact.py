@@ -23,7 +23,7 @@ from glue_jobs.compacting import runs
 from glue_jobs.compacting.runs import Source
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
-from glue_jobs.io.manifests import Made, Manifest
+from glue_jobs.io.manifests import GenerationSummary, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
@@ -78,7 +78,7 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivalDay:
     """The raw files of one day of arrival with their bytes, and the ledger: the compacted files and their days."""
 
     day: str
@@ -96,10 +96,10 @@ def ledger_key(kind: RecordKind, day: str) -> str:
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
-def arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[Arrived]:
+def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[ArrivalDay]:
     """Return the raw files of *days*."""
     return [
-        Arrived(day, objects.sizes(f"raw/{kind}/dt={day}/"), objects.read(ledger_key(kind, day)))
+        ArrivalDay(day, objects.sizes(f"raw/{kind}/dt={day}/"), objects.read(ledger_key(kind, day)))
         for day in sorted(days)
     ]
 
@@ -128,7 +128,7 @@ class _Run:
         window = self.arrival.days()
         present = self.archive.days("raw", self.kind.value)
         wanted = [day for day in present if day >= window[0]] if self.rebuild else sorted({*present} & {*window})
-        days = arrived(self.objects, self.kind, wanted)
+        days = list_arrived(self.objects, self.kind, wanted)
         files = {
             key: size for each in days for key, size in each.files.items() if self.rebuild or key not in each.compacted
         }
@@ -179,8 +179,8 @@ class _Run:
         for each in before:
             mine = [row for row in written if row.dt == each.day]
             files = [row.key for row in mine if row.key is not None]
-            made = Made(sum(row.records for row in mine), sum(row.bytes for row in mine))
-            held = None if self.rebuild else manifests.made_of(self.objects, each)
+            made = GenerationSummary(sum(row.records for row in mine), sum(row.bytes for row in mine))
+            held = None if self.rebuild else manifests.read_summary(self.objects, each)
             result.records += made.records
             if held is not None and held.records == made.records and not any(row.replaced for row in mine):
                 self.objects.remove(files)
@@ -215,7 +215,7 @@ class _Reading:
         refused = self._read(files, is_curated=False)
         if refused:
             kind, key = self.kind, self.key
-            lines = raw.parsed(self.archive.lines(refused), kind)
+            lines = raw.parse_lines(self.archive.lines(refused), kind)
             rows = lines.select("is_corrupt", "unknown", *SCHEMAS[kind].fieldNames())
             self._keep(rows.mapInArrow(lambda batches: runs.of_rows(batches, kind, key), runs.CHUNKS))
             # The days of each file are unknown here: each may have any.
@@ -226,7 +226,7 @@ class _Reading:
         self._read(files, is_curated=True)
 
     def _read(self, files: Mapping[str, int], *, is_curated: bool) -> list[str]:
-        groups = [[Source(key, is_curated) for key in group] for group in grouped(files, TASK_BYTES)]
+        groups = [[Source(key, is_curated) for key in group] for group in group_files(files, TASK_BYTES)]
         kind, key, opened = self.kind, self.key, self.archive.opened
 
         def read(batches: Iterable[Any]) -> Iterator[Any]:
@@ -262,7 +262,7 @@ class _Reading:
         chunks = reduce(lambda one, other: one.unionByName(other), self.chunks).where("dt is not null")
         ranges = runs.ranges_of(self._sample(chunks), self.packed, FILE_BYTES)
         kind, opened, prefix = self.kind, self.archive.opened, manifests.data_prefix(self.kind, generation)
-        merged = placed(chunks, [each.key for each in ranges]).mapInArrow(
+        merged = place_chunks(chunks, [each.key for each in ranges]).mapInArrow(
             lambda batches: runs.merge(batches, opened, kind, prefix, ranges), runs.FILES
         )
         session.conf.set(BATCH, CHUNKS_AT_ONCE)
@@ -285,10 +285,10 @@ class _Reading:
             each.unpersist()
 
 
-def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
+def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
     """Return *files* in groups of at least *bytes_min*, except the last.
 
-    >>> grouped({"a": 1, "b": 9, "c": 1}, 10)
+    >>> group_files({"a": 1, "b": 9, "c": 1}, 10)
     [['a', 'b'], ['c']]
     """
     found: list[list[str]] = []
@@ -302,7 +302,7 @@ def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
     return found
 
 
-def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
+def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return (number, first, content) of *chunks*, those of one range in one partition, sorted by first id.
 
     *keys* are the beginnings of the ranges. A chunk across a bound is in both ranges, and each takes its part.
@@ -318,10 +318,10 @@ def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
     return there.select("number", "first", "content")
 
 
-def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> None:
+def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) -> None:
     """Quarantine the corrupt lines of days of arrival, with their file and line number."""
     lines = archive.lines([key for each in days for key in each.files])
-    read = raw.parsed(raw.numbered(lines), kind).where("is_corrupt").select("file", "line_number", "line")
+    read = raw.parse_lines(raw.number_lines(lines), kind).where("is_corrupt").select("file", "line_number", "line")
     corrupt = read.withColumn("dt", sql.regexp_extract("file", r"/dt=(\d{4}-\d{2}-\d{2})/", 1)).cache()
     found = [row.dt for row in corrupt.select("dt").distinct().collect()]
     writer = corrupt.coalesce(1).write.mode("overwrite").partitionBy("dt")
@@ -371,7 +371,7 @@ def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Wind
     """Return the first unreadable file; files that arrived in the window are checked first."""
     window = arrival.days()
     for days in (window, [day for day in archive.days("raw", kind.value) if day not in window]):
-        for key in (key for each in arrived(archive.objects, kind, days) for key in each.files):
+        for key in (key for each in list_arrived(archive.objects, kind, days) for key in each.files):
             try:
                 archive.lines([key]).count()
             except Exception as fault:

@@ -33,17 +33,17 @@ from glue_jobs.erasing.places import (
     FAILED,
     QUARANTINE,
     RAW,
-    Forgetting,
-    Taking,
-    failed_text,
+    Eraser,
+    RequestedErasure,
+    decode_failed,
     names_one_of,
     reports_naming,
-    rewritten,
+    rewrite_object,
     text_of,
 )
 from glue_jobs.io import arguments, manifests, raw
-from glue_jobs.io.manifests import AT_ONCE, Made
-from glue_jobs.io.messages_read import BODIES, known_of
+from glue_jobs.io.manifests import AT_ONCE, GenerationSummary
+from glue_jobs.io.messages_read import BODIES, filter_keys
 from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
@@ -117,7 +117,7 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
             read = ("record_id", "topic", "gone", "matching")
             ids, *columns = (batch.column(names.index(name)).to_pylist() for name in read)
             found = []
-            for known, topic, gone, before in zip(known_of(batch), *columns, strict=True):
+            for known, topic, gone, before in zip(filter_keys(batch), *columns, strict=True):
                 found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part))}))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
@@ -157,9 +157,9 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         placed = in_ranges(change(rows), key, sorted(firsts)[1:]).sortWithinPartitions("dt", "record_id")
         generation = manifests.generation_at(arguments.now_ms())
         written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
-        held = manifests.made_of(objects, before)
+        held = manifests.read_summary(objects, before)
         lacks = sorted({*taken, *(() if held is None else held.without)})
-        made = Made(0 if held is None else held.records, sum(written.values()), lacks)
+        made = GenerationSummary(0 if held is None else held.records, sum(written.values()), lacks)
     # Files there before the swap belong to writers that began before it: their own swaps fail.
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
@@ -173,15 +173,15 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
     return len([key for key in stale if key.endswith(".parquet")])
 
 
-def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
+def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
     """Return *rows* with the contents of the selected ones erased."""
     ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
     rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
-    return rest.unionByName(taken_from(named, forgetting))
+    return rest.unionByName(erase_rows(named, forgetting))
 
 
-def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
+def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
     """Return *rows* with the erased columns set to null."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -197,7 +197,7 @@ def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
     return rows.mapInArrow(take, rows.schema)
 
 
-def _taken(row: dict[str, Any], taking: Taking) -> dict[str, Any]:
+def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
     maps = {name: dict(row[name]) for name in ("properties", "salts", "hashes") if row[name] is not None}
     return taking.record({**row, **maps}) or row
 
@@ -212,12 +212,12 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
     objects, wanted = archive.objects, {*days}
     arrived = [day for day in archive.days("raw", MESSAGES.value) if min(days) <= day]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda day: compact.arrived(objects, MESSAGES, [day])[0], arrived)
+        found = pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], arrived)
         keys = {key for each in found for key in each.files if not wanted.isdisjoint(each.compacted.get(key, wanted))}
-    return sorted(keys | _damaged_in(objects, message_ids))
+    return sorted(keys | _find_damaged(objects, message_ids))
 
 
-def _damaged_in(objects: Objects, message_ids: frozenset[str]) -> set[str]:
+def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
     """Return the raw files whose quarantined lines mention one of the messages."""
     named = set()
     for key in _quarantined(objects):
@@ -232,7 +232,7 @@ def _quarantined(objects: Objects) -> list[str]:
     return [key for key in objects.sizes(QUARANTINE) if key.endswith(".json")]
 
 
-def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Counter[str]:
+def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
     """Rewrite files of lines on all workers; return the number of changed ones by place (``raw``, ...)."""
     if not keys:
         return Counter()
@@ -241,7 +241,7 @@ def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Coun
 
     def one(key: str) -> tuple[str, bool]:
         objects = opened()
-        return key, until_won(partial(rewritten, objects, key, shared.value.changed), ATTEMPTS)
+        return key, until_won(partial(rewrite_object, objects, key, shared.value.changed), ATTEMPTS)
 
     found = context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()
     return Counter(key.partition("/")[0] for key, held in found if held)
@@ -256,16 +256,16 @@ def failed_records(archive: Archive) -> DataFrame:
     def lines_of(key: str) -> list[tuple[str]]:
         stored = opened().read(key)
         text = "" if stored is None else text_of(stored.content)
-        raws = (failed_text(line)[1] or "" for line in text.split("\n"))
+        raws = (decode_failed(line)[1] or "" for line in text.split("\n"))
         return [(line,) for raw_text in raws for line in raw_text.split("\n") if line]
 
     lines = archive.spark.createDataFrame(
         archive.spark.sparkContext.parallelize(keys, min(len(keys), 1000)).flatMap(lines_of), "line string"
     )
-    return raw.parsed(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
+    return raw.parse_lines(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
 
 
-def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
+def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
     """Erase the selected contents, place after place; a repetition is idempotent."""
     objects = archive.objects
     keys = raw_keys(archive, days, forgetting.message_ids)
@@ -273,7 +273,7 @@ def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict
     objects.purge(FAILED)
     told = {"raw_files": held["raw"], "failed_files": held["failed"]}
     tell(f"{held.total()} files of lines rewritten")
-    told["curated_files"] = rewrite_days(archive, days, lambda rows: without(rows, forgetting))
+    told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, forgetting))
     tell(f"{told['curated_files']} curated files replaced")
     # Raw files first: the quarantine lists those with damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
@@ -289,7 +289,7 @@ def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
     return len(keys)
 
 
-def previewed(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
+def preview_erasure(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
     """Return the numbers of objects that an erasure would rewrite or delete."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
@@ -363,9 +363,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
     days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
-    forgetting = Forgetting(key, tuple(Part), matching, name, others)
+    forgetting = RequestedErasure(key, tuple(Part), matching, name, others)
     if given.preview:
-        counts = previewed(archive, forgetting, days)
+        counts = preview_erasure(archive, forgetting, days)
         tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0

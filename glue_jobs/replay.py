@@ -39,7 +39,7 @@ CHUNK_BYTES_MAX = 3_500_000
 FIELDS = ("body", "body_base64", "tags", "routing_key", "properties", "ordering_key", "content_type")
 
 
-def chosen(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
+def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
     """Return the topic's messages accepted from *first_at* to before *end_at*, sorted by id."""
     mine = messages.where(sql.col("topic") == topic)
     inside = (sql.col("accepted_at") >= first_at) & (sql.col("accepted_at") < end_at)
@@ -80,14 +80,14 @@ def _passes(filters: Sequence[CompiledFilter], row: Any) -> bool:
         return False
 
 
-def whole() -> Column:
+def is_replayable() -> Column:
     """Return the condition of a replayable message: its body was archived, and no part was erased."""
     return (sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()) & sql.col("hashes").isNull()
 
 
 def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[dict[str, Any]]:
     """Yield the messages to send, in order, without holding all of them."""
-    for row in messages.where(whole()).toLocalIterator():
+    for row in messages.where(is_replayable()).toLocalIterator():
         if _passes(filters, row):
             yield offer_of(row)
 
@@ -99,7 +99,7 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
     instants: list[int] = []
     parts_gone = sql.col("hashes").isNotNull().alias("parts_gone")
-    for row in messages.select(*columns, whole().alias("kept"), parts_gone).toLocalIterator():
+    for row in messages.select(*columns, is_replayable().alias("kept"), parts_gone).toLocalIterator():
         if row.parts_gone:
             counts["parts_gone"] += 1
         elif not row.kept and reads_body:
@@ -115,7 +115,7 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
     return {**counts, "first_at": instants[0] if instants else None, "last_at": instants[1] if instants else None}
 
 
-def archived(offer: Mapping[str, Any]) -> ArchivedMessage:
+def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
     """Return an archived message in the client's form."""
     from tagcast_client import ArchivedMessage, NewMessage
 
@@ -138,7 +138,7 @@ def poster(given: argparse.Namespace) -> Post:
 
     def post(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
         pace.wait(len(messages))
-        return client.replay(given.topic, given.subscription, map(archived, messages), idempotency_key=key)
+        return client.replay(given.topic, given.subscription, map(to_archived_message, messages), idempotency_key=key)
 
     return post
 
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
     run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]
-    messages = chosen(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
+    messages = select_messages(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
     told = preview(messages, filters)
     count = told["messages"] or 0
     as_json = archive.write_text(json.dumps(told), "reports", "replay", run_id, "preview.json")

@@ -24,10 +24,10 @@ from tagcast.instant import rfc3339
 from glue_jobs.auditing import history
 from glue_jobs.auditing.audit_matching import FiltersByTopic
 from glue_jobs.compact import KEPT_MS, ledger_key
-from glue_jobs.erase import rewrite_days, rewrite_files, taken_from
+from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.contents import COLUMNS, Part, forgotten, parts_read
-from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Taking, arrived_on
+from glue_jobs.erasing.contents import COLUMNS, Part, forget_parts, parts_read
+from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Eraser, arrival_day
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.messages_read import body_of
@@ -43,7 +43,7 @@ Until = Mapping[Part, str]
 
 
 @dataclass(frozen=True)
-class ByAge(Taking):
+class AgedErasure(Eraser):
     """Erases the parts of each record whose last day has come, and records the verdicts of their filters."""
 
     until: Until
@@ -67,7 +67,7 @@ class ByAge(Taking):
         body = body_of(record.get("body"), record.get("body_base64"))
         known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
         names = self._topics[str(record.get("topic"))].names_of(known, tuple(gone), going)
-        return forgotten(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
+        return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
         """Return whether its day of arrival is due: its content and its day are unknown."""
@@ -103,7 +103,7 @@ def done_key(day: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class PendingFiles:
     """The files of one day of arrival, and those with content to erase."""
 
     day: str
@@ -111,7 +111,7 @@ class Arrived:
     pending: tuple[str, ...]
 
 
-def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) -> Arrived:
+def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
     """Return the remaining work for lines that arrived on a day; *aside* are files besides the raw ones.
 
     Compaction recorded the days of a raw file's records. Damaged lines, Firehose's failures and uncompacted files count
@@ -128,18 +128,18 @@ def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) ->
     files = {*aside, *days}
     if due(until, day) and (any(map(is_owed, files)) or not seen):
         files |= {*objects.sizes(f"{RAW}dt={day}/")}
-    return Arrived(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
+    return PendingFiles(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
 
 
-def to_do(archive: Archive, until: Until) -> list[Arrived]:
+def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
     """Return the days of arrival with files to rewrite."""
     objects = archive.objects
     aside: dict[str, list[str]] = {}
     for key in (*objects.sizes(QUARANTINE), *objects.sizes(FAILED)):
-        aside.setdefault(arrived_on(key), []).append(key)
+        aside.setdefault(arrival_day(key), []).append(key)
     days = sorted({*archive.days("raw", MESSAGES.value), *aside})
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda day: arrived(objects, day, aside.get(day, ()), until), days)
+        found = pool.map(lambda day: list_pending_files(objects, day, aside.get(day, ()), until), days)
         return [each for each in found if each.pending]
 
 
@@ -152,7 +152,7 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
     """Return the parts that messages may still have, by day: a new generation does not say which parts it lacks."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        made = list(pool.map(lambda each: manifests.made_of(objects, each), days))
+        made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
     lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}
     return {day: due(until, day) for day in lacks if not lacks[day].issuperset(due(until, day))}
 
@@ -172,7 +172,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
     return [key for key in keys if key.startswith(tuple(folders))]
 
 
-def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
+def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
     """Erase due parts, place after place; a repetition is idempotent."""
     objects, until = archive.objects, taking.until
     lines = 0
@@ -186,7 +186,7 @@ def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
     objects.remove(manifests.former(objects, found, arguments.now_ms() - KEPT_MS))
     days, files = curated_to_do(objects, found, until), 0
     for day, parts in days.items():
-        files += rewrite_days(archive, [day], lambda rows: taken_from(rows, taking), parts)
+        files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, taking), parts)
         tell(f"{day} is without {' and '.join(parts)}")
     reports = quoting(objects, until)
     objects.remove(reports)
@@ -237,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
-    told = retain(archive, ByAge(contents.key_of(archive.objects), until, filters))
+    told = retain(archive, AgedErasure(contents.key_of(archive.objects), until, filters))
     finish({**summary, **told, "html": None})
     return 0
 

@@ -12,8 +12,8 @@ from tagcast_aws.store.stream import change_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from tagcast.archive.events import Events
-    from tagcast.archive.tail import Tail
+    from tagcast.archive.events import EventPublisher
+    from tagcast.archive.tail import TailWriter
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
@@ -23,7 +23,7 @@ Told = list[tuple[int, Record]]
 
 
 def handle(
-    event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, events: Events, kept: KeptChanges
+    event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
     """Archive a batch of stream records and publish events; report the first failure, from which Lambda repeats.
 
@@ -43,7 +43,7 @@ def handle(
 
 
 def archive_kept(
-    kept: KeptChanges, archive: FirehoseArchive, events: Events, left_ms: Callable[[], int]
+    kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
     """Archive stored batches with their events while time is left; count the changes of archived and other batches.
 
@@ -75,7 +75,7 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
     return told, unread
 
 
-def _tell_events(told: Told, events: Events) -> int | None:
+def _tell_events(told: Told, events: EventPublisher) -> int | None:
     """Publish the events of archived records; return the place of the first failure."""
     for place, record in told:
         try:
@@ -92,7 +92,7 @@ def _put(told: Told, archive: FirehoseArchive) -> int | None:
     return archive.put((place, record.kind, record.line()) for place, record in told)
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml. Operators send ``{"archive": "kept"}``."""
     if event.get("archive") == "kept":

@@ -146,7 +146,7 @@ def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEnt
     return [name for _, name in sections[1:]]
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

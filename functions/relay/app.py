@@ -20,7 +20,7 @@ def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]}
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     return handle(event, wiring.world())

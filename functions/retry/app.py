@@ -44,7 +44,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dic
     return {**memory, "status": "wait", "wait_until": rfc3339(answer.wait_until)}
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

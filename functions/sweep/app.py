@@ -38,7 +38,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
     }
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

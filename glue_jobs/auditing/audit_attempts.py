@@ -12,7 +12,7 @@ from tagcast.model import EntryState, LaneState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
 from glue_jobs.auditing.history import LANE
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
     columns = ("accepted_at", "expires_at", "ended_at", "last_at", "made", "attempts", "dropped", "end")
     rows = entries.withColumns({"last_at": last, "made": made}).where(suspect).select(*ENTRY, *columns)
-    bounded = settled(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
+    bounded = materialise(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
     timeout_ms = sql.coalesce("timeout_s", sql.lit(TIMEOUT_S_MAX)) * 1000
     # A message pulled in time may be acknowledged after expiry; no timeout bounds that.
     late = bounded.where(
@@ -100,7 +100,7 @@ def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     return joined.withColumn("waited_first", first).drop("stood_at")
 
 
-def unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
+def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
     """Return ended entries whose failed attempt has no record: the archive is incomplete.
 
     Pulls of groups have none.
@@ -126,7 +126,7 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
     return following.withColumn("gap_ms", sql.col("next_at") - sql.col("at"))
 
 
-def too_soon(
+def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
     """Return gaps shorter than the core's shortest wait without an excuse, and all judged gaps.
@@ -171,7 +171,7 @@ def too_soon(
     return violation("too_soon", left, sql.col("next_at"), *detail), judged
 
 
-def unasked(
+def find_unrequested(
     entries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, interventions: DataFrame, terms: Terms
 ) -> DataFrame:
     """Return entries cancelled without a removal of the subscription or a change of its lane, and entries ended by a

@@ -113,7 +113,7 @@ def _by_entry(together: DataFrame) -> DataFrame:
     )
 
 
-def unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
+def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that could break a promise, and one row with the number of all others (``usual``).
 
     The others are pending, or were delivered by their only attempt within their life, while their lane was open in that
@@ -152,7 +152,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     return twice.unionByName(removed).unionByName(never)
 
 
-def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
+def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
     """Return deliveries without an entry in their message: no match, or the archive lacks the message."""
     stray = entries.where("pending is null and (ends > 0 or waits > 0)")
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))

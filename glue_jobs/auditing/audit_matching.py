@@ -15,7 +15,7 @@ from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
-from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of, tuples_of
+from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of, tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class TopicFilters:
         if found is None:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
-            found = self._remembered[known] = self._index.match(seen_of(known)).ordinals
+            found = self._remembered[known] = self._index.match(message_of(known)).ordinals
         return found
 
     def unread(self, known: Known) -> frozenset[int]:
@@ -143,7 +143,7 @@ def judge_batches(
         columns = [batch.column(names.index(name)).to_pylist() for name in others]
         columns.append(tuples_of(batch.column(names.index("matched"))))
         for known, (topic, message_id, at, version, replay_of, gone, noted, erasure, matched) in zip(
-            known_of(batch), zip(*columns, strict=True), strict=True
+            filter_keys(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics[topic]
             key = (known, version, matched, replay_of is not None)
@@ -210,7 +210,7 @@ def _judge(
     return wrong
 
 
-def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
+def judge_messages(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
     """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")

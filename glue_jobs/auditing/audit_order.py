@@ -47,7 +47,7 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
     return all_of.join(sql.broadcast(lanes), list(LANE), "left_semi")
 
 
-def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
+def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return entries attempted while an earlier one in the same backlog was pending.
 
     The window function finds suspects by the longest pending time of earlier entries. The join finds the overtaken
@@ -88,7 +88,7 @@ def closed_hours(closed: DataFrame) -> DataFrame:
     return closed.withColumn("hour", sql.explode(hours))
 
 
-def overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
+def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """Return entries pushed directly while their lane was not active, under any strategy.
 
     A round reads the lanes after it began: one that began after a lane was closed sees it, and pushes nothing there.
@@ -121,4 +121,4 @@ def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     return {name: int(value or 0) for name, value in row.asDict().items()}
 
 
-__all__ = ["FOREVER", "backlog", "disorder", "ordered_lanes", "out_of_order", "overtaken"]
+__all__ = ["FOREVER", "backlog", "disorder", "find_out_of_order", "find_overtaken", "ordered_lanes"]

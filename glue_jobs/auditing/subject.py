@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.auditing import audit_entries
 from glue_jobs.auditing.audit_entries import ENDS, Terms
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import has_property
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ class Subject:
         """Return its part of the certificate: the number of messages, the ends of deliveries, and each up to a
         bound.
         """
-        mine = settled(self.messages(messages))
+        mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
-        entries = settled(audit_entries.entries(mine, happened))
+        entries = materialise(audit_entries.entries(mine, happened))
         settings = subscriptions.where("part = 'settings'")
         names = settings.groupBy("topic", "ordinal").agg(sql.max_by("subscription", "version").alias("subscription"))
         each = sql.struct("subscription", "ordinal", "end", "attempts", "ended_at")

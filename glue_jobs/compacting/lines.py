@@ -1,7 +1,7 @@
 """Parses raw lines into Arrow tables, a whole file at once, if every line is plain.
 
-:func:`glue_jobs.io.raw.parsed` is the reference and handles damaged lines, but takes some fifteen times as long. So
-this reader tries a file first and leaves it to the reference if it finds anything unusual.
+:func:`glue_jobs.io.raw.parse_lines` is the reference and handles damaged lines, but takes some fifteen times as long.
+So this reader tries a file first and leaves it to the reference if it finds anything unusual.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ def _read(text: bytes, kind: RecordKind) -> Read | None:
             text.decode()
     except UnicodeDecodeError:
         return None
-    for way in (_quickly_listed, _listed) if kind is RecordKind.MESSAGES else (_without_maps,):
+    for way in (_list_maps_quickly, _list_maps) if kind is RecordKind.MESSAGES else (_without_maps,):
         listed, maps = way(text)
-        if (read := _parsed(listed, maps, kind)) is not None and read.records.num_rows == breaks + 1:
+        if (read := _parse(listed, maps, kind)) is not None and read.records.num_rows == breaks + 1:
             return read
     return None
 
 
-def _parsed(text: bytes, maps: int, kind: RecordKind) -> Read | None:
+def _parse(text: bytes, maps: int, kind: RecordKind) -> Read | None:
     """Return Arrow's records of *text* with maps as lists, or None if a value has another type."""
     schema = arrow_schema(kind)
     explicit = pa.schema([each.with_type(_LISTED) if each.type == _PAIRS else each for each in schema])
@@ -124,11 +124,11 @@ def _parsed(text: bytes, maps: int, kind: RecordKind) -> Read | None:
     read = read.select(schema.names).combine_chunks()
     if not _is_whole(read, kind, maps):
         return None
-    columns = [_mapped(each.chunk(0)) if each.type == _LISTED else each for each in read.columns]
+    columns = [_map_lists(each.chunk(0)) if each.type == _LISTED else each for each in read.columns]
     return Read(pa.Table.from_arrays(columns, schema=schema), unknown)
 
 
-def _quickly_listed(text: bytes) -> tuple[bytes, int]:
+def _list_maps_quickly(text: bytes) -> tuple[bytes, int]:
     """Return *text* with properties as lists of pairs, which Arrow can read, and their number; for our own writers'
     form.
     """
@@ -146,14 +146,14 @@ def _without_maps(text: bytes) -> tuple[bytes, int]:
     return text, 0
 
 
-def _listed(text: bytes) -> tuple[bytes, int]:
+def _list_maps(text: bytes) -> tuple[bytes, int]:
     """Return the same for every map in any form, except maps with a repeated key."""
     return _MAPS.subn(lambda found: b'"%b":%b' % (found[1], _pairs(found[2]) or b"{%b}" % found[2]), text)
 
 
 @lru_cache(100_000)
 def _pairs(inner: bytes) -> bytes | None:
-    """Return ``"a":"b"`` as a list for :func:`_mapped`, or None for another text."""
+    """Return ``"a":"b"`` as a list for :func:`_map_lists`, or None for another text."""
     pairs = _PAIR.findall(inner)
     names = {name for name, _ in pairs}
     if len(names) < len(pairs) or any(b"\\" in name for name in names) or not _INNER.fullmatch(inner):
@@ -179,7 +179,7 @@ def _is_whole(read: pa.Table, kind: RecordKind, maps: int) -> bool:
     return found == maps
 
 
-def _mapped(lists: pa.ListArray) -> pa.MapArray:
+def _map_lists(lists: pa.ListArray) -> pa.MapArray:
     pairs = lists.values
     fields = [pa.field("key", _TEXT, nullable=False), pa.field("value", _TEXT)]
     entries = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)

@@ -77,7 +77,7 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
         if stored is None:
             raise FileNotFoundError(source.key)
         if source.is_curated:
-            yield from _curated(stored.content, kind)
+            yield from _read_curated(stored.content, kind)
             continue
         read = read_file(stored.content, kind, zipped=source.key.endswith(".gz"))
         if read is None:
@@ -131,10 +131,10 @@ def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
         of_day = records if days[0] == days[-1] == day and (days == day).all() else records.filter(days == day)
         run = of_day.combine_chunks()
         run = run.take(compute.sort_indices(run["record_id"]))
-        yield from _chunks(run.combine_chunks(), day_of(int(day)), _packed(run))
+        yield from _chunks(run.combine_chunks(), day_of(int(day)), _bytes_per_record(run))
 
 
-def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
+def _read_curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
     """Yield the chunks of a curated file, which is one sorted run."""
     file = parquet.ParquetFile(pa.BufferReader(content))
     packed = len(content) / max(1, file.metadata.num_rows)
@@ -162,7 +162,7 @@ def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=arrow_schema(kind)).combine_chunks()
 
 
-def _packed(run: pa.Table) -> float:
+def _bytes_per_record(run: pa.Table) -> float:
     """Return the Parquet bytes per record, from a sample of neighbours."""
     sample = run.slice(max(0, (len(run) - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
     sink = pa.BufferOutputStream()
@@ -292,7 +292,7 @@ class _File:
         for each in sorted(odd):
             low = _place(rows, each)
             alike = rows.slice(low, _place(rows, f"{each}\0") - low).to_pylist()
-            chosen, conflicts = one_of(alike)
+            chosen, conflicts = choose_record(alike)
             kept[low : low + len(alike)] = False
             kept[low + chosen] = True
             self.conflicts += conflicts
@@ -338,7 +338,7 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
     yield from _unlike(one.slice(half), other.slice(half), start + half)
 
 
-def one_of(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, deterministic, and the number in conflict with
     it.
 

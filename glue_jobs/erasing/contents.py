@@ -140,7 +140,7 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
     return str(salts[part]) if part in salts else sha256(f"{record['salt']}{part}".encode()).hexdigest()[:SALT_DIGITS]
 
 
-def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
+def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
     """Return a record with the hashes of *parts* instead of the parts; *marks* are further columns.
 
     It is idempotent. Salts of remaining parts stay, those of erased parts are deleted. A record names its first

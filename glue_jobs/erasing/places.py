@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
-from glue_jobs.erasing.contents import Part, forgotten, salt_of
+from glue_jobs.erasing.contents import Part, forget_parts, salt_of
 from glue_jobs.io.objects import Objects
 
 RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messages/"
@@ -26,10 +26,10 @@ Matching = Mapping[str, list[str]]
 """The names of the filters that matched a complete message, by record id."""
 
 
-def arrived_on(key: str) -> str:
+def arrival_day(key: str) -> str:
     """Return the day on which the lines of an object arrived.
 
-    >>> arrived_on("raw/messages/dt=2026-11-20/hour=12/1.gz")
+    >>> arrival_day("raw/messages/dt=2026-11-20/hour=12/1.gz")
     '2026-11-20'
     """
     found = _DAY.search(key)
@@ -37,7 +37,7 @@ def arrived_on(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Taking(ABC):
+class Eraser(ABC):
     """Erases contents of records, and of lines with records; *key* is the archive's."""
 
     key: str
@@ -77,7 +77,7 @@ class Taking(ABC):
 
     def changed(self, key: str, text: str) -> str:
         """Return the erased lines of an object, in the form of its place. Lines end with \n only: the rest is text."""
-        arrived = arrived_on(key)
+        arrived = arrival_day(key)
         if key.startswith(RAW):
             change = partial(self.line, arrived=arrived)
         else:
@@ -90,7 +90,7 @@ class Taking(ABC):
         return line if not line or after == record["line"] else json.dumps({**record, "line": after})
 
     def _failed(self, line: str, arrived: str) -> str:
-        told, text = failed_text(line)
+        told, text = decode_failed(line)
         if text is None:
             return self.damaged(line, arrived) if line else line
         after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
@@ -107,10 +107,10 @@ def _read(line: str) -> dict[str, Any] | None:
     return record if is_record and isinstance(record.get("accepted_at"), int) else None
 
 
-def failed_text(line: str) -> tuple[dict[str, Any], str | None]:
+def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
     """Return Firehose's error entry, and the undelivered record in it; None if unreadable.
 
-    >>> failed_text('{"errorCode": "x", "rawData": "e30K"}')[1]
+    >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
     '{}\\n'
     """
     try:
@@ -121,7 +121,7 @@ def failed_text(line: str) -> tuple[dict[str, Any], str | None]:
 
 
 @dataclass(frozen=True)
-class Forgetting(Taking):
+class RequestedErasure(Eraser):
     """An erasure of *parts* of the messages with record ids in *matching*; *others* are ids without a record."""
 
     parts: tuple[Part, ...]
@@ -141,7 +141,7 @@ class Forgetting(Taking):
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return one of the messages without its parts; records that only mention one are unchanged."""
         matching = self.matching.get(str(record["record_id"]))
-        return None if matching is None else forgotten(record, self.parts, matching=matching, erasure=self.erasure)
+        return None if matching is None else forget_parts(record, self.parts, matching=matching, erasure=self.erasure)
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
         """Return whether the line contains the id of one of the messages."""
@@ -163,7 +163,7 @@ def text_of(content: bytes) -> str:
     return (gzip.decompress(content) if content.startswith(GZIP) else content).decode()
 
 
-def rewritten(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
+def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
     """Rewrite one object, and delete its former versions; return whether it changed. Raises RacedError.
 
     Former versions of an unchanged object are deleted, too: an interrupted run left them.

@@ -29,7 +29,7 @@ EVER = 9_999_999_999_999
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts *without* which all its messages are.
 
     Retention sets it. A later generation may contain a late record with all parts.
@@ -86,13 +86,13 @@ def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manife
         return list(pool.map(one, days))
 
 
-def made_of(objects: Objects, manifest: Manifest) -> Made | None:
+def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | None:
     """Return the description of the manifest's generation, or None for a day without files."""
     found = json_of(objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None)
-    return Made(**found) if found else None
+    return GenerationSummary(**found) if found else None
 
 
-def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: Made) -> None:
+def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
     """Replace the manifest by *files* of one generation, unless it was changed since. Raises RacedError."""
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())

@@ -28,7 +28,7 @@ Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | 
 """The same as a hashable key: messages with equal keys get equal verdicts."""
 
 
-def known_of(batch: pa.RecordBatch) -> Iterator[Known]:
+def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
     """Yield the key of each message of *batch*: tags, routing_key, properties, and the body if loaded."""
     names = batch.schema.names
     tags = tuples_of(batch.column(names.index("tags")))
@@ -67,10 +67,10 @@ def body_of(text: str | None, encoded: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def seen_of(known: Known) -> Seen:
+def message_of(known: Known) -> Seen:
     """Return the message of a *known* key.
 
-    >>> seen_of((("a",), None, (("price", "3"),), None)).properties["price"]
+    >>> message_of((("a",), None, (("price", "3"),), None)).properties["price"]
     '3'
     """
     tags, key, pairs, body = known

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CORRUPT = "_corrupt_record"
 
 
-def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:
+def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
     """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns without a schema).
 
     A line is corrupt if it is no JSON object, has a value of another type, or lacks a required column. Missing optional
@@ -41,7 +41,7 @@ def _is_corrupt(kind: RecordKind) -> Column:
     return faults | ~sql.coalesce(instant.between(0, INSTANT_MAX), sql.lit(False))
 
 
-def numbered(lines: DataFrame) -> DataFrame:
+def number_lines(lines: DataFrame) -> DataFrame:
     """Return the lines with their line numbers, from 1.
 
     One task reads a compressed file completely, so its line numbers are consecutive.

@@ -17,7 +17,7 @@ IN_DRIVER = "spark.tagcast.rowsInDriver"
 """The session setting that selects this; :func:`glue_jobs.io.session.suit` sets it."""
 
 
-def settled(table: DataFrame) -> DataFrame:
+def materialise(table: DataFrame) -> DataFrame:
     """Return *table* for repeated use: its rows in the driver for a very small archive, else cached."""
     session: Any = table.sparkSession
     if session.conf.get(IN_DRIVER, "false") != "true":

@@ -52,7 +52,7 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
     return read.groupBy(*keys, *READ).agg(sql.count("*").alias("number"))
 
 
-def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
+def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
     """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each."""
     import pyarrow as pa
 
@@ -83,7 +83,7 @@ def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
     """Return the number of *messages* (with a column ``hour``) that each filter matches by hour: (``COUNTS``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     sets = distinct_sets(messages, filters, "hour")
-    counts = sets.mapInArrow(lambda batches: counted(iter(batches), shared.value), COUNTS)
+    counts = sets.mapInArrow(lambda batches: count_matches(iter(batches), shared.value), COUNTS)
     return counts.groupBy("hour", "candidate").agg(
         *(sql.sum(name).alias(name) for name in ("matched", "failed", "unjudged"))
     )

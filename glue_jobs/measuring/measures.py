@@ -32,7 +32,7 @@ def subscription_names(subscriptions: DataFrame) -> DataFrame:
     return named.groupBy(*LANE).agg(sql.max_by("subscription", "changed_at").alias("subscription"))
 
 
-def accepted(messages: DataFrame) -> DataFrame:
+def count_accepted(messages: DataFrame) -> DataFrame:
     """Return the numbers of accepted and of unmatched messages of each topic by hour."""
     nobody = (sql.size(sql.coalesce("matched", sql.array().cast("array<int>"))) == 0).cast("int")
     rows = messages.select("topic", hour_of("accepted_at").alias("hour"), nobody.alias("nobody"))
@@ -67,7 +67,7 @@ def _in_order(since: str) -> Column:
 def quantiles(outcomes: DataFrame) -> DataFrame:
     """Return *outcomes* with exact quantiles instead of latencies: attempt_ms_p50 … end_to_end_ms_p99."""
     rest = [name for name in outcomes.columns if name not in LATENCIES]
-    found = [_quantile(name, q).alias(named(name, q)) for name in LATENCIES for q in QUANTILES]
+    found = [_quantile(name, q).alias(quantile_column(name, q)) for name in LATENCIES for q in QUANTILES]
     return outcomes.select(*rest, *found)
 
 
@@ -78,10 +78,10 @@ def _quantile(ordered: str, q: float) -> Column:
     return below + (above - below) * (place - sql.floor(place))
 
 
-def named(latency: str, q: float) -> str:
+def quantile_column(latency: str, q: float) -> str:
     """Return the column name of one quantile of a latency.
 
-    >>> named("attempt_ms", 0.5)
+    >>> quantile_column("attempt_ms", 0.5)
     'attempt_ms_p50'
     """
     return f"{latency}_p{round(q * 100)}"
@@ -99,7 +99,9 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     rows = counted.groupBy(*keys).agg(
         *(sql.call_function("percentile", ms, points, sql.col("number")).alias(name) for name, ms in of.items())
     )
-    found = [sql.get(name, sql.lit(n)).alias(named(name, q)) for name in LATENCIES for n, q in enumerate(QUANTILES)]
+    found = [
+        sql.get(name, sql.lit(n)).alias(quantile_column(name, q)) for name in LATENCIES for n, q in enumerate(QUANTILES)
+    ]
     return rows.select(*keys, *found)
 
 
@@ -123,7 +125,7 @@ def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
     return listed.select(*keys, kept.alias("top_failures"))
 
 
-def blocked(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
+def blocked_ms(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
     """Return how long each lane was not active in each hour of the window: (topic, ordinal, hour, blocked_ms)."""
     begins, ends = sql.greatest("begins_at", sql.lit(first_at)), sql.least("ends_at", sql.lit(end_at))
     inside = closed.select(*LANE, begins.alias("begins"), ends.alias("ends")).where("begins < ends")

@@ -95,7 +95,9 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
 
 
 def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], colours: Mapping[str, str]) -> None:
-    delivery_page.stacked(axes, hours, [(name, WORDS.get(name, name), colour) for name, colour in colours.items()])
+    delivery_page.draw_stacked_bars(
+        axes, hours, [(name, WORDS.get(name, name), colour) for name, colour in colours.items()]
+    )
 
 
 def _sample(sample: Mapping[str, Any]) -> str:

@@ -96,7 +96,7 @@ def section(title: str, *parts: str) -> str:
 def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
     """Return figures side by side: (label, value, tone)."""
     made = (
-        f'<div class="card"><b class="{tone}">{shown(value)}</b><span>{escape(what)}</span></div>'
+        f'<div class="card"><b class="{tone}">{format_value(value)}</b><span>{escape(what)}</span></div>'
         for what, value, tone in pairs
     )
     return f'<div class="cards">{"".join(made)}</div>'
@@ -113,7 +113,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     labels = [f' data-label="{escape(name)}"' if n else "" for n, name in enumerate(heads)]
     lines = (
         "".join(
-            f"<td{mark}{label}>{shown(value)}</td>" for value, mark, label in zip(row, classes, labels, strict=True)
+            f"<td{mark}{label}>{format_value(value)}</td>"
+            for value, mark, label in zip(row, classes, labels, strict=True)
         )
         for row in body
     )
@@ -121,10 +122,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rest}</tbody></table></div>'
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value in readable form.
 
-    >>> shown(1234567), shown(None), shown(0.25)
+    >>> format_value(1234567), format_value(None), format_value(0.25)
     ('1,234,567', '—', '0.25')
     """
     match value:
@@ -168,10 +169,10 @@ def instant(milliseconds: int) -> str:
     return rfc3339(milliseconds)[:-1].replace("-", "\u2011").replace("T", "\u00a0")
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_noun(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "delivery", "deliveries"), counted(1_200, "violation")
+    >>> count_noun(1, "delivery", "deliveries"), count_noun(1_200, "violation")
     ('1 delivery', '1,200 violations')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -11,7 +11,7 @@ from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.lanes import PENDING, acts_of, command_of, lane_page
-from local.console.rendering import counted, lane_path, word
+from local.console.rendering import count_noun, lane_path, word
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
     name, lane = subscription.name, subscription.lane
     assert lane is not None
     head, behind = lane.head, max(0, lane.backlog - 1)
-    number, follow = counted(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
+    number, follow = count_noun(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
     at_head = f"message {head.message_id}" if head else "nothing"
     waits_alone = lane.state == "retrying"
     told = {
@@ -47,7 +47,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         )
         if not waits_alone
         else (
-            f"{counted(lane.backlog, 'delivery', 'deliveries').capitalize()} of {name} will be attempted now.",
+            f"{count_noun(lane.backlog, 'delivery', 'deliveries').capitalize()} of {name} will be attempted now.",
             "This ignores the retry schedules. An attempt that fails counts, and its schedule continues.",
         ),
         "verify": (

@@ -13,7 +13,7 @@ from aiohttp import web
 from tagcast_cli.job_arguments import Days
 
 from local.console.acts import Preview
-from local.console.archive_jobs import JOBS, Order
+from local.console.archive_jobs import JOBS, JobOrder
 from local.console.desk import Desk, desk_of
 from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of
 
@@ -52,19 +52,19 @@ def title_of(page: Path) -> str:
     return unescape(found.group(1)).strip() if found else ""
 
 
-def order_of(said: Mapping[str, str]) -> Order:
+def order_of(said: Mapping[str, str]) -> JobOrder:
     """Return the job in the fields of a form. Raises ValueError, UnreadableFilterError."""
     job, topic = said.get("job", ""), said.get("topic", "").strip() or None
     if job not in JOBS:
         raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
     days = Days.of(said.get("from", "").strip() or None, said.get("to", "").strip() or None)
     if job != "backtest":
-        return Order(job, days, topic)
+        return JobOrder(job, days, topic)
     if topic is None:
         raise ValueError("A backtest needs a topic")
     words = said.get("dialect") or "strict", said.get("scope") or "body"
     form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
-    return Order(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
+    return JobOrder(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:

@@ -36,7 +36,7 @@ Said = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Order:
+class JobOrder:
     """One job with its arguments. A backtest compares a *candidate* with the filter of a *subscription*, if given."""
 
     job: str
@@ -49,7 +49,7 @@ class Order:
     def text(self) -> str:
         """The job in words.
 
-        >>> Order("audit", Days.of("2026-11-01", "2026-11-02")).text
+        >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-02")).text
         'audit of all topics, from 2026-11-01 to 2026-11-02 (exclusive)'
         """
         of = f"{self.job} of {self.topic or 'all topics'}, from {self.days.first} to {self.days.end} (exclusive)"
@@ -70,7 +70,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """The result of a job: its page, and a sentence."""
 
     page: Path | None
@@ -88,7 +88,7 @@ class Runner(Protocol):
     def prepare(self) -> None:
         """Prepare for a job that may start soon."""
 
-    def run(self, order: Order, said: Said) -> Ended:
+    def run(self, order: JobOrder, said: Said) -> JobResult:
         """Run one job and report its progress. Raises JobError."""
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
@@ -127,7 +127,7 @@ class LocalJobs:
             self._preparing = jobs_of(place)
             self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
 
-    def run(self, order: Order, said: Said) -> Ended:
+    def run(self, order: JobOrder, said: Said) -> JobResult:
         """Compact new files, then run the job."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
@@ -137,7 +137,7 @@ class LocalJobs:
         result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
-        return Ended(page, verdict(order.job, result.code, result.summary), result.code == 0)
+        return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
         """Return a message from the stack's archive."""
@@ -196,7 +196,7 @@ class GlueJobs:
         """The cost of a Glue run."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
-    def run(self, order: Order, said: Said) -> Ended:
+    def run(self, order: JobOrder, said: Said) -> JobResult:
         """Start the job, poll until it ends, and download its page."""
         try:
             return self._run(order, said)
@@ -206,7 +206,7 @@ class GlueJobs:
     def prepare(self) -> None:
         """Do nothing: a Glue run costs money."""
 
-    def _run(self, order: Order, said: Said) -> Ended:
+    def _run(self, order: JobOrder, said: Said) -> JobResult:
         bucket, glue = self._bucket(), self.client("glue")
         name = f"{self.stack}-{JOBS[order.job].replace('_', '-')}"
         words = order.arguments(Archive(f"s3://{bucket}"))
@@ -217,10 +217,10 @@ class GlueJobs:
             self.sleep(LOOK_S)
         page = self._page(bucket, order.job, began_at)
         if run["JobRunState"] == ENDED_WELL:
-            return Ended(page, "Done.")
+            return JobResult(page, "Done.")
         if page is None:
             raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'see its log')}")
-        return Ended(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
+        return JobResult(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
         """Return a message from the deployment's archive."""
@@ -259,10 +259,10 @@ class JobBoard:
     """The last job, with its progress."""
 
     runner: Runner
-    order: Order | None = None
+    order: JobOrder | None = None
     began_at: datetime | None = None
     said: str = ""
-    ended: Ended | None = None
+    ended: JobResult | None = None
     fault: str = ""
     _task: asyncio.Task[None] | None = None
     _preparing: asyncio.Task[None] | None = None
@@ -272,7 +272,7 @@ class JobBoard:
         """Whether a job is running."""
         return self._task is not None and not self._task.done()
 
-    def start(self, order: Order) -> bool:
+    def start(self, order: JobOrder) -> bool:
         """Start a job; return False if another one is running."""
         if self.runs:
             return False
@@ -280,7 +280,7 @@ class JobBoard:
         self._task = asyncio.create_task(self._carry_out(order))
         return True
 
-    async def _carry_out(self, order: Order) -> None:
+    async def _carry_out(self, order: JobOrder) -> None:
         try:
             self.ended = await asyncio.to_thread(self.runner.run, order, self._hear)
         except (JobError, OSError) as fault:

@@ -27,7 +27,7 @@ Name = tuple[str, str]
 """A lane by its topic and its subscription."""
 
 
-class Need(StrEnum):
+class LaneNeed(StrEnum):
     """The needs of a lane, the most urgent first."""
 
     PERSON = "person"
@@ -38,32 +38,32 @@ class Need(StrEnum):
     def words(self, lanes: int) -> str:
         """Return the words after a number of lanes.
 
-        >>> Need.PERSON.words(1), Need.SOON.words(2), Need.PAUSED.words(0)
+        >>> LaneNeed.PERSON.words(1), LaneNeed.SOON.words(2), LaneNeed.PAUSED.words(0)
         ('needs attention', 'expire within an hour', 'paused')
         """
         match self:
-            case Need.PERSON:
+            case LaneNeed.PERSON:
                 return "needs attention" if lanes == 1 else "need attention"
-            case Need.SOON:
+            case LaneNeed.SOON:
                 return "expires within an hour" if lanes == 1 else "expire within an hour"
-            case Need.RETRIED:
+            case LaneNeed.RETRIED:
                 return "retrying"
-            case Need.PAUSED:
+            case LaneNeed.PAUSED:
                 return "paused"
 
 
 def need_words(name: str, lanes: int) -> str:
     """Return the words of a need in an address; an unknown one unchanged."""
-    return Need(name).words(lanes) if name in list(Need) else name
+    return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
-def need_of(lane: UrgentLane) -> Need:
+def need_of(lane: UrgentLane) -> LaneNeed:
     """Return the need of a lane: manual work comes before automatic retries."""
     if lane.state in BY_HAND:
-        return Need.PERSON
+        return LaneNeed.PERSON
     if lane.head is not None and expires_soon(lane.head.expires_at):
-        return Need.SOON
-    return Need.PAUSED if lane.state == "paused" else Need.RETRIED
+        return LaneNeed.SOON
+    return LaneNeed.PAUSED if lane.state == "paused" else LaneNeed.RETRIED
 
 
 def host_of(lane: UrgentLane) -> str:
@@ -84,7 +84,7 @@ def outcome_of(lane: UrgentLane) -> str:
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
     """Return the sort key of a lane: its need, then the age of its backlog."""
     owed_since = LATEST if lane.head is None else lane.head.accepted_at
-    return list(Need).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
+    return list(LaneNeed).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Cause:
     since: datetime | None
     states: tuple[tuple[str, int], ...]
     outcomes: tuple[tuple[str, int], ...]
-    need: Need
+    need: LaneNeed
 
 
 def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
@@ -162,19 +162,19 @@ def _cause(name: str, lanes: Sequence[UrgentLane]) -> Cause:
         min((each.head.accepted_at for each in lanes if each.head), default=None),
         tuple(Counter(each.state for each in lanes).most_common()),
         tuple(Counter(map(outcome_of, lanes)).most_common(2)),
-        min((need_of(each) for each in lanes), key=list(Need).index),
+        min((need_of(each) for each in lanes), key=list(LaneNeed).index),
     )
 
 
-def by_need(lanes: Iterable[UrgentLane]) -> dict[Need, Counter[str]]:
+def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
     """Return the number of lanes of each need, by state."""
-    counts: dict[Need, Counter[str]] = {need: Counter() for need in Need}
+    counts: dict[LaneNeed, Counter[str]] = {need: Counter() for need in LaneNeed}
     for lane in lanes:
         counts[need_of(lane)][lane.state] += 1
     return counts
 
 
-class Backlogs:
+class BacklogCounts:
     """The backlogs of lanes, counted up to :data:`COUNTED_MAX`, with a cache."""
 
     def __init__(self, api: AsyncClient) -> None:

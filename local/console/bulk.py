@@ -15,7 +15,7 @@ from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastErr
 from local.console.attention import Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
 from local.console.lanes import ACTS, ASLEEP
-from local.console.rendering import counted
+from local.console.rendering import count_noun
 
 LANES_MAX = 1_000
 NAMED_MAX = 50
@@ -194,7 +194,7 @@ def page_of(
     return desk.page(
         "bulk_preview.html",
         act=act,
-        title=f"{act.capitalize()} {counted(len(lanes), 'lane')} of {counted(topics, 'topic')}",
+        title=f"{act.capitalize()} {count_noun(len(lanes), 'lane')} of {count_noun(topics, 'topic')}",
         means=MEANS[act] + (f" {OF_FOUND}" if messages else ""),
         lanes=lanes,
         named=lanes[:NAMED_MAX],
@@ -219,7 +219,7 @@ async def begin(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk, bulk)}")
 
 
-async def watched(request: web.Request) -> web.Response:
+async def show_progress(request: web.Request) -> web.Response:
     """Show the progress."""
     desk, name = desk_of(request), request.match_info["name"]
     bulk = request.app[BULKS].get(name)
@@ -237,6 +237,6 @@ _ACT = "/bulk/{act:retry|pause|resume|skip}"
 ROUTES = (
     web.get(_ACT, preview),
     web.post(_ACT, begin),
-    web.get("/bulk/{name:[0-9a-f]{12}}", watched),
+    web.get("/bulk/{name:[0-9a-f]{12}}", show_progress),
     web.post("/bulk/{name:[0-9a-f]{12}}/stop", stop),
 )

@@ -16,8 +16,8 @@ from tagcast_client import AsyncClient
 from tagcast_client.models import Topic, UrgentLane
 
 from local.console.archive_jobs import JobBoard
-from local.console.attention import Backlogs
-from local.console.kept import FRESH_S, PAGE, Kept
+from local.console.attention import BacklogCounts
+from local.console.kept import FRESH_S, PAGE, CachedList
 from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples
@@ -46,16 +46,16 @@ class Desk:
     metrics: Charted | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     templates: Environment = field(default_factory=environment)
-    lanes: Kept[UrgentLane] = field(init=False)
-    topics: Kept[Topic] = field(init=False)
-    backlogs: Backlogs = field(init=False)
+    lanes: CachedList[UrgentLane] = field(init=False)
+    topics: CachedList[Topic] = field(init=False)
+    backlogs: BacklogCounts = field(init=False)
     charted: Charted = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the caches of pages."""
-        lanes = Kept(self.api.list_lanes(limit=PAGE), self.fresh_s)
-        topics = Kept(self.api.list_topics(limit=PAGE), self.fresh_s)
-        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
+        lanes = CachedList(self.api.list_lanes(limit=PAGE), self.fresh_s)
+        topics = CachedList(self.api.list_topics(limit=PAGE), self.fresh_s)
+        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", BacklogCounts(self.api))):
             object.__setattr__(self, name, kept)
         if self.metrics is None:
             file = MinuteFile(self.reports.parent / MINUTES, self.api.url)
@@ -88,7 +88,7 @@ def desk_of(request: web.Request) -> Desk:
     return request.app[DESK]
 
 
-async def said_in(request: web.Request) -> dict[str, str]:
+async def form_fields(request: web.Request) -> dict[str, str]:
     """Return the fields of a form. Browsers send CR and LF for each line end; the CR is removed."""
     return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}
 

@@ -14,12 +14,12 @@ from tagcast_client import AnyFilter, InvalidError, NewMessage
 from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
-from local.console.desk import Desk, desk_of, said_in, together
+from local.console.desk import Desk, desk_of, form_fields, together
 from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
-from local.console.verdicts import Line, lines
+from local.console.verdicts import VerdictLine, lines
 
 RECENT_SHOWN, RECENT_READ = 6, 100
 
@@ -30,7 +30,7 @@ class Verdict:
 
     message: Message | None
     verdict: str
-    tree: list[Line]
+    tree: list[VerdictLine]
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ def _fields(message: Message) -> dict[str, str]:
     }
 
 
-async def tried(request: web.Request) -> web.Response:
+async def show_verdicts(request: web.Request) -> web.Response:
     """Show the submitted form with the filter's verdicts."""
     return await _page(desk_of(request), await _bench(request))
 
 
 async def _bench(request: web.Request) -> Bench:
-    return Bench.of(await said_in(request))
+    return Bench.of(await form_fields(request))
 
 
 async def _page(desk: Desk, bench: Bench) -> web.Response:
@@ -109,7 +109,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
 
 
 @dataclass(frozen=True)
-class Change:
+class FilterChange:
     """The difference of a filter to the active one on messages: which match only now, and which no more."""
 
     messages: int
@@ -118,22 +118,24 @@ class Change:
     fewer: list[Message]
 
 
-async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | None:
+async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChange | None:
     """Return the effect of saving on today's retained messages; None for a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     candidate = filter_of(bench.form)
     if _reads_body(subscription.filter) or _reads_body(candidate):
         recent = await _with_bodies(desk, bench.topic, recent[:RECENT_SHOWN])
-    return changed(subscription.filter, candidate, recent)
+    return compare_filters(subscription.filter, candidate, recent)
 
 
-def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]) -> Change | None:
+def compare_filters(
+    active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]
+) -> FilterChange | None:
     """Return the difference of two filters on *messages*; None if one is a function."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
     before, after = compile_filter(active), compile_filter(candidate)
     verdicts = [(each, takes(before, each), takes(after, each)) for each in messages]
-    return Change(
+    return FilterChange(
         len(messages),
         sum(was and would for _, was, would in verdicts),
         [each for each, was, would in verdicts if would and not was],
@@ -249,7 +251,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
 
 ROUTES = (
     web.get("/workbench", workbench),
-    web.post("/workbench", tried),
+    web.post("/workbench", show_verdicts),
     web.post("/workbench/shadow", shadow),
     web.post("/workbench/save", save),
 )

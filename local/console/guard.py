@@ -30,7 +30,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
-async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def guard_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse requests from other sites, and send a restrictive content security policy."""
     try:
         response = await _refusal(request) or await _answer(request, handler)

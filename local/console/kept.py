@@ -23,7 +23,7 @@ available result.
 
 
 @dataclass(frozen=True)
-class Part(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a complete list, with the number of pages and of items."""
 
     items: Sequence[T]
@@ -32,7 +32,7 @@ class Part(Generic[T]):
     total: int
 
 
-def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
+def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
     """Return the requested page, or the nearest one.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
@@ -40,11 +40,11 @@ def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
     """
     pages = max(1, -(-len(items) // size))
     number = min(max(1, int(asked)), pages) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    return Part(items[(number - 1) * size : number * size], number, pages, len(items))
+    return ListPage(items[(number - 1) * size : number * size], number, pages, len(items))
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T]):
+class ListReading(Generic[T]):
     """A list as of *read_at*; until it *is_whole*, more is being read.
 
     *is_outdated*: this console changed something since. *fault*: the error of a failed reload.
@@ -57,19 +57,19 @@ class Reading(Generic[T]):
     is_outdated: bool = False
 
 
-class Kept(Generic[T]):
+class CachedList(Generic[T]):
     """One cached list of the API. After *fresh_s* it is reloaded in the background while the old one is shown."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
         self._fresh_s = fresh_s
-        self._last: Reading[T] | None = None
+        self._last: ListReading[T] | None = None
         self._read_s = -math.inf
         self._changed_s = -math.inf
         self._task: asyncio.Task[None] | None = None
         self._fault: TagcastError | None = None
 
-    async def look(self) -> Reading[T]:
+    async def look(self) -> ListReading[T]:
         """Return the last list, or the first one as far as it is read. Raises TagcastError if that failed."""
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
@@ -82,7 +82,7 @@ class Kept(Generic[T]):
         if self._last is None:
             if self._fault is not None:
                 raise self._fault
-            return Reading((), datetime.now(UTC), is_whole=False)
+            return ListReading((), datetime.now(UTC), is_whole=False)
         return replace(self._last, is_outdated=self._is_outdated())
 
     def _patience_s(self) -> float:
@@ -118,11 +118,11 @@ class Kept(Generic[T]):
                 if cursor is None:
                     break
                 if is_first:
-                    self._last = Reading(tuple(found), began_at, is_whole=False)
-            self._last = Reading(tuple(found), began_at)
+                    self._last = ListReading(tuple(found), began_at, is_whole=False)
+            self._last = ListReading(tuple(found), began_at)
         except TagcastError as fault:
             self._fault, began_s = fault, -math.inf
             if self._last is not None:
-                self._last = Reading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
+                self._last = ListReading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
         finally:
             self._read_s, self._task = began_s, None

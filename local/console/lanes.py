@@ -15,7 +15,7 @@ from tagcast_client.models import Attempt, Delivery, Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.rendering import lane_path
-from local.console.schedule import Line, Plan, planned, policy_of
+from local.console.schedule import NextAttempts, Timeline, plan_attempts, policy_of
 
 BACKLOG_SHOWN = 50
 DONE = {
@@ -125,11 +125,11 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
     """Return the head's timeline: acceptance, remembered attempts, planned attempts, and expiry."""
     now = _now()
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
-    line = Line(accepted_at, head.expires_at)
-    plan = Plan((), spent=False)
+    line = Timeline(accepted_at, head.expires_at)
+    plan = NextAttempts((), spent=False)
     if head.next_attempt_at is not None and subscription.state != PENDING:
         policy = policy_of(subscription.retry)
-        plan = planned(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
+        plan = plan_attempts(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
     tried = [each.ended_at for each in history] or [each for each in (head.last_attempt_at,) if each is not None]
     return {
         "accepted_at": accepted_at,

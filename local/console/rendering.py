@@ -42,7 +42,7 @@ def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
-        finalize=shown,
+        finalize=format_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,16 +70,16 @@ def environment() -> Environment:
         "is_awake": is_awake,
         "next_attempt": next_attempt,
         "places": PLACES,
-        "counted": counted,
+        "counted": count_noun,
         "word": word,
     }
     return made
 
 
-def shown(value: Any) -> Any:
+def format_value(value: Any) -> Any:
     r"""Return the printed form of a value; control characters in texts become Python escapes.
 
-    >>> shown("a\x1b[2J\u202e"), shown(None), shown(7)
+    >>> format_value("a\x1b[2J\u202e"), format_value(None), format_value(7)
     ('a\\x1b[2J\\u202e', '—', 7)
     """
     if isinstance(value, Markup):
@@ -116,10 +116,10 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
     return Markup(IN_PROGRESS) if instant is None and is_awake(state) else moment(instant)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_noun(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "lane"), counted(1_200, "lane"), counted(2, "delivery", "deliveries")
+    >>> count_noun(1, "lane"), count_noun(1_200, "lane"), count_noun(2, "delivery", "deliveries")
     ('1 lane', '1,200 lanes', '2 deliveries')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -20,7 +20,7 @@ TICKS_MAX = 5
 
 
 @dataclass(frozen=True)
-class Plan:
+class NextAttempts:
     """Next attempts if each fails immediately. *spent*: the retries end before the life.
 
     *more* is the number of further attempts.
@@ -41,12 +41,14 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
     )
 
 
-def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0) -> Plan:
+def plan_attempts(
+    policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0
+) -> NextAttempts:
     """Return the attempts from *first* on after *attempts* earlier ones, if each fails immediately.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
-    >>> plan = planned(RetryPolicy(Strategy.BACKOFF_RETRY, 3, 15), 2, noon, noon + timedelta(hours=1))
+    >>> plan = plan_attempts(RetryPolicy(Strategy.BACKOFF_RETRY, 3, 15), 2, noon, noon + timedelta(hours=1))
     >>> [each.second for each in plan.attempts], plan.spent
     ([0, 15], True)
     """
@@ -56,9 +58,9 @@ def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: dat
         instants.append(at)
         wait_s = delay_s(policy, attempts + len(instants), MEAN_S)
         if wait_s is None:
-            return Plan(tuple(instants), spent=True)
+            return NextAttempts(tuple(instants), spent=True)
         at += timedelta(seconds=wait_s / time_scale)
-    return Plan(tuple(instants), spent=False, more=at < expires_at)
+    return NextAttempts(tuple(instants), spent=False, more=at < expires_at)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Line:
+class Timeline:
     """A linear timeline from *begins* to *ends*; `at` returns the position of an instant in percent."""
 
     begins: datetime
@@ -81,7 +83,7 @@ class Line:
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
-        >>> line = Line(noon, noon + 4 * hour)
+        >>> line = Timeline(noon, noon + 4 * hour)
         >>> [line.at(noon + n * hour) for n in (-1, 0, 1, 4, 9)]
         [0.0, 0.0, 25.0, 100.0, 100.0]
         """
@@ -95,7 +97,7 @@ class Line:
 
         >>> from datetime import UTC
         >>> noon = datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
-        >>> [(tick.at, tick.label) for tick in Line(noon, noon + timedelta(hours=20)).ticks]
+        >>> [(tick.at, tick.label) for tick in Timeline(noon, noon + timedelta(hours=20)).ticks]
         [(19.17, '16:00'), (39.17, '20:00'), (59.17, '00:00'), (79.17, '04:00'), (99.17, '08:00')]
         """
         whole_s = (self.ends - self.begins).total_seconds()

@@ -24,7 +24,7 @@ MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MessageCriteria:
     """The criteria for retained messages; empty fields match all."""
 
     tag: str = ""
@@ -51,9 +51,9 @@ class Wanted:
         return any(self.subscription in ("", name) and self.state in ("", entry.state) for name, entry in entries)
 
 
-def wanted_of(query: Mapping[str, str]) -> Wanted:
+def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
     """Parse the fields of the form. Raises ValueError for an invalid duration."""
-    return Wanted(
+    return MessageCriteria(
         query.get("tag", "").strip(),
         query.get("routing_key", "").strip(),
         pairs(query.get("property", "")),
@@ -81,7 +81,7 @@ async def search(request: web.Request) -> web.Response:
     read, has_more = 0, False
     try:
         if topic and not message_id:
-            messages, read, has_more = await _found(desk, topic, wanted_of(query))
+            messages, read, has_more = await _found(desk, topic, parse_criteria(query))
     except ValueError as fault:
         faults.append(str(fault))
     return desk.page(
@@ -117,7 +117,7 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
         return ""
 
 
-async def _found(desk: Desk, topic: str, wanted: Wanted) -> tuple[list[Message], int, bool]:
+async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
     """Return the matches among the oldest retained messages, the number read, and whether there are more."""
     cursor: str | None = None
     found: dict[str, Message] = {}
@@ -138,7 +138,7 @@ async def act_preview(request: web.Request) -> web.Response:
     """Show the lanes that a retry or a skip of the results changes."""
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
-    messages, _, _ = await _found(desk, topic, wanted_of(query))
+    messages, _, _ = await _found(desk, topic, parse_criteria(query))
     lanes = lanes_owed(messages, query.get("subscription", "").strip())
     ids = [each.message_id for each in messages] if act == "skip" else []
     asked = {name: value.strip() for name, value in query.items() if value.strip()}

@@ -28,7 +28,7 @@ from local.console import (
 )
 from local.console.bulk import BULKS, Bulks
 from local.console.desk import DESK, Desk
-from local.console.guard import guarded
+from local.console.guard import guard_request
 from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
@@ -41,7 +41,7 @@ ROOMS = (
 
 def application(desk: Desk) -> web.Application:
     """Return the application with all pages."""
-    app = web.Application(middlewares=[guarded], client_max_size=FORM_BYTES_MAX)
+    app = web.Application(middlewares=[guard_request], client_max_size=FORM_BYTES_MAX)
     app[DESK] = desk
     app[BULKS] = Bulks()
     for room in ROOMS:

@@ -11,7 +11,7 @@ from aiohttp import web
 from tagcast_client import NewMessage
 
 from local.console.attention import causes, topic_of
-from local.console.desk import desk_of, said_in
+from local.console.desk import desk_of, form_fields
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -39,7 +39,7 @@ async def topics(request: web.Request) -> web.Response:
     )
 
 
-async def owed(request: web.Request) -> web.Response:
+async def retained_count(request: web.Request) -> web.Response:
     """Show a topic's number of retained messages: a table cell, loaded when it becomes visible."""
     desk, name = desk_of(request), request.match_info["topic"]
     topic, oldest = await asyncio.gather(
@@ -68,7 +68,7 @@ async def topic(request: web.Request) -> web.Response:
 
 async def publish(request: web.Request) -> web.Response:
     """Publish the form's message, once even if it is sent repeatedly, and redirect to the message."""
-    desk, name, said = desk_of(request), request.match_info["topic"], await said_in(request)
+    desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
     message = new_message(said)
     accepted = await desk.api.publish(
         name,
@@ -121,6 +121,6 @@ def pairs(text: str) -> dict[str, str]:
 ROUTES = (
     web.get("/topics", topics),
     web.get("/topics/{topic}", topic),
-    web.get("/topics/{topic}/owed", owed),
+    web.get("/topics/{topic}/owed", retained_count),
     web.post("/topics/{topic}/messages", publish),
 )

@@ -12,7 +12,7 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 
 @dataclass(frozen=True)
-class Line:
+class VerdictLine:
     """One node of a verdict tree: *depth* is its indentation, *value* the displayed result."""
 
     depth: int
@@ -21,21 +21,23 @@ class Line:
     note: str
 
 
-def lines(tree: Mapping[str, Any]) -> list[Line]:
+def lines(tree: Mapping[str, Any]) -> list[VerdictLine]:
     """Return a tree from its root down, without recursion, because filters nest deeper than Python allows.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]
     [(0, 'unknown'), (1, 'true')]
     """
-    found: list[Line] = []
+    found: list[VerdictLine] = []
     waiting = [(0, tree)]
     while waiting and len(found) < LINES_SHOWN:
         depth, node = waiting.pop()
         value = node.get("value")
         word = WORDS.get(value) if isinstance(value, bool | str | None) else None
         found.append(
-            Line(min(depth, DEPTH_SHOWN), str(node.get("text", "")), word or str(value), str(node.get("note", "")))
+            VerdictLine(
+                min(depth, DEPTH_SHOWN), str(node.get("text", "")), word or str(value), str(node.get("note", ""))
+            )
         )
         waiting += [(depth + 1, child) for child in reversed(node.get("children", ()))]
     return found

@@ -31,7 +31,7 @@ HEAD_RETRY_S = 2
 
 
 @dataclass(frozen=True)
-class Check:
+class PromiseCheck:
     """One promise of scenario 1, and its result."""
 
     promise: str
@@ -52,7 +52,7 @@ class Play:
         self.out = out
         self.interval_s = interval_s
         self.suffix = suffix
-        self.checks: list[Check] = []
+        self.checks: list[PromiseCheck] = []
         self._begun = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
@@ -63,7 +63,7 @@ class Play:
     def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
         """Wait until the expected result is found, and record the found one."""
         wait_for(lambda: found() == expected, timeout_s)
-        self.checks.append(Check(promise, expected, found()))
+        self.checks.append(PromiseCheck(promise, expected, found()))
         last = self.checks[-1]
         mark, style = ("✓", "green") if last.holds else ("✗", "bold red")
         self.say(f"{mark} {promise}: {last.found}" + ("" if last.holds else f", not {expected}"), style)

@@ -10,7 +10,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-async def whole(receive: Receive) -> bytes | None:
+async def read_body(receive: Receive) -> bytes | None:
     """Return the body of a request, or None if the client disconnected early."""
     parts = []
     while True:
@@ -63,7 +63,7 @@ class Answer:
         return b"".join(self._parts)
 
 
-def saying(body: bytes, then: Receive) -> Receive:
+def receive_body(body: bytes, then: Receive) -> Receive:
     """Return a `receive` that yields a whole body, then *then*."""
     told = False
 
@@ -77,6 +77,6 @@ def saying(body: bytes, then: Receive) -> Receive:
     return say
 
 
-async def gone() -> Message:
+async def disconnect() -> Message:
     """Return a `receive` message that signals a disconnect."""
     return {"type": "http.disconnect"}

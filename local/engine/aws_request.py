@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
 """Cached signatures: callers that use frames send the same one with every call."""
@@ -68,7 +68,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
     target = headers.get("x-amz-target", "")
     if target:
         prefix, _, operation = target.partition(".")
-        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decoded(body or b"{}"))
+        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decode(body or b"{}"))
     if service == "lambda":
         found = _INVOKE.search(path)
         return Call(service, "Invoke", {"FunctionName": unquote(found[1])}) if found else Call(service, method)

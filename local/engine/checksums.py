@@ -16,20 +16,20 @@ class DamageError(Exception):
         super().__init__(f"{path} is damaged: {what}. {remedy}")
 
 
-def framed(text: bytes, before: int = 0) -> tuple[bytes, int]:
+def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
     """Return a text as a line with a checksum, and the checksum, which the next line takes as *before*.
 
-    >>> framed(b"{}")
+    >>> frame_line(b"{}")
     (b'a3a6bf43 2 {}\\n', 2745614147)
     """
     checksum = crc32(text, before)
     return b"%08x %d %b\n" % (checksum, len(text), text), checksum
 
 
-def unframed(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
+def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
     """Return the text of a line and its checksum; None if it was changed, or does not follow *before*.
 
-    >>> unframed(framed(b"{}")[0]), unframed(framed(b"{}")[0], 1), unframed(b"a3a6bf43 2 []\\n")
+    >>> unframe_line(frame_line(b"{}")[0]), unframe_line(frame_line(b"{}")[0], 1), unframe_line(b"a3a6bf43 2 []\\n")
     ((b'{}', 2745614147), None, None)
     """
     checksum, _, rest = line.partition(b" ")
@@ -44,7 +44,7 @@ def unframed(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
 def is_torn(line: bytes) -> bool:
     """Return whether this is the beginning of a line, left by a killed process.
 
-    >>> line = framed(b'{"a": 1}')[0]
+    >>> line = frame_line(b'{"a": 1}')[0]
     >>> all(is_torn(line[:length]) for length in range(len(line))), is_torn(line), is_torn(bytes(8)), is_torn(b"{}")
     (True, False, False, False)
     >>> is_torn(line[:-1] + b"x")

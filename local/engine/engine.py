@@ -19,7 +19,7 @@ from botocore.config import Config
 
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
-from local.engine.last_words import PIPE, heard
+from local.engine.last_words import PIPE, read_last_words
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, role_as_json
 from local.functions.frames import call_head
 from local.rules.permissions import Role
@@ -151,7 +151,7 @@ class Engine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._sentence = heard(self._words)
+        self._sentence = read_last_words(self._words)
         os.close(self._words)
         self._process = None
 
@@ -172,7 +172,7 @@ class Engine:
         """Why it ended unexpectedly; empty while it runs, and after a stop."""
         if self._process is None or self.alive:
             return ""
-        self._sentence = self._sentence or heard(self._words)
+        self._sentence = self._sentence or read_last_words(self._words)
         return self._sentence or f"the engine has ended by itself; its log says why: {self.folder / 'engine.log'}"
 
     def _ready(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from local.engine.credentials import Credentials
 from local.functions.frames import FrameCalls, call_head
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 ANSWER_S = 30.0
 TARGETS = {"dynamodbstreams": "DynamoDBStreams_20120810", "sqs": "AmazonSQS"}
@@ -38,8 +38,8 @@ class EngineCalls:
         """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
-        done, answer = self._frames.call(head, encoded(request), ANSWER_S)
+        done, answer = self._frames.call(head, encode(request), ANSWER_S)
         if not done:
             raise EngineCallError(f"{operation}: {answer.decode(errors='replace')}")
-        found: dict[str, Any] = decoded(answer or b"{}")
+        found: dict[str, Any] = decode(answer or b"{}")
         return found

@@ -37,7 +37,7 @@ from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.http_server import serve
-from local.engine.kept import Kept
+from local.engine.kept import PersistentState
 from local.engine.kept_services import keeping
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.request_scope import enter
@@ -91,7 +91,7 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
     return f"User: {permissions.principal(role)} is not authorized to perform: {denied.action} on {denied.resource}"
 
 
-def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
+def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
     """Wrap the workflow's call of a function with a check of its role."""
 
     def invoke(function: str, event: Any) -> Any:
@@ -131,7 +131,7 @@ class Running:
         return counted_run
 
 
-def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
+def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
     """Wrap the workflow's history: a full one stops the execution."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
@@ -142,7 +142,7 @@ def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Excepti
     return add_bounded
 
 
-def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
+def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
     """Wrap Firehose's writes to its bucket with a check of its role."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
@@ -155,7 +155,7 @@ def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], 
     return deliver
 
 
-def forgetting_delivery(deliver: Callable[..., None]) -> Callable[..., None]:
+def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
     """Wrap Firehose's delivery to drop its records afterwards: the engine would store them for ever."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
@@ -203,12 +203,12 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         run(folder)
     except DamageError as damage:
-        last_words.end(str(damage))
+        last_words.end_process(str(damage))
     except OSError as fault:
         sentence = last_words.why_not_written(fault, folder)
         if sentence is None:
             raise
-        last_words.end(sentence)
+        last_words.end_process(sentence)
 
 
 def run(folder: Path) -> None:
@@ -219,7 +219,7 @@ def run(folder: Path) -> None:
 
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
-    kept = Kept(folder, Path(os.environ["TAGCAST_POSITIONS"]))
+    kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     kept_objects.install(s3)
     in_flight.install(sqs)
@@ -233,10 +233,10 @@ def run(folder: Path) -> None:
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     running = Running()
     stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
-    stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
-    stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
-    firehose._deliver_records_to_s3 = forgetting_delivery(firehose._deliver_records_to_s3)
-    firehose._put_s3_object = guarded_delivery(permissions, kept_objects.put_object(s3))
+    stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
+    stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
+    firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
+    firehose._put_s3_object = guard_delivery(permissions, kept_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
     own_paths: dict[str, Callable[[Any], None]] = {

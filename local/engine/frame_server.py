@@ -2,8 +2,8 @@
 
 import asyncio
 
-from local.engine.asgi import Answer, Application, Scope, gone, saying
-from local.functions.frames import LENGTHS, FrameError, lengths_of, packed
+from local.engine.asgi import Answer, Application, Scope, disconnect, receive_body
+from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 
 JSON = b"application/x-amz-json-1.0"
 
@@ -59,8 +59,8 @@ class FrameProtocol(asyncio.Protocol):
 
     async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
         answer = Answer()
-        await self._application(scope_of(head), saying(body, gone), answer.send)
-        transport.write(packed(b"%d" % answer.status, answer.body))
+        await self._application(scope_of(head), receive_body(body, disconnect), answer.send)
+        transport.write(pack_frame(b"%d" % answer.status, answer.body))
         self._serve_next()
 
     def _served(self, serving: asyncio.Task[None]) -> None:

@@ -13,7 +13,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from local.engine import frame_server
-from local.engine.asgi import Answer, Application, Message, gone, saying
+from local.engine.asgi import Answer, Application, Message, disconnect, receive_body
 from local.engine.browser_guard import BrowserGuard
 from local.functions.plain_server import plain_server
 
@@ -32,7 +32,7 @@ ASGI_LIMITS: Mapping[str, Any] = {
 """Settings with which aiohttp's server leaves a request unchanged."""
 
 
-class Kept(Protocol):
+class SavedState(Protocol):
     """The saved state of the application."""
 
     def restore(self) -> None:
@@ -43,7 +43,7 @@ class Kept(Protocol):
 
 
 async def serve(
-    application: Application, kept: Kept, host: str, port: int, frames_port: int, known_as: str = ""
+    application: Application, kept: SavedState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
     """Start the application with its *kept* state, and serve HTTP and frames until SIGTERM or SIGINT.
 
@@ -86,7 +86,7 @@ class AsgiHandler:
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         answer = Answer()
-        await self._application(_scope(request), saying(await request.read(), gone), answer.send)
+        await self._application(_scope(request), receive_body(await request.read(), disconnect), answer.send)
         return _response(answer)
 
 

@@ -12,9 +12,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from local.engine.checksums import ANEW, CHANGED, DamageError, framed, is_torn, unframed
-from local.engine.last_words import end, why_not_written
-from local.functions.quick_json import decoded, encoded
+from local.engine.checksums import ANEW, CHANGED, DamageError, frame_line, is_torn, unframe_line
+from local.engine.last_words import end_process, why_not_written
+from local.functions.quick_json import decode, encode
 
 GROWN_BYTES = 32 * 1024 * 1024
 """The journal is not rewritten before this length: the engine reads it in less than a second."""
@@ -61,7 +61,7 @@ class Journal:
         if not self._unwritten:
             return
         changes, self._unwritten = self._unwritten, []
-        line, self._checksum = framed(encoded(changes), self._checksum)
+        line, self._checksum = frame_line(encode(changes), self._checksum)
         self._bytes += len(line)
         try:
             left = memoryview(line)
@@ -76,8 +76,8 @@ class Journal:
         self.write()
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
-        text = encoded({"journal": number, "after": self._checksum, "state": state()})
-        await asyncio.to_thread(self._replace_state, framed(text)[0])
+        text = encode({"journal": number, "after": self._checksum, "state": state()})
+        await asyncio.to_thread(self._replace_state, frame_line(text)[0])
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
@@ -97,10 +97,10 @@ class Journal:
         if not path.exists():
             return None, 0
         line = path.read_bytes()
-        found = unframed(line)
+        found = unframe_line(line)
         if found is None:
             raise DamageError(path, CHANGED.format(len(line)))
-        state = decoded(found[0])
+        state = decode(found[0])
         self._checksum, self._state_bytes = state["after"], len(found[0])
         return state["state"], state["journal"]
 
@@ -117,14 +117,14 @@ class Journal:
         at = 0
         with path.open("rb") as lines:
             for place, line in enumerate(lines, 1):
-                found = unframed(line, self._checksum)
+                found = unframe_line(line, self._checksum)
                 if found is None and not line.endswith(b"\n") and is_torn(line):
                     return
                 if found is None:
                     what = f"line {place} (from byte {at} on) is not what was written after the line before it"
                     raise DamageError(path, what, _remedy(path, at, later))
                 text, self._checksum = found
-                yield from decoded(text)
+                yield from decode(text)
                 at += len(line)
 
     def _begin(self, number: int) -> None:
@@ -146,7 +146,7 @@ class Journal:
         """End the process, after deleting the incomplete file to free its space."""
         with contextlib.suppress(OSError):
             (self._folder / f"{STATE}.draft").unlink(missing_ok=True)
-        end(why_not_written(fault, self._folder) or f"the journal in {self._folder} cannot be written: {fault}")
+        end_process(why_not_written(fault, self._folder) or f"the journal in {self._folder} cannot be written: {fault}")
 
 
 def _name(number: int) -> str:

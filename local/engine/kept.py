@@ -17,7 +17,7 @@ from local.engine.kept_services import KeptServices, as_persisted
 from local.engine.kept_tables import KeptTables
 
 
-class Kept:
+class PersistentState:
     """The persistent state: tables and queues in the journal, other services in their files."""
 
     def __init__(self, folder: Path, positions: Path) -> None:

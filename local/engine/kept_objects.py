@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from local.engine.last_words import end, why_not_written
+from local.engine.last_words import end_process, why_not_written
 
 OK = 200
 HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
@@ -28,7 +28,7 @@ def or_end(write: Callable[..., None]) -> Callable[..., None]:
         try:
             write(path, *content, **how)
         except OSError as fault:
-            end(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
+            end_process(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
 
     return written
 

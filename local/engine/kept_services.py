@@ -8,10 +8,10 @@ from zlib import crc32
 
 from local.engine.asgi import Application, Message, Receive, Scope, Send
 from local.engine.aws_request import signer_of
-from local.engine.checksums import CHANGED, DamageError, framed, unframed
+from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_line
 from local.engine.journal import Journal
-from local.engine.last_words import end, why_not_written
-from local.functions.quick_json import decoded, encoded
+from local.engine.last_words import end_process, why_not_written
+from local.functions.quick_json import decode, encode
 
 READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")
 """Prefixes of operations that only read."""
@@ -77,10 +77,10 @@ class KeptServices:
         index = self._folder / INDEX
         found = sorted(path.stem for path in self._folder.glob("*.json"))
         if index.exists():
-            listed = unframed(index.read_bytes())
+            listed = unframe_line(index.read_bytes())
             if listed is None:
                 raise DamageError(index, CHANGED.format(index.stat().st_size))
-            self._listed = decoded(listed[0])
+            self._listed = decode(listed[0])
         elif found:
             raise DamageError(index, "it is missing")
         for name in sorted({*found, *self._listed}):
@@ -111,9 +111,9 @@ class KeptServices:
             self._replace(f"{name}.json", text.encode())
             if name not in self._listed:
                 self._listed.append(name)
-                self._replace(INDEX, framed(encoded(self._listed))[0])
+                self._replace(INDEX, frame_line(encode(self._listed))[0])
         except OSError as fault:
-            end(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
+            end_process(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
         self._known[name] = text
 
     def _replace(self, name: str, content: bytes) -> None:

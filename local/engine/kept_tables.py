@@ -11,7 +11,7 @@ from typing import Any
 
 from local.engine.journal import Journal
 from local.engine.packed_rows import Packing, as_json, rows_with
-from local.engine.positions import reached
+from local.engine.positions import read_position
 
 BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
@@ -143,7 +143,7 @@ class KeptTables:
         """Drop the records of each stream that all known readers have read."""
         streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
         for place, records in streams.all_items():
-            read = min((reached(path) for path in self._positions.glob(f"*.{place[2]}")), default="")
+            read = min((read_position(path) for path in self._positions.glob(f"*.{place[2]}")), default="")
             number = sum(each["dynamodb"]["SequenceNumber"] <= read for each in records)
             del records[:number]
             trimmed.set_scoped(*place, (trimmed.get_scoped(*place) or 0) + number)

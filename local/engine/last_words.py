@@ -16,7 +16,7 @@ WORDS_BYTES_MAX = 4096
 MIB = 1024 * 1024
 
 
-def end(sentence: str) -> NoReturn:
+def end_process(sentence: str) -> NoReturn:
     """End this process at once with an error."""
     told = f"{sentence}\n".encode()[:WORDS_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
@@ -31,7 +31,7 @@ def keep_from_children() -> None:
         os.set_inheritable(int(os.environ[PIPE]), False)
 
 
-def heard(pipe: int) -> str:
+def read_last_words(pipe: int) -> str:
     """Return the last words of an ended process; empty without any."""
     with contextlib.suppress(OSError):
         return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()

@@ -6,7 +6,7 @@ from typing import Any
 
 from orjson import Fragment
 
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 COLD_S = 30.0
 """A directly delivered message changes for the last time before that."""
@@ -32,7 +32,7 @@ class Rows(dict[Any, Any]):
 
     def pack(self, key: Any, row: Row) -> None:
         """Pack a row, unless it was replaced or is long."""
-        if dict.get(self, key) is row and len(text := encoded(row)) <= ROW_BYTES_MAX:
+        if dict.get(self, key) is row and len(text := encode(row)) <= ROW_BYTES_MAX:
             # A copy: orjson's result keeps the kilobytes of its write buffer.
             super().__setitem__(key, bytes(memoryview(text)))
 
@@ -75,7 +75,7 @@ class Rows(dict[Any, Any]):
 
 
 def _row(found: Any) -> Any:
-    return decoded(found) if type(found) is bytes else found
+    return decode(found) if type(found) is bytes else found
 
 
 class Packing:
@@ -137,7 +137,7 @@ def as_json(partitions: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
     >>> row = {"n": {"N": "1"}}
     >>> rows = Rows(a=row, b=row)
     >>> rows.pack("a", row)
-    >>> encoded(as_json({"p": rows}))
+    >>> encode(as_json({"p": rows}))
     b'{"p":{"a":{"n":{"N":"1"}},"b":{"n":{"N":"1"}}}}'
     """
     return {

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, saying, whole
+from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, read_body, receive_body
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
-from local.engine.last_words import end, why_not_written
+from local.engine.last_words import end_process, why_not_written
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role
@@ -83,7 +83,7 @@ class Permissions:
             with self.uses.open("a") as written:
                 written.write(json.dumps(line) + "\n")
         except OSError as fault:
-            end(why_not_written(fault, self.uses.parent) or f"{self.uses} cannot be written: {fault}")
+            end_process(why_not_written(fault, self.uses.parent) or f"{self.uses} cannot be written: {fault}")
 
 
 def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
@@ -140,13 +140,13 @@ class PermissionGuard:
             await _answer(send, unknown_key(service))
             return
         if role is None and (act := self._own_paths.get(scope["path"])) is not None:
-            act(json.loads(await whole(receive) or b"{}"))
+            act(json.loads(await read_body(receive) or b"{}"))
             await _answer(send, Refusal(204, (), b""))
             return
         if role is None and not _is_measured(service, headers):
             await self._engine(scope, receive, send)
             return
-        body = await whole(receive)
+        body = await read_body(receive)
         if body is None:
             return
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
@@ -156,7 +156,7 @@ class PermissionGuard:
             await _answer(send, refused)
             return
         told = send if role is None else self._hiding(role, call, send)
-        await self._engine(scope, saying(body, receive), _cutting(call, told))
+        await self._engine(scope, receive_body(body, receive), _cutting(call, told))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
         denied = None if role is None else self._permissions.first_denied(role, call)

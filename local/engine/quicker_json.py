@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 FORM_ONLY = frozenset(("ensure_ascii", "separators"))
 """Options that only affect the form of the JSON, which no client depends on."""
@@ -32,10 +32,10 @@ class QuickerJson:
         ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')
         """
         if how.keys() <= FORM_ONLY:
-            return encoded(value, default).decode()
+            return encode(value, default).decode()
         return json.dumps(value, default=default, **how)
 
     @staticmethod
     def loads(text: bytes | bytearray | str, **how: Any) -> Any:
         """Return the value of a JSON text."""
-        return json.loads(text, **how) if how else decoded(text)
+        return json.loads(text, **how) if how else decode(text)

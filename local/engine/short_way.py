@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any
 
-from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
+from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
 
 Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[tuple[int, dict[str, str], Any]]]
 """A service of the engine: takes method, path, headers, body and query; returns status, headers and body."""
@@ -35,7 +35,7 @@ class ShortWay:
         if service is None or "content-encoding" in headers:
             await self._engine(scope, receive, send)
             return
-        body = await whole(receive)
+        body = await read_body(receive)
         if body is None:
             return
         self._enter(headers)

@@ -36,7 +36,7 @@ class TokenError(ValueError):
 
 
 @dataclass(frozen=True)
-class Grounds:
+class AuthorizerSettings:
     """The issuer, the audiences, and the scopes of each route, one of which is needed (open routes need none)."""
 
     issuer: str
@@ -44,7 +44,7 @@ class Grounds:
     scopes: Mapping[tuple[str, str], tuple[str, ...]]
 
 
-def grounds_of(resolver: Resolver) -> Grounds | None:
+def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
     """Read the authorizer of the template's API; None with IAM authorization."""
     _, api = next(resolver.template.of_type(API))
     schemes = resolver.value(api["Body"]["components"]["securitySchemes"])
@@ -55,14 +55,14 @@ def grounds_of(resolver: Resolver) -> Grounds | None:
         (route.method, route.path): tuple(scope for needed in resolver.value(route.security) for scope in needed[JWT])
         for route in resolver.template.routes()
     }
-    return Grounds(configuration["issuer"], tuple(configuration["audience"]), scopes)
+    return AuthorizerSettings(configuration["issuer"], tuple(configuration["audience"]), scopes)
 
 
 @dataclass
 class JwtAuthorizer:
     """Authorizes requests; the issuer's keys are fetched when a token names an unknown one."""
 
-    grounds: Grounds
+    grounds: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
 
     async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:

@@ -10,10 +10,10 @@ from aiohttp import web
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import Request, Response, event_of, problem, response_of
-from local.front.routes import Found, Routes
+from local.front.routes import RouteMatch, Routes
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
-from local.functions.quick_json import encoded
+from local.functions.quick_json import encode
 from local.rules.browsers import why_refused
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
@@ -125,12 +125,12 @@ class Front:
             return problem(403, "Forbidden", str(fault))
         return None
 
-    def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
+    def _event(self, found: RouteMatch, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
         event = event_of(request, found.key, found.parameters, query, self._api_id)
         if caller:
             event["requestContext"]["authorizer"] = caller
-        return encoded(event)
+        return encode(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self._host)

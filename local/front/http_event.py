@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/xml")
 
@@ -39,10 +39,10 @@ class Response:
     body: bytes
 
 
-def joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def join_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return values of the same name joined by commas, like payload 2.0.
 
-    >>> joined([("a", "1"), ("b", "2"), ("a", "3")])
+    >>> join_values([("a", "1"), ("b", "2"), ("a", "3")])
     {'a': '1,3', 'b': '2'}
     """
     found: dict[str, str] = {}
@@ -59,7 +59,7 @@ def event_of(
     api_id: str,
 ) -> dict[str, Any]:
     """Return the event in payload format 2.0; missing parts are left out, as on AWS."""
-    headers = joined((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
+    headers = join_values((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
     cookies = [each for name, value in request.headers if name.lower() == "cookie" for each in value.split("; ")]
     now = time.time()
     event: dict[str, Any] = {
@@ -90,7 +90,7 @@ def event_of(
     }
     if cookies:
         event["cookies"] = cookies
-    query = joined(query_pairs)
+    query = join_values(query_pairs)
     if query:
         event["queryStringParameters"] = query
     if path_parameters:
@@ -122,7 +122,7 @@ def response_of(payload: bytes) -> Response:
     >>> response_of(b'{"hello": 1}').body
     b'{"hello": 1}'
     """
-    result = decoded(payload or b"null")
+    result = decode(payload or b"null")
     if not isinstance(result, dict) or "statusCode" not in result:
         body = result if isinstance(result, str) else json.dumps(result)
         return Response(200, (("content-type", "application/json"),), body.encode())

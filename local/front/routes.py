@@ -12,7 +12,7 @@ DEFAULT = "$default"
 
 
 @dataclass(frozen=True)
-class Found:
+class RouteMatch:
     """The route of a request, and its path parameters."""
 
     route: RouteSpec
@@ -50,13 +50,13 @@ class Routes:
         parts = re.split(r"(\{\w+\+?\})", path)
         return re.compile("".join(_expression(part) for part in parts))
 
-    def find(self, method: str, path: str) -> Found | None:
+    def find(self, method: str, path: str) -> RouteMatch | None:
         """Return the route of a method and a raw path, else the default one; None without one."""
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
             if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):
-                return Found(route, {name: unquote(value) for name, value in match.groupdict().items()})
-        return None if self._default is None else Found(self._default, {})
+                return RouteMatch(route, {name: unquote(value) for name, value in match.groupdict().items()})
+        return None if self._default is None else RouteMatch(self._default, {})
 
 
 def _expression(part: str) -> str:

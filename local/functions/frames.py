@@ -20,10 +20,10 @@ class FrameError(ConnectionError):
     """The peer sent no frame: it uses another protocol."""
 
 
-def packed(head: bytes, body: bytes) -> bytes:
+def pack_frame(head: bytes, body: bytes) -> bytes:
     """Return a frame.
 
-    >>> packed(b"200", b"{}")
+    >>> pack_frame(b"200", b"{}")
     b'\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02200{}'
     """
     return LENGTHS.pack(len(head), len(body)) + head + body
@@ -32,7 +32,7 @@ def packed(head: bytes, body: bytes) -> bytes:
 def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
     """Return the lengths of head and body at the start of a frame. Raises FrameError if they are too large.
 
-    >>> lengths_of(packed(b"200", b"{}"))
+    >>> lengths_of(pack_frame(b"200", b"{}"))
     (3, 2)
     >>> lengths_of(b"GET / HTTP/1.1")
     Traceback (most recent call last):
@@ -72,7 +72,7 @@ class FrameCalls:
         except AttributeError:
             connection = self._own.connection = _Connection(self._address)
         try:
-            return connection.exchange(packed(head, body), answer_s)
+            return connection.exchange(pack_frame(head, body), answer_s)
         except OSError:
             connection.close()
             del self._own.connection

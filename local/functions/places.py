@@ -4,14 +4,14 @@ import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
 """By then a queue batch has left unanswered pushes, and the lanes show it to the next batch."""
 
 
 @dataclass(eq=False)
-class Place:
+class PoolPlace:
     """A place taken for a *topic*; *young* until it was held for a while."""
 
     topic: str | None
@@ -31,16 +31,16 @@ class Places:
         self._young_max = young_max
         self._young: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        self._waiting: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
+        self._waiting: deque[tuple[str | None, asyncio.Future[PoolPlace]]] = deque()
 
     @property
     def waiting(self) -> int:
         """The number of waiting requests."""
         return len(self._waiting)
 
-    async def take(self, topic: str | None) -> Place:
+    async def take(self, topic: str | None) -> PoolPlace:
         """Wait for a place."""
-        granted: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[PoolPlace] = asyncio.get_running_loop().create_future()
         self._waiting.append((topic, granted))
         self._grant()
         try:
@@ -50,7 +50,7 @@ class Places:
                 self.give_back(granted.result())
             raise
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: PoolPlace) -> None:
         """Return a *place*."""
         self._free += 1
         if place.topic is not None:
@@ -60,7 +60,7 @@ class Places:
             self._grow_old(place)
         self._grant()
 
-    def _grow_old(self, place: Place) -> None:
+    def _grow_old(self, place: PoolPlace) -> None:
         assert place.topic is not None
         place.young = None
         self._young[place.topic] -= 1
@@ -68,7 +68,7 @@ class Places:
 
     def _grant(self) -> None:
         """Serve waiting requests as far as there are places."""
-        still: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
+        still: deque[tuple[str | None, asyncio.Future[PoolPlace]]] = deque()
         while self._free and self._waiting:
             topic, granted = self._waiting.popleft()
             if granted.done():
@@ -82,8 +82,8 @@ class Places:
     def _has_room(self, topic: str) -> bool:
         return self._held[topic] < self._free and (self._young_max is None or self._young[topic] < self._young_max)
 
-    def _place(self, topic: str | None) -> Place:
-        place = Place(topic)
+    def _place(self, topic: str | None) -> PoolPlace:
+        place = PoolPlace(topic)
         self._free -= 1
         if topic is not None:
             self._held[topic] += 1
@@ -101,7 +101,7 @@ def topic_of(event: bytes) -> str | None:
     >>> topic_of(b'{"Records": [{"body": "{\\\\"topic\\\\": \\\\"t\\\\"}"}]}')
     't'
     """
-    match decoded(event):
+    match decode(event):
         case {"topic": str(topic)}:
             return topic
         case {"Records": [*records]}:
@@ -113,7 +113,7 @@ def topic_of(event: bytes) -> str | None:
 def topic_in(body: object) -> str | None:
     """Return the topic of a queue entry."""
     try:
-        said = decoded(body) if isinstance(body, str) else None
+        said = decode(body) if isinstance(body, str) else None
     except ValueError:
         return None
     return said["topic"] if isinstance(said, dict) and isinstance(said.get("topic"), str) else None

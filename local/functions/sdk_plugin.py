@@ -63,7 +63,7 @@ class ShortCalls:
         """Make a call; repeat a refused or unanswered one with the SDK."""
         try:
             with self._turn:
-                done, answer = self._calls.call(self._heads[operation], said(parameters), self._answer_s)
+                done, answer = self._calls.call(self._heads[operation], encode_request(parameters), self._answer_s)
         except OSError:
             done, answer = False, b""
         if not done:
@@ -73,10 +73,10 @@ class ShortCalls:
         return found
 
 
-def said(parameters: dict[str, Any]) -> bytes:
+def encode_request(parameters: dict[str, Any]) -> bytes:
     """Return the body of a request, with bytes as Base64.
 
-    >>> said({"Key": {"pk": {"B": b"x"}}})
+    >>> encode_request({"Key": {"pk": {"B": b"x"}}})
     b'{"Key": {"pk": {"B": "eA=="}}}'
     """
     return json.dumps(parameters, default=_as_base64).encode()

@@ -111,7 +111,7 @@ class Quota(NamedTuple):
     page: str
     bursts: tuple[float, float] | None = None
 
-    def rate(self, place: Place) -> float:
+    def rate(self, place: QuotaPlace) -> float:
         """Return the rate at a place.
 
         >>> QUOTAS["lambda: invocations"].rate(NEW_ACCOUNT)
@@ -120,13 +120,13 @@ class Quota(NamedTuple):
         each = self.least if place.is_small else self.largest
         return each * place.executions if self.whose == "execution" else each
 
-    def burst(self, place: Place) -> float:
+    def burst(self, place: QuotaPlace) -> float:
         """Return the burst at a place."""
         return self.rate(place) if self.bursts is None else self.bursts[place.is_small]
 
 
 @dataclass(frozen=True)
-class Place:
+class QuotaPlace:
     """An account in a region, with AWS's quotas there."""
 
     name: str
@@ -137,9 +137,9 @@ class Place:
     """The partitions of a FIFO queue; None means one per message group. AWS only says that a fresh queue has few."""
 
 
-LARGE_REGION = Place("a large region")
-SMALL_REGION = Place("the smallest region", is_small=True)
-NEW_ACCOUNT = Place("a new account", executions=LAMBDA_CONCURRENCY_NEW, partitions=1)
+LARGE_REGION = QuotaPlace("a large region")
+SMALL_REGION = QuotaPlace("the smallest region", is_small=True)
+NEW_ACCOUNT = QuotaPlace("a new account", executions=LAMBDA_CONCURRENCY_NEW, partitions=1)
 PLACES = (LARGE_REGION, SMALL_REGION, NEW_ACCOUNT)
 
 _DYNAMODB = "amazondynamodb/latest/developerguide"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from local.functions.lambda_api import Invocation
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 Invoke = Callable[[str, bytes], Invocation]
 
@@ -21,7 +21,7 @@ def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]
     everything = set(identifiers)
     if invocation.failed:
         return everything
-    answer = decoded(invocation.payload or b"null") or {}
+    answer = decode(invocation.payload or b"null") or {}
     if not isinstance(answer, dict):
         return everything
     failed = {each.get("itemIdentifier") for each in answer.get("batchItemFailures") or []}

@@ -9,7 +9,7 @@ from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.functions.places import topic_in
-from local.functions.quick_json import encoded
+from local.functions.quick_json import encode
 from local.sources.batch_result import Invoke, failed_items
 
 # On AWS failed messages return after their visibility timeout (minutes), too long for local use.
@@ -59,7 +59,7 @@ class QueueSource:
 
     def _handle(self, messages: list[dict[str, Any]]) -> None:
         event = {"Records": [self.record(message) for message in messages]}
-        invocation = self.invoke(self.function, encoded(event))
+        invocation = self.invoke(self.function, encode(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
         self._delete([message for message in messages if message["MessageId"] not in failed])
         left = [message["ReceiptHandle"] for message in messages if message["MessageId"] in failed]

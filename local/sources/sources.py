@@ -210,14 +210,14 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
         for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
             for item in page["Items"]:
                 now = round(time.time() * 1000)
-                release = released(LANES.value_of(to_row(item)), now, dice.unique_id(now))
+                release = release_lane(LANES.value_of(to_row(item)), now, dice.unique_id(now))
                 if release is not None:
                     with suppress(tables.exceptions.ConditionalCheckFailedException):  # Another worker has it.
                         tables.update_item(**write_request(release, {release.key.table: table})["Update"])
                 yield item
 
 
-def released(lane: Lane, now: int, generation: str) -> Update | None:
+def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
     """Return the write that lets a worker check a lane at once whose attempts ended with the process.
 
     Under INDEPENDENT_RETRY there is no claim: all deliveries are retried, under a new *generation*.

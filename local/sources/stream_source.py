@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from local.engine.engine_calls import EngineCallError
-from local.engine.positions import reach, reached
-from local.functions.quick_json import encoded
+from local.engine.positions import read_position, store_position
+from local.functions.quick_json import encode
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
 from local.sources.event_pattern import matches
@@ -27,7 +27,7 @@ BACKOFF_S = (0.2, 10.0)
 Record = dict[str, Any]
 
 
-class Told(NamedTuple):
+class EncodedRecord(NamedTuple):
     """A record, and its JSON, which is measured, sent and possibly sent again."""
 
     record: Record
@@ -86,7 +86,7 @@ class StreamSource:
         """Load the stored position, or store the start, so that the engine keeps all records."""
         if self.position is not None:
             self.position.touch()
-            self._last = reached(self.position)
+            self._last = read_position(self.position)
 
     def step(self) -> bool:
         """Handle the available records; return whether there may be more.
@@ -114,7 +114,7 @@ class StreamSource:
     def _reached(self, number: str) -> None:
         self._last = number
         if self.position is not None:
-            reach(self.position, number)
+            store_position(self.position, number)
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {
@@ -129,7 +129,7 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        told = (Told(record, encoded(record)) for record in records if self._admits(record))
+        told = (EncodedRecord(record, encode(record)) for record in records if self._admits(record))
         for batch in batches(told, self.rules.batch_size):
             self._finish(batch)
 
@@ -147,7 +147,7 @@ class StreamSource:
     def _admits(self, record: Record) -> bool:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
 
-    def _finish(self, records: list[Told]) -> None:
+    def _finish(self, records: list[EncodedRecord]) -> None:
         """Invoke until every record is done or given up; later records wait (the shard's order)."""
         pending = [records]
         attempts = 0
@@ -172,7 +172,7 @@ class StreamSource:
                 pending.insert(0, rest)
             self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
 
-    def _attempt(self, batch: list[Told]) -> list[Told]:
+    def _attempt(self, batch: list[EncodedRecord]) -> list[EncodedRecord]:
         """Invoke once; return the first failed record and all after it."""
         numbers = [record["dynamodb"]["SequenceNumber"] for record, _ in batch]
         invocation = self.invoke(self.function, b'{"Records": [%b]}' % b", ".join(text for _, text in batch))
@@ -180,11 +180,11 @@ class StreamSource:
         first = min((numbers.index(each) for each in failed), default=len(batch))
         return batch[first:]
 
-    def _too_old(self, records: list[Told]) -> bool:
+    def _too_old(self, records: list[EncodedRecord]) -> bool:
         made_at = records[0].record["dynamodb"].get("ApproximateCreationDateTime")
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
-    def _obituary(self, records: list[Told], attempts: int, too_old: bool) -> dict[str, Any]:
+    def _obituary(self, records: list[EncodedRecord], attempts: int, too_old: bool) -> dict[str, Any]:
         """Return Lambda's note about records that it gives up; only a bucket gets the payload."""
         return {
             "requestContext": {
@@ -202,13 +202,13 @@ class StreamSource:
         }
 
 
-def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
+def batches(records: Iterable[EncodedRecord], count_max: int) -> Iterator[list[EncodedRecord]]:
     """Split records into batches of at most *count_max*, within the size limit of an event.
 
-    >>> list(map(len, batches([Told({}, b"x" * 4_000_000)] * 2 + [Told({}, b"{}")] * 3, 3)))
+    >>> list(map(len, batches([EncodedRecord({}, b"x" * 4_000_000)] * 2 + [EncodedRecord({}, b"{}")] * 3, 3)))
     [1, 3, 1]
     """
-    batch: list[Told] = []
+    batch: list[EncodedRecord] = []
     size = EVENT_FRAME
     for told in records:
         record_size = len(told.text) + 2

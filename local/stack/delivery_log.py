@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TextIO
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 LOUD = ("WARNING", "ERROR", "CRITICAL")
 OF_METRICS = '"_aws"'
@@ -49,7 +49,7 @@ def _entry(line: str) -> Mapping[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        return dict(decoded(line))
+        return dict(decode(line))
     except ValueError:
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 from local.stack.delivery_log import OF_METRICS
 
 LEVELS = (
@@ -38,10 +38,11 @@ class Described:
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
-def described(metric: str, labels: Sequence[str] = ()) -> Described:
+def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
     """Return the Prometheus description of a CloudWatch metric; durations are in seconds.
 
-    >>> described("DeliveryMs", LABELS).sample, described("Delivered").sample, described("Backlog", LABELS).sample
+    >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
+    >>> tuple(describe_metric(*each).sample for each in metrics)
     ('tagcast_subscription_delivery_seconds_bucket', 'tagcast_delivered_total', 'tagcast_subscription_backlog')
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
@@ -66,7 +67,7 @@ class Exposition:
         """Add one log line, if it is EMF."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
-        told = decoded(line)
+        told = decode(line)
         for directive in told["_aws"]["CloudWatchMetrics"]:
             names = {each["Name"] for each in directive["Metrics"]}
             if SWEPT in names:
@@ -81,7 +82,7 @@ class Exposition:
         return generate_latest(self._registry)
 
     def _add(self, metric: str, labels: Mapping[str, str], values: Sequence[float]) -> None:
-        kind = described(metric, tuple(labels))
+        kind = describe_metric(metric, tuple(labels))
         match self._family(metric, kind, tuple(labels)):
             case Histogram() as histogram:
                 for value in values:

@@ -11,7 +11,7 @@ from local.engine.callers import Callers, InvocationRights, callers_of
 from local.engine.credentials import Credentials
 from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
-from local.front.authorizer import JwtAuthorizer, grounds_of
+from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front, PortInUseError, anybody
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
@@ -102,7 +102,7 @@ class Stack:
         )
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
-        grounds = grounds_of(resolver)
+        grounds = read_authorizer(resolver)
         authorize = anybody if grounds is None else JwtAuthorizer(grounds).authorize
         self._front = Front(
             Routes(template.routes()),

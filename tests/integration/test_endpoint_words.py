@@ -30,7 +30,7 @@ from tagcast.model import (
 from tagcast.model import Subscription as Owner
 from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
-from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
@@ -230,8 +230,8 @@ class Clients:
         self.made.append((service, region_name, config))
         return self.client
 
-    def surroundings(self) -> Surroundings:
-        return Surroundings(SystemClock(), "1", make_client=self)
+    def surroundings(self) -> AdapterEnvironment:
+        return AdapterEnvironment(SystemClock(), "1", make_client=self)
 
 
 def delivered(endpoint: Any, clients: Clients, push: Push) -> Outcome:
@@ -478,7 +478,7 @@ def test_a_private_address_is_reached_where_that_is_allowed() -> None:
 )
 def test_a_push_to_a_url_that_may_not_be_reached_is_a_failure(url: str, words: str) -> None:
     async def attempt() -> Outcome:
-        endpoint = HttpEndpoint(Surroundings(SystemClock(), "1"))
+        endpoint = HttpEndpoint(AdapterEnvironment(SystemClock(), "1"))
         result = await endpoint.deliver(push_to(Protocol.HTTP, url))
         await endpoint.close()
         return result

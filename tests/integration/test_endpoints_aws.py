@@ -31,7 +31,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.pushing.content_formats import envelope
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 from tests.fakes.stopped_clock import StoppedClock
@@ -48,7 +48,7 @@ def pusher(monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointPusher]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     with mock_aws():
-        pusher = EndpointPusher(Surroundings(StoppedClock(), "1"))
+        pusher = EndpointPusher(AdapterEnvironment(StoppedClock(), "1"))
         yield pusher
         pusher.close()
 
@@ -173,7 +173,7 @@ class FakeLambda:
 
 
 def outcome_of(fake: FakeLambda, timeout_s: int = PATIENT_S) -> Outcome:
-    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=fake))
+    pusher = EndpointPusher(AdapterEnvironment(StoppedClock(), "1", make_client=fake))
     outcome = pusher.run(pusher.push(push_to(Protocol.LAMBDA, "fn", timeout_s=timeout_s)))
     pusher.close()
     return outcome
@@ -220,7 +220,7 @@ def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
             return super().invoke(**request)
 
     hanging_client = Hanging({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
-    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=hanging_client))
+    pusher = EndpointPusher(AdapterEnvironment(StoppedClock(), "1", make_client=hanging_client))
 
     async def attempts() -> Outcome:
         hanging = [asyncio.create_task(pusher.push(push_to(Protocol.LAMBDA, "hanging"))) for _ in range(300)]

@@ -32,7 +32,7 @@ from tagcast.model import (
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.http import retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
@@ -69,7 +69,7 @@ def push_to(url: str, timeout_s: int = PATIENT_S, secret: str | None = None) -> 
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    around = Surroundings(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    around = AdapterEnvironment(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
     return EndpointPusher(around)
 
 
@@ -590,4 +590,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered_but_the_one_that_is_not_pushed_to() -> None:
     assert set(ADAPTERS) == set(Protocol) - {Protocol.PULL}
-    assert Surroundings(StoppedClock(NOW), "1").allow_private is False
+    assert AdapterEnvironment(StoppedClock(NOW), "1").allow_private is False

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
 from tagcast.rows.listed import kept_id
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -48,7 +48,7 @@ class LaterStore(DynamoStore):
         self.timeline.spend(STALE_MS + 1)
         return super().lanes_to_wake(*place, **bounds)
 
-    def search(self, **bounds: Any) -> Found:
+    def search(self, **bounds: Any) -> SearchPage:
         self.timeline.spend(STALE_MS + 1)
         return super().search(**bounds)
 

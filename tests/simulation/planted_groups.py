@@ -10,8 +10,8 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
     for mutant, seed in (
         (
             Mutant(
-                "what the queue did not take counts as handed over",
-                "tagcast.pushing.engine:_enqueued",
+                "what the queue did not take_permit counts as handed over",
+                "tagcast.pushing.engine:_enqueue",
                 "if message.message_id not in lost:",
                 "if True:",
             ),

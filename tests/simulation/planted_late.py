@@ -120,7 +120,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a member that is refused for its order may pull",
-                "tagcast.registry.members:check_agreement",
+                "tagcast.registry.members:check_filter",
                 "member.is_ordered and not subscription.settings.ordered",
                 "False",
             ),
@@ -129,7 +129,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a member that disagrees is not remembered as one",
-                "tagcast.registry.members:noted",
+                "tagcast.registry.members:record_heartbeat",
                 "digest=digest(heartbeat.filter)",
                 'digest=""',
             ),

@@ -179,7 +179,7 @@ PLANTED_EVENTS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "a change that comes again is told again",
-            "tagcast.archive.events:Events.tell",
+            "tagcast.archive.events:EventPublisher.tell",
             'str(record.fields["record_id"]))',
             'str(record.fields["record_id"]) + world.dice.unique_id(0))',
         ),

@@ -21,7 +21,7 @@ MUTANTS = (
         "a lost condition of a claim is taken for success",
         "tagcast.delivery.publishing:_accept",
         "earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)",
-        "return _Taken(accepted, row, is_new=True)",
+        "return _AcceptedDraft(accepted, row, is_new=True)",
         Aim(keyed=0.7, restless=True),
     ),
     Mutant(
@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "a repetition is answered without being queued",
         "tagcast.delivery.publishing:_accept",
-        "_Taken(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)",
-        "_Taken(accepted, None, is_new=False)",
+        "_AcceptedDraft(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)",
+        "_AcceptedDraft(accepted, None, is_new=False)",
         UNQUEUED,
     ),
     Mutant(

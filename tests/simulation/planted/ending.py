@@ -14,7 +14,7 @@ COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes
 MUTANTS = (
     Mutant(
         "an expiry in redelivery forgets the attempts",
-        "tagcast.pushing.engine:alive",
+        "tagcast.pushing.engine:drop_expired",
         "Entry(EntryState.EXPIRED, made)",
         "Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY),
@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody reads what ended before a round was closed",
-        "tagcast.rows.stored:addressed",
+        "tagcast.rows.stored:read_addressed",
         "if any(row.partial.values()):",
         "if False:",
     ),

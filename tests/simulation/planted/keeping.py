@@ -21,7 +21,7 @@ MUTANTS = (
     Mutant(
         "what ends before its round is closed is not counted",
         "tagcast.rows.log:end_writes",
-        "(*end_puts(row, ends), *_counted(row, early))",
+        "(*end_puts(row, ends), *_count_early_ends(row, early))",
         "(*end_puts(row, ends),)",
     ),
     Mutant(

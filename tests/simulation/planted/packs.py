@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "a pack that joins a backlog reaches into the places of the next",
-        "tagcast.rows.lane_transitions:_grown",
+        "tagcast.rows.lane_transitions:_append_messages",
         "ceil(len(message_ids) / PLACES)",
         "1",
         Aim(modes=("down", "flapping"), batches=True, strategy=Strategy.BACKOFF_RETRY, restless=True),

@@ -120,7 +120,7 @@ MUTANTS = (
     ),
     Mutant(
         "a stale due row is pushed",
-        "tagcast.delivery.retrying:_still_owed",
+        "tagcast.delivery.retrying:_read_pending",
         "if row is None or not row.map.is_with_lane(ordinal):",
         "if row is None:",
         Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping", "down")),
@@ -179,7 +179,7 @@ MUTANTS = (
     ),
     Mutant(
         "redelivery knows of no rate",
-        "tagcast.pushing.engine:_rate",
+        "tagcast.pushing.engine:_take_permit",
         "rate is None or not run.deliveries",
         "True",
         LIMITED,
@@ -193,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is over the rate is pushed by the first round",
-        "tagcast.pushing.engine:_rate",
+        "tagcast.pushing.engine:_take_permit",
         "rate is None or not run.deliveries",
         "True",
         LIMITED,
@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.pushing.engine:alive",
+        "tagcast.pushing.engine:drop_expired",
         "if message.is_expired(now):",
         "if False:",
         Aim(retention_s=60, modes=("dead", "down")),
@@ -321,7 +321,8 @@ MUTANTS = (
         "a pause is a plan",
         "tagcast.rows.lane_transitions:pause",
         '_update(paused, _same_generation(lane), "state", "generation", "wake_at")',
-        '_update(_planned(paused, now), _same_generation(lane), "state", "generation", "wake_at", "next_attempt_at")',
+        "_update(_set_next_attempt(paused, now), _same_generation(lane), "
+        '"state", "generation", "wake_at", "next_attempt_at")',
         BY_HAND,
     ),
     Mutant(

@@ -14,7 +14,7 @@ AWAY = Aim(faults=("send_loss",), rate=0.08, wide=1.0)
 MUTANTS = (
     Mutant(
         "the end of one section is the end of the message",
-        "tagcast.rows.stored:folded",
+        "tagcast.rows.stored:fold_rows",
         "for at in range(len(row.bounds))]",
         "for at in range(1)]",
         WIDE,

@@ -28,7 +28,7 @@ class Mode(StrEnum):
     BROADCASTING = "broadcasting"
 
 
-class Change(StrEnum):
+class MemberChange(StrEnum):
     """The change of a member: *lost* has stopped its heartbeats, *refused* has a different filter."""
 
     JOINED = "joined"
@@ -124,5 +124,5 @@ class MembershipChange:
     topic: str
     group: str
     client: Client
-    change: Change
+    change: MemberChange
     members: int

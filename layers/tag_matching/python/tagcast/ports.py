@@ -10,7 +10,7 @@ from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
-from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
+from tagcast.tables import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
 from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
 
@@ -23,7 +23,6 @@ __all__ = [
     "EventBus",
     "Executor",
     "FilterFunctions",
-    "Found",
     "GroupQueue",
     "GroupQueues",
     "IndexArchive",
@@ -35,6 +34,7 @@ __all__ = [
     "QueueEntry",
     "Received",
     "Row",
+    "SearchPage",
     "Signer",
     "Store",
     "Table",

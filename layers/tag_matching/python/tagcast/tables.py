@@ -84,7 +84,7 @@ Write = Put | Update | Delete | Check
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """Messages of one part of a search, as rows without bodies, and the next cursor (None: finished)."""
 
     rows: tuple[Row, ...]
@@ -122,14 +122,16 @@ class Store(Protocol):
         *after* is the last row of the previous page.
         """
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         """Read the next part of all messages; return the pending ones without a worker.
 
         These have an open first round and were accepted before *open_before*; or their life ended before *over_before*,
         and they are pending or still have a body. Eventually consistent.
         """
 
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+    def kept(
+        self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+    ) -> SearchPage:
         """Read the next part of all messages; return those of *topic* with a body, by id.
 
         They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before

@@ -41,20 +41,20 @@ class TraceContext:
         return f"{self.parent} {self.state}".rstrip()
 
 
-def trace_in(text: str) -> TraceContext:
+def parse_trace(text: str) -> TraceContext:
     """Return the trace of a :attr:`TraceContext.text`."""
     parent, _, state = text.partition(" ")
     return TraceContext(parent, state)
 
 
-def trace_read(parent: str | None, state: str | None = None) -> TraceContext | None:
+def read_trace(parent: str | None, state: str | None = None) -> TraceContext | None:
     """Return a producer's trace, or None without a valid ``traceparent``; an invalid *state* is dropped.
 
     A later version is read as far as ours goes, and forwarded in ours.
 
-    >>> trace_read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what.the.future", " a=1 , , b=2")
+    >>> read_trace("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what.the.future", " a=1 , , b=2")
     TraceContext(parent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', state='a=1,b=2')
-    >>> trace_read("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01")
+    >>> read_trace("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01")
     """
     found = _PARENT.fullmatch((parent or "").strip(" \t"))
     if found is None:
@@ -65,12 +65,12 @@ def trace_read(parent: str | None, state: str | None = None) -> TraceContext | N
     return TraceContext(f"00-{trace_id}-{span_id}-{int(flags, 16) & FLAGS:02x}", _state(state or ""))
 
 
-def trace_made(topic: str, message_id: str) -> TraceContext:
+def make_trace(topic: str, message_id: str) -> TraceContext:
     """Return the trace of a message without one, always the same, so it is not stored.
 
     It is ``sampled``: otherwise a receiver that follows its parent would drop its own part.
 
-    >>> trace_made("orders", "07457000000000000001").parent
+    >>> make_trace("orders", "07457000000000000001").parent
     '00-14e3676df09e1260d22ce4e15db5a23a-70eb5552683130e2-01'
     """
     digest = hashlib.sha256(f"{topic} {message_id}".encode()).hexdigest()
@@ -84,10 +84,10 @@ def _state(text: str) -> str:
     keys = {each[1] for each in found if each is not None}
     if len(keys) != len(members) or len(members) > STATE_MEMBERS_MAX:
         return ""
-    return ",".join(_kept(members))
+    return ",".join(_bound_members(members))
 
 
-def _kept(members: list[str]) -> list[str]:
+def _bound_members(members: list[str]) -> list[str]:
     """Return the members within the bounds: long ones are dropped first, then the oldest, which come last."""
     kept = list(members)
     while len(",".join(kept)) > STATE_LENGTH_MAX:

@@ -21,7 +21,7 @@ _RATE = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class VerificationResult:
     """The answer of an endpoint: *refusal* is the reason against pushes, or None; *per_second* is its rate limit.
 
     None means no limit.
@@ -41,7 +41,7 @@ class EndpointGuard(Protocol):
 class EndpointVerifier(Protocol):
     """Sends verification requests to endpoints."""
 
-    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
         """Ask an HTTP endpoint within ten seconds whether it allows pushes. A failure is a refusal, no exception.
 
         The request is made like a push with these *settings* and their decrypted secrets. An endpoint without the
@@ -59,34 +59,40 @@ class Verification:
     of_cmq: bool = False
 
 
-def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> Consent:
+def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> VerificationResult:
     """Return the consent in an answer to the handshake of CloudEvents' webhooks for *origin*. Its rate is per minute.
 
     >>> handshake(200, "*", "120", "me.example"), handshake(204, "ME.example", "*", "me.example")
-    (Consent(refusal=None, per_second=2.0), Consent(refusal=None, per_second=None))
+    (VerificationResult(refusal=None, per_second=2.0), VerificationResult(refusal=None, per_second=None))
     >>> handshake(200, "you.example", None, "me.example").refusal
     'origin not allowed'
     >>> handshake(200, "*", "fast", "me.example").refusal, handshake(405, "*", None, "me.example").refusal
     ('malformed WebHook-Allowed-Rate', 'http 405')
     """
     if not 200 <= status <= 299:
-        return Consent(f"http {status}")
+        return VerificationResult(f"http {status}")
     if allowed_origin is None or allowed_origin.strip().lower() not in ("*", origin.lower()):
-        return Consent("origin not allowed")
+        return VerificationResult("origin not allowed")
     rate = "*" if allowed_rate is None else allowed_rate.strip()
     if rate == "*":
-        return Consent()
+        return VerificationResult()
     if not _RATE.fullmatch(rate):
-        return Consent("malformed WebHook-Allowed-Rate")
-    return Consent(per_second=min(int(rate) / 60, PER_SECOND_MAX))
+        return VerificationResult("malformed WebHook-Allowed-Rate")
+    return VerificationResult(per_second=min(int(rate) / 60, PER_SECOND_MAX))
 
 
-def confirmation(status: int, answer: bytes, token: str) -> Consent:
+def confirmation(status: int, answer: bytes, token: str) -> VerificationResult:
     """Return the consent in an answer to a confirmation request: a 2xx whose body is exactly the token.
 
-    >>> confirmation(200, b"abc\\n", "abc"), confirmation(200, b'{"token": "abc"}', "abc")
-    (Consent(refusal=None, per_second=None), Consent(refusal='token not repeated', per_second=None))
+    >>> confirmation(200, b"abc\\n", "abc")
+    VerificationResult(refusal=None, per_second=None)
+    >>> confirmation(200, b'{"token": "abc"}', "abc")
+    VerificationResult(refusal='token not repeated', per_second=None)
     """
     if not 200 <= status <= 299:
-        return Consent(f"http {status}")
-    return Consent() if hmac.compare_digest(answer.strip(), token.encode()) else Consent("token not repeated")
+        return VerificationResult(f"http {status}")
+    return (
+        VerificationResult()
+        if hmac.compare_digest(answer.strip(), token.encode())
+        else VerificationResult("token not repeated")
+    )

@@ -16,8 +16,8 @@ from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.metering import flush_after as flush_after
 from tagcast_aws.runtime.metering import logger as logger
-from tagcast_aws.runtime.metering import metered as metered
 from tagcast_aws.runtime.metering import metrics as metrics
 from tagcast_aws.runtime.metering import telemetry
 from tagcast_aws.runtime.settings import Settings
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp.connector import SocketFactoryType
-    from tagcast.archive.events import Events
-    from tagcast.archive.tail import Tail
+    from tagcast.archive.events import EventPublisher
+    from tagcast.archive.tail import TailWriter
     from tagcast.pushing.webhook_signature import Sign
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.dispatch.kept_changes import KeptChanges
-    from tagcast_aws.endpoints.adapter import Surroundings
+    from tagcast_aws.endpoints.adapter import AdapterEnvironment
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.store.secret import CachedSecret
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ground:
+class Dependencies:
     """The dependencies of a composition; the defaults are real, and adapters choose for None.
 
     *make_client* has the signature of ``boto3.client``, *lookup* resolves a host name, *make_loop* creates the event
@@ -65,7 +65,7 @@ class Ground:
 class Process:
     """The objects of one execution environment, each created on first use."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Dependencies) -> None:
         self._ground = ground
 
     @cached_property
@@ -84,17 +84,17 @@ class Process:
         return compose_kept_changes(self._ground)
 
     @cached_property
-    def tail(self) -> Tail:
+    def tail(self) -> TailWriter:
         """The tail writer of this deployment."""
         return compose_tail(self._ground)
 
     @cached_property
-    def events(self) -> Events:
+    def events(self) -> EventPublisher:
         """The event publisher of this deployment; its world is created at the first event."""
-        from tagcast.archive.events import Events
+        from tagcast.archive.events import EventPublisher
 
         settings = Settings.from_environment(self._ground.environ)
-        return Events(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
+        return EventPublisher(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
 
     @cached_property
     def cmq_keys(self) -> CachedSecret:
@@ -110,7 +110,7 @@ class Process:
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 """The current process, in a simulation with many in one interpreter."""
 
-_THIS = Process(Ground())
+_THIS = Process(Dependencies())
 
 
 def world() -> World:
@@ -128,12 +128,12 @@ def kept_changes() -> KeptChanges:
     return PROCESS.get(_THIS).kept_changes
 
 
-def tail() -> Tail:
+def tail() -> TailWriter:
     """Return this process's tail writer."""
     return PROCESS.get(_THIS).tail
 
 
-def events() -> Events:
+def events() -> EventPublisher:
     """Return this process's event publisher."""
     return PROCESS.get(_THIS).events
 
@@ -148,7 +148,7 @@ def home() -> Home:
     return PROCESS.get(_THIS).home
 
 
-def compose(ground: Ground) -> World:
+def compose(ground: Dependencies) -> World:
     """Compose the world from the adapters."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.queue import SqsQueue
@@ -197,18 +197,18 @@ def compose(ground: Ground) -> World:
     )
 
 
-def _guard(ground: Ground, settings: Settings) -> EndpointGuard:
+def _guard(ground: Dependencies, settings: Settings) -> EndpointGuard:
     from tagcast_aws.endpoints.guard import Guard
 
     own = {"own_queues": settings.group_queues, "own_functions": settings.functions}
     return Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, **own)
 
 
-def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surroundings:
-    from tagcast_aws.endpoints.adapter import Surroundings
+def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> AdapterEnvironment:
+    from tagcast_aws.endpoints.adapter import AdapterEnvironment
     from tagcast_aws.runtime.version import VERSION
 
-    return Surroundings(
+    return AdapterEnvironment(
         ground.clock,
         VERSION,
         settings.allow_private_endpoints,
@@ -223,7 +223,7 @@ def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surrounding
     )
 
 
-def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
+def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
     from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
     quick = client_factory(ground.make_client)("sqs")
@@ -231,7 +231,7 @@ def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
     return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
-def compose_archive(ground: Ground) -> FirehoseArchive:
+def compose_archive(ground: Dependencies) -> FirehoseArchive:
     """Compose the archive."""
     from tagcast.archive.record import RecordKind
 
@@ -243,7 +243,7 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
-def compose_kept_changes(ground: Ground) -> KeptChanges:
+def compose_kept_changes(ground: Dependencies) -> KeptChanges:
     """Compose the store of changes that could not be archived; its clients are created on first use."""
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
@@ -251,18 +251,18 @@ def compose_kept_changes(ground: Ground) -> KeptChanges:
     return KeptChanges(client, settings.kept_changes, settings.archive_failures_url, logger())
 
 
-def compose_tail(ground: Ground) -> Tail:
+def compose_tail(ground: Dependencies) -> TailWriter:
     """Compose the tail writer, with short timeouts, because the archive waits for it."""
-    from tagcast.archive.tail import Tail
+    from tagcast.archive.tail import TailWriter
 
     from tagcast_aws.store.dynamodb import DynamoStore
 
     client = client_factory(ground.make_client, SOON)
     store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
-    return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
+    return TailWriter(store, ground.clock, ground.dice, telemetry(ground.clock))
 
 
-def compose_cmq_keys(ground: Ground) -> CachedSecret:
+def compose_cmq_keys(ground: Dependencies) -> CachedSecret:
     """Compose the reader of the CMQ endpoint's keys."""
     from tagcast_aws.store.secret import CachedSecret
 

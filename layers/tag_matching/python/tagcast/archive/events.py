@@ -79,7 +79,7 @@ def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
 
 
 @dataclass(slots=True)
-class Events:
+class EventPublisher:
     """Publishes one process's events to each topic's ``events_topic``.
 
     *make_world* is called for the first event; most processes have none. *to_bus*: also put each event on the account's

@@ -25,7 +25,7 @@ class RecordKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """One change of a row. *removed_by_ttl*: the table's garbage collection removed it."""
 
     before: Row | None

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tagcast.archive.messages import of_due, of_end, of_lane, of_late, of_message, of_round
-from tagcast.archive.record import Change, KeepsBody, Record
+from tagcast.archive.record import KeepsBody, Record, RowChange
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
 from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 
 
-def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
+def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
     """Return the archive records of *change*; most changes have none.
 
     Raises KeyError or ValueError for an unreadable row: such a change must not be dropped silently.
@@ -30,7 +30,7 @@ def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
     return () if tell is None else tuple(tell(change))
 
 
-_BY_KIND: Mapping[RowKind, Callable[[Change], Iterator[Record]]] = {
+_BY_KIND: Mapping[RowKind, Callable[[RowChange], Iterator[Record]]] = {
     RowKind.ROUND: of_round,
     RowKind.END: of_end,
     RowKind.LATE: of_late,

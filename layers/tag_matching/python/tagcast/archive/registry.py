@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from tagcast.archive.record import Change, Record, RecordKind, record
+from tagcast.archive.record import Record, RecordKind, RowChange, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, settings_attributes
 from tagcast.rows.topic import TOPICS
@@ -17,7 +17,7 @@ _LEFT_OUT = _SECRETS | {"sealed"}
 """Fields that are not archived."""
 
 
-def of_topic(change: Change) -> Iterator[Record]:
+def of_topic(change: RowChange) -> Iterator[Record]:
     """Yield the settings of a topic when it is created or updated."""
     if change.after is None:
         return
@@ -36,7 +36,7 @@ def of_topic(change: Change) -> Iterator[Record]:
     )
 
 
-def of_subscription(change: Change) -> Iterator[Record]:
+def of_subscription(change: RowChange) -> Iterator[Record]:
     """Yield one version of a subscription, or its deletion."""
     row = change.after or change.before
     assert row is not None
@@ -51,13 +51,13 @@ def of_subscription(change: Change) -> Iterator[Record]:
         subscription=subscription.name,
         ordinal=subscription.ordinal,
         version=subscription.version,
-        **_shown(subscription),
+        **_settings_fields(subscription),
         created_at=subscription.created_at,
         changed_at=change.changed_at if removed else subscription.updated_at,
     )
 
 
-def _shown(subscription: Subscription) -> dict[str, str | int | None]:
+def _settings_fields(subscription: Subscription) -> dict[str, str | int | None]:
     """Return the subscriber's settings under their row names, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
@@ -77,7 +77,7 @@ def _without_secrets(endpoint: Endpoint) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
+def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
     """Yield the topic version since which a filter version is in force. Deleting old versions is no event."""
     if change.after is None:
         return

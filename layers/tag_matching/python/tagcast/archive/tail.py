@@ -10,7 +10,7 @@ from typing import cast
 from tagcast.archive.record import Record, RecordKind
 from tagcast.model import EntryState
 from tagcast.ports import Clock, Dice, Store, Telemetry
-from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watches
+from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, TopicWatch, batch_put, watches
 
 KNOWN_S = 1.0
 """A process caches the watches for a second."""
@@ -46,14 +46,14 @@ class Share:
 
 
 @dataclass(slots=True)
-class Tail:
+class TailWriter:
     """One process's writer of tail events, with its cache of watches."""
 
     store: Store
     clock: Clock
     dice: Dice
     telemetry: Telemetry
-    _known: Sequence[Watch] = ()
+    _known: Sequence[TopicWatch] = ()
     _known_at: float | None = None
     _shares: dict[str, Share] = field(default_factory=dict)
 
@@ -82,9 +82,9 @@ class Tail:
         told = self._shares.setdefault(topic_id, Share(at=now)).take(len(events), now)
         shown = tuple(events[len(events) - told :])
         place = self.dice.unique_id(self.clock.now())
-        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, counted(records))))
+        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, count_records(records))))
 
-    def _watched(self) -> dict[str, Watch]:
+    def _watched(self) -> dict[str, TopicWatch]:
         """Return the current watches, by topic name and by id."""
         if self._known_at is None or self.clock.monotonic() >= self._known_at + KNOWN_S:
             self._known_at = self.clock.monotonic()
@@ -95,7 +95,7 @@ class Tail:
         return {name: each for each in self._known if each.until > now for name in (each.topic, each.topic_id)}
 
 
-def _watch_of(record: Record, watched: dict[str, Watch]) -> Watch | None:
+def _watch_of(record: Record, watched: dict[str, TopicWatch]) -> TopicWatch | None:
     """Return the watch of a record's topic. Topic names begin with a letter, ids never."""
     if record.kind is RecordKind.SUBSCRIPTIONS:
         return None
@@ -129,7 +129,7 @@ def event_of(record: Record) -> TailEvent:
     )
 
 
-def counted(records: Iterable[Record]) -> Counts:
+def count_records(records: Iterable[Record]) -> Counts:
     """Return the counts of *records*."""
     published = delivered = failed = 0
     for record in records:

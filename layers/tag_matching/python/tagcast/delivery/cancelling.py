@@ -65,7 +65,7 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> No
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:
-        look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
+        look = partial(stored.failed_pulls, world.store, lease.task.topic, received.message_id)
         known = (await world.executor.run(look)).get(ordinal)
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
     read = partial(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
@@ -77,4 +77,4 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> No
         lost += 1
         if not await lease.wait(lost):
             raise ConditionLostError
-        row = await world.executor.run(partial(stored.again, world.store, row))
+        row = await world.executor.run(partial(stored.read_again, world.store, row))

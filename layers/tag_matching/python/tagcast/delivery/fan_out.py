@@ -34,11 +34,11 @@ from tagcast.pushing.engine import (
     InFlight,
     Run,
     RunResult,
-    Watch,
+    RunWatch,
     attempt_run,
-    in_turn,
     independent_state_after,
     lane_state_after,
+    order_pushes,
 )
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
@@ -47,7 +47,7 @@ from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PLACES, PendingDelivery, appended_after, due_put, position
 from tagcast.rows.host import host_of
-from tagcast.rows.lane import Lane, joined_by
+from tagcast.rows.lane import Lane, append_joined
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
@@ -166,7 +166,7 @@ class _SlicedBatch:
         world, topic, rows = self.world, self.topic, self.ahead
         run = world.executor.run
         if rows is None:
-            rows = await run(partial(stored.addressed, world.store, topic, tuple(audiences), section))
+            rows = await run(partial(stored.read_addressed, world.store, topic, tuple(audiences), section))
         try:
             directory = await run(partial(kept_directory_of, world, topic))
         except NotFoundError:
@@ -177,7 +177,9 @@ class _SlicedBatch:
 
     async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
-        self.ahead = await world.executor.run(partial(stored.addressed, world.store, self.topic, message_ids, None))
+        self.ahead = await world.executor.run(
+            partial(stored.read_addressed, world.store, self.topic, message_ids, None)
+        )
 
     async def _write(self, before: Slice) -> None:
         self.faults += await before.write()
@@ -217,7 +219,7 @@ class Slice:
     section: int | None
     round_at: int
     rounds: dict[int, SubscriptionRound] = field(default_factory=dict)
-    watches: dict[int, Watch] = field(default_factory=dict)
+    watches: dict[int, RunWatch] = field(default_factory=dict)
     left: dict[int, asyncio.Future[LateRun | None]] = field(default_factory=dict)
     """The late runs of subscriptions that this slice left with pushes in flight; None if leaving failed."""
     failures: list[Exception] = field(default_factory=list)
@@ -248,7 +250,7 @@ class Slice:
         """Serve all subscriptions, each by a task of *group*; return when each is served or left."""
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
-        for each in in_turn(self.world, self.topic_id, self.rounds):
+        for each in order_pushes(self.world, self.topic_id, self.rounds):
             group.create_task(self._served(each, in_flight))
         leaving = group.create_task(self._leave_the_late(in_flight))
         await self._all_served.wait()
@@ -331,7 +333,7 @@ class Slice:
                 return
             if this.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
-                watch = self.watches[ordinal] = Watch(in_flight, ordinal)
+                watch = self.watches[ordinal] = RunWatch(in_flight, ordinal)
                 result, until = await push_round(circuit, this, self.slots, len(rounds), watch)
                 departure = self.left.get(ordinal)
                 if departure is not None and (late := await departure) is not None:
@@ -358,7 +360,7 @@ class Slice:
     async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
         """Read stale rows again for this subscription: messages first, then the lane."""
         run, store = self.world.executor.run, self.world.store
-        rows = await run(partial(stored.addressed, store, self.topic, tuple(self.rows), self.section))
+        rows = await run(partial(stored.read_addressed, store, self.topic, tuple(self.rows), self.section))
         lane = await run(partial(stored.lane, store, self.topic, subscription.subscription_id))
         # Share one copy of the content among all subscriptions that read again.
         known = {each: replace(row, message=self.rows[each].message) for each, row in rows.items()}
@@ -401,16 +403,16 @@ class Slice:
                 if lost == TRIES_MAX:
                     raise
             await world.clock.pause(pause_s(world, lost))
-            found = await world.executor.run(partial(stored.again, store, row))
+            found = await world.executor.run(partial(stored.read_again, store, row))
             if found is None:
                 return
             row = found
 
-    def _plan(self, row: MessageRow) -> Plan:
+    def _plan(self, row: MessageRow) -> MessagePlan:
         """Return the writes for a message whose current state is *row*."""
         message_id, owed = row.message.message_id, row.map.owed
         if not row.is_owed:  # All deliveries ended before this round was closed, and the message was completed.
-            return Plan((), may_complete=False)
+            return MessagePlan((), may_complete=False)
         came = [each for each in self.rounds.values() if message_id in each.rows]
         entries = {each.ordinal: each.ended[message_id] for each in came if message_id in each.ended}
         entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in owed}
@@ -428,7 +430,7 @@ class Slice:
         writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
         left = owed - entries.keys()
         only_others = bool(closing and closing == unclosed and left and not left & within)
-        return Plan(writes, bool(early) or only_others or _may_have_been_missed(row))
+        return MessagePlan(writes, bool(early) or only_others or _may_have_been_missed(row))
 
 
 def _may_have_been_missed(row: MessageRow) -> bool:
@@ -441,7 +443,7 @@ def _may_have_been_missed(row: MessageRow) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MessagePlan:
     """The transactions with a message's results. *may_complete*: afterwards check whether the message is complete."""
 
     writes: Sequence[Sequence[Write]]
@@ -544,7 +546,7 @@ class SubscriptionRound:
 
 
 async def push_round(
-    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: Watch
+    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: RunWatch
 ) -> tuple[RunResult, float]:
     """Push the pushable messages. Return the result, and the time until which pushes could start.
 
@@ -641,7 +643,7 @@ def plan_join(
         claim=0 if held_until is None else 1,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
-        joined=joined_by(b"", names),
+        joined=append_joined(b"", names),
         planned_for=None if head is None else names[0],
         is_claimed=held_until is not None,
     )
@@ -672,7 +674,7 @@ def _plan_independent_join(
             claim=0,
             next_attempt_at=due_at,
             wake_at=earliest if state.is_asleep else due_at,
-            joined=joined_by(b"", names),
+            joined=append_joined(b"", names),
             lost_since=now if state is LaneState.LOST_CONTACT else None,
         )
         return lane_transitions.lane_put(fresh), fresh

@@ -57,7 +57,7 @@ async def _move(
     """Give a failed delivery its own next attempt."""
     moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
     state = independent_state_after((failure,), got_through=got_through, has_more=False)
-    plan = partial(_planned, world, due, state, failure.next_attempt_at)
+    plan = partial(_plan_lane, world, due, state, failure.next_attempt_at)
     await _until_written(world, partial(_write_beside, world, subscription, due_reschedule(due, moved), plan))
 
 
@@ -65,7 +65,7 @@ async def _go_on(world: World, subscription: Subscription) -> None:
     """Let a lane continue that waited for responses."""
     now = world.clock.now()
     await _until_written(
-        world, partial(_write_beside, world, subscription, (), partial(_planned, world, None, None, now))
+        world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, None, now))
     )
 
 
@@ -85,7 +85,7 @@ def _write_beside(
         world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
 
 
-def _planned(
+def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
     """Return the lane's write, and the lane if it continues earlier. A worker with a claim checks for itself."""

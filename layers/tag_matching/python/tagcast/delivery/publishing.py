@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.queueing import packed
+from tagcast.delivery.queueing import pack_entries
 from tagcast.errors import (
     ConditionLostError,
     ConflictError,
@@ -57,7 +57,7 @@ def is_live(claim: Claim, now: int) -> bool:
     return claim.accepted.expires_at > now
 
 
-def repeated(known: Claim, claim: Idempotency) -> Accepted:
+def answer_repetition(known: Claim, claim: Idempotency) -> Accepted:
     """Return the answer to the first request. Raise ConflictError if that was another request."""
     if known.fingerprint != claim.fingerprint:
         until = rfc3339(known.accepted.expires_at)
@@ -66,7 +66,7 @@ def repeated(known: Claim, claim: Idempotency) -> Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Original:
+class ArchivedOriginal:
     """An archived message to publish again, with its original id."""
 
     draft: Draft
@@ -74,7 +74,7 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _AcceptedDraft:
     """The result for one draft: its answer, its stored row (None: gone again), and whether this call stored it."""
 
     accepted: Accepted
@@ -131,7 +131,7 @@ def replay(
     world: World,
     topic: str,
     subscription: str,
-    originals: Sequence[Original],
+    originals: Sequence[ArchivedOriginal],
     idempotency: Idempotency | None = None,
 ) -> tuple[Accepted, ...]:
     """Publish archived messages again for one subscription, as new messages with new ids and lives.
@@ -154,7 +154,7 @@ def _accept_all(
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of its original if it is a replay; send all to the queue if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers])
-    taken: list[_Taken] = []
+    taken: list[_AcceptedDraft] = []
     lost = 0
     try:
         for place, (draft, replay_of) in enumerate(offers):
@@ -190,14 +190,14 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    lost = world.queue.send(packed(topic.ordering, waiting))
+    lost = world.queue.send(pack_entries(topic.ordering, waiting))
     if lost:
         named = {message_id for entry in lost for message_id in entry.message_ids}
         world.telemetry.count("QueueSendsLeftToRelay", len(named))
     return len({message_id for entry in lost if entry.has_order for message_id in entry.message_ids})
 
 
-def _carrying(topic: Topic, taken: Sequence[_Taken], size: int, row: MessageRow) -> MessageRow:
+def _carrying(topic: Topic, taken: Sequence[_AcceptedDraft], size: int, row: MessageRow) -> MessageRow:
     """Return *row* with the queue entries that it carries: the last row of a request of *size* carries all.
 
     So the relay, which sees the rows one by one, sends the publisher's entries, and the queue drops the repetition.
@@ -207,7 +207,7 @@ def _carrying(topic: Topic, taken: Sequence[_Taken], size: int, row: MessageRow)
     if len(taken) + 1 < size:
         return replace(row, is_alone=False)
     rows = [each.row for each in taken if each.row is not None]
-    packs = packed(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
+    packs = pack_entries(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
     return replace(row, is_alone=False, packs=packs)
 
 
@@ -218,14 +218,14 @@ def _accept(
     replay_of: str | None,
     claim: Idempotency | None,
     carrying: Callable[[MessageRow], MessageRow],
-) -> _Taken:
+) -> _AcceptedDraft:
     """Store the message, or return what an earlier request with the same claim stored.
 
     The claim is read only after a failed write: most keys are new, and the write's condition checks that for free.
     """
     earlier: Claim | None = None
 
-    def attempt() -> _Taken:
+    def attempt() -> _AcceptedDraft:
         nonlocal earlier
         now, topic = world.clock.now(), directory.topic.name
         row = carrying(_new_row(world, directory, draft, replay_of, now))
@@ -241,13 +241,13 @@ def _accept(
         except ConditionLostError:
             earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
-                accepted = repeated(earlier, claim)
-                return _Taken(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
+                accepted = answer_repetition(earlier, claim)
+                return _AcceptedDraft(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:
             world.telemetry.filter_failed(message.topic, row.filter_errors)
-        return _Taken(accepted, row, is_new=True)
+        return _AcceptedDraft(accepted, row, is_new=True)
 
     return until_won(world, f"topic {directory.topic.name}", attempt)
 

@@ -30,25 +30,25 @@ ROUNDS_MAX = 1_500
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NextStep:
     """The next step of the workflow: wait until an instant and return, or end (None)."""
 
     task: Task
     wait_until: int | None = None
 
 
-async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> Answer:
+async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> NextStep:
     """Attempt the lane's due deliveries, for about *budget_s* seconds, and return when to continue.
 
     A worker with another generation or claim writes nothing. Short waits happen inside this function.
     """
     wait_until = await _work(world, task, slots, world.clock.monotonic() + budget_s)
     if wait_until is None:
-        return Answer(task)
+        return NextStep(task)
     if task.rounds >= ROUNDS_MAX:
         await world.executor.run(partial(continue_as_new, world, task))
-        return Answer(task)
-    return Answer(replace(task, rounds=task.rounds + 1), wait_until)
+        return NextStep(task)
+    return NextStep(replace(task, rounds=task.rounds + 1), wait_until)
 
 
 async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> int | None:

@@ -21,7 +21,7 @@ from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import (
     Failure,
-    Held,
+    Hold,
     Run,
     RunResult,
     attempt_run,
@@ -52,7 +52,7 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
+class _Pending:
     """A pending delivery, and its message as read."""
 
     due: PendingDelivery
@@ -66,7 +66,7 @@ async def retry(
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
-    owed = await _still_owed(lease, dues)
+    owed = await _read_pending(lease, dues)
     if not owed:
         return Drained.GOING_ON, replace(streak, answering=False)
     run = _run(lease, subscription, list(owed.values()), streak)
@@ -84,7 +84,7 @@ async def retry(
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak) -> Run:
+def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Pending], streak: Streak) -> Run:
     """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
     The run checks the circuit in three cases: the head got no response last time or was held by the circuit; the
@@ -115,14 +115,14 @@ def _is_in_doubt(due: PendingDelivery) -> bool:
     return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
 
 
-def _reason(head: PendingDelivery, held: Held) -> tuple[Write, ...]:
+def _reason(head: PendingDelivery, held: Hold) -> tuple[Write, ...]:
     """Return the write of the reason why *head* waits, unless its row has it. A rate is not recorded."""
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
 
 
-async def _still_owed(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict[str, _Owed]:
+async def _read_pending(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict[str, _Pending]:
     """Return the *dues* that are still pending, with their messages, by message id; delete the stale ones."""
     rows: dict[str, MessageRow] = {}
 
@@ -139,7 +139,7 @@ async def _still_owed(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict
         await look(dues[0])
     elif faults := await side_by_side([look(due) for due in dues]):
         raise faults[0]
-    return {due.message_id: _Owed(due, rows[due.message_id]) for due in dues if due.message_id in rows}
+    return {due.message_id: _Pending(due, rows[due.message_id]) for due in dues if due.message_id in rows}
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class _Outcomes:
 
     lease: LaneLease
     subscription: Subscription
-    owed: Mapping[str, _Owed]
+    owed: Mapping[str, _Pending]
     result: RunResult
     unwritten: set[str] = field(init=False)
 
@@ -290,7 +290,7 @@ async def write_late(
     """
     world = lease.world
     try:
-        owed = await _still_owed(lease, dues)
+        owed = await _read_pending(lease, dues)
         result.ended = {each: entry for each, entry in result.ended.items() if each in owed}
         result.failures = {each: failure for each, failure in result.failures.items() if each in owed}
         came = await _Outcomes(lease, subscription, owed, result).write()

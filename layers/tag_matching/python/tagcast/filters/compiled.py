@@ -130,10 +130,10 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
     return places
 
 
-def quoted(texts: Collection[str]) -> str:
+def quote_texts(texts: Collection[str]) -> str:
     """Format texts for people: ``'a', 'b'`` or ``none``.
 
-    >>> quoted(["a", "b"]), quoted([])
+    >>> quote_texts(["a", "b"]), quote_texts([])
     ("'a', 'b'", 'none')
     """
     return ", ".join(map(repr, texts)) or "none"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from itertools import takewhile
 
-from tagcast.filters.compiled import quoted
+from tagcast.filters.compiled import quote_texts
 
 Canonical = Mapping[str, object]
 """A filter in its normal form."""
@@ -53,7 +53,7 @@ def _in_words(field: str, group: object, yours: object) -> str:
     if isinstance(group, list) and isinstance(yours, list):
         only_group = [each for each in group if each not in yours]
         only_yours = [each for each in yours if each not in group]
-        return f"{field}: only the group has {quoted(only_group)}; only you have {quoted(only_yours)}"
+        return f"{field}: only the group has {quote_texts(only_group)}; only you have {quote_texts(only_yours)}"
     if isinstance(group, str) and isinstance(yours, str):
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(group, yours, strict=False))))
         return f"{field}: from character {same + 1} on the group has {group[same:]!r}, you have {yours[same:]!r}"

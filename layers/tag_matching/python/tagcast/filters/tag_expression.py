@@ -59,11 +59,11 @@ def parse_tag_expression(text: str | None) -> TagExpression:
     parts = [part.strip(_TRIMMED) for part in text.split(_SEPARATOR)]
     tags = tuple(dict.fromkeys(part for part in parts if part))
     if not tags:
-        raise _refused("Expression without a tag", text, 0, "a tag or *", "Expected a tag or *, e.g. TagA || TagB")
+        raise _refuse("Expression without a tag", text, 0, "a tag or *", "Expected a tag or *, e.g. TagA || TagB")
     other = next((found for found in _OPERATOR.finditer(text) if found[0] != _SEPARATOR), None)
     if other is not None:
         hint = f"Write tags with {_SEPARATOR} between them, e.g. TagA || TagB"
-        raise _refused(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
+        raise _refuse(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
     if EVERYTHING not in tags:
         return TagExpression(tags)
     if len(tags) == 1:
@@ -72,10 +72,10 @@ def parse_tag_expression(text: str | None) -> TagExpression:
     star += len(_SEPARATOR) * parts.index(EVERYTHING)
     star = text.index(EVERYTHING, star)
     expected = "* alone, or tags without *"
-    raise _refused("* combined with tags", text, star, expected, f"Write {expected}")
+    raise _refuse("* combined with tags", text, star, expected, f"Write {expected}")
 
 
-def _refused(message: str, text: str, offset: int, expected: str, hint: str) -> FilterSyntaxError:
+def _refuse(message: str, text: str, offset: int, expected: str, hint: str) -> FilterSyntaxError:
     before = text[:offset]
     line, column = before.count("\n") + 1, offset - before.rfind("\n")
     found = text[offset : offset + 20]

@@ -9,7 +9,7 @@ from tagcast.filters.compiled import (
     FilterValue,
     is_plain_text,
     list_of_text,
-    quoted,
+    quote_texts,
     unknown_keys,
 )
 from tagcast.filters.explanation import Explanation
@@ -133,6 +133,6 @@ def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput, verd
     children = tuple(Explanation(tag, tag in message.tags) for tag in wanted)
     common = [tag for tag in wanted if tag in message.tags]
     missing = [tag for tag in wanted if tag not in message.tags]
-    has = quoted(sorted(message.tags))
-    note = f"common: {quoted(common)}; missing: {quoted(missing)}; the message has {has}"
+    has = quote_texts(sorted(message.tags))
+    note = f"common: {quote_texts(common)}; missing: {quote_texts(missing)}; the message has {has}"
     return Explanation(text, verdict, children, note)

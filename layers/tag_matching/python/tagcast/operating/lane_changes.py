@@ -41,7 +41,7 @@ class NamedLane:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaneOrder:
     """A change, with a reason for a skip. A plan changes nothing."""
 
     change: LaneChange
@@ -60,7 +60,7 @@ class LaneResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LaneChangePage:
     """One part of a change of many lanes, and the cursor of the next part."""
 
     lanes: tuple[LaneResult, ...]
@@ -113,7 +113,7 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 
 
 def change_named(
-    world: World, order: Order, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
+    world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
     """Change each lane that a request names and *takes* accepts, independently."""
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
@@ -130,8 +130,8 @@ def change_named(
 
 
 def change_listed(
-    world: World, order: Order, takes: Callable[[UrgentLane], bool], limit: int, cursor: str | None
-) -> Part:
+    world: World, order: LaneOrder, takes: Callable[[UrgentLane], bool], limit: int, cursor: str | None
+) -> LaneChangePage:
     """Change at most *limit* inactive lanes that *takes* accepts, from *cursor* on.
 
     A change moves a lane within the list. So a part skips repeated lanes, and later parts skip lanes whose generation
@@ -154,10 +154,10 @@ def change_listed(
                 done.append(_attempted(world, order, named, lane, until_s))
         after = page.cursor
         if after is None or len(done) >= limit or world.clock.monotonic() >= until_s:
-            return Part(tuple(done), None if after is None else f"{started_at} {after}")
+            return LaneChangePage(tuple(done), None if after is None else f"{started_at} {after}")
 
 
-def _attempted(world: World, order: Order, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
+def _attempted(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
     try:
         check_time(world, until_s)
         if (reason := lane_error(order.change, lane)) is not None:

@@ -19,7 +19,7 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.due import PendingDelivery, Pulled
+from tagcast.rows.due import FailedPulls, PendingDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
@@ -69,7 +69,7 @@ def message_view(
     *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
     *only* selects entries in these states, from as many sections as it takes for a thousand.
     """
-    backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+    backlogs = BacklogFronts(world, read_topic(world, topic).topic_id)
     row = read_message(world, topic, message_id)
     if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
@@ -103,7 +103,7 @@ def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
     return replace(view, counts=counts, subscribers=chosen)
 
 
-def _of_section(backlogs: Backlogs, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
+def _of_section(backlogs: BacklogFronts, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
     """Return the view of one section, with the entries of *only*, or of all."""
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
@@ -111,7 +111,7 @@ def _of_section(backlogs: Backlogs, row: MessageRow, only: Collection[int] | Non
 
 
 def _of_sections(
-    backlogs: Backlogs, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+    backlogs: BacklogFronts, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all; or, from *section* on, entries in the requested states."""
     pulled = next((part for part in parts if part.map.enqueued), parts[0])
@@ -133,7 +133,7 @@ def _of_sections(
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
 
 
-def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) -> dict[int, EntryState]:
+def _states(backlogs: BacklogFronts, row: MessageRow, pulls: Mapping[int, FailedPulls]) -> dict[int, EntryState]:
     """Return the states of a part of a map, without the reads that a full entry needs."""
     expired = row.message.is_expired(backlogs.now)
     waiting = (row.map.waiting | row.map.enqueued) - pulls.keys()
@@ -195,7 +195,7 @@ class ViewsOfTopic:
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic
-        self._backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+        self._backlogs = BacklogFronts(world, read_topic(world, topic).topic_id)
         self._names = cache(partial(stored.names, world.store, topic))
 
     def as_read(self, row: MessageRow) -> MessageView:
@@ -222,7 +222,7 @@ class ViewsOfTopic:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
 
-class Backlogs:
+class BacklogFronts:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
     Due rows are sorted by position, so one cannot be read by message id. Only the front is attempted: deliveries behind
@@ -243,7 +243,7 @@ class Backlogs:
 
 
 def _view(
-    backlogs: Backlogs,
+    backlogs: BacklogFronts,
     row: MessageRow,
     known: Mapping[int, str],
     versions: Mapping[int, FilterVersion] | None,
@@ -274,12 +274,12 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
     """
     if ordinal not in row.map.matched:
         return None
-    backlogs = Backlogs(world, read_topic(world, row.message.topic).topic_id)
+    backlogs = BacklogFronts(world, read_topic(world, row.message.topic).topic_id)
     return _entry(backlogs, row, ordinal, _pulls(world, row))
 
 
-def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
-    return stored.pulled(world.store, *row.names) if row.map.enqueued else {}
+def _pulls(world: World, row: MessageRow) -> Mapping[int, FailedPulls]:
+    return stored.failed_pulls(world.store, *row.names) if row.map.enqueued else {}
 
 
 def _state(row: MessageRow, *, expired: bool) -> MessageState:
@@ -290,7 +290,7 @@ def _state(row: MessageRow, *, expired: bool) -> MessageState:
     return MessageState.DELETED if row.map.matched else MessageState.UNMATCHED
 
 
-def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled]) -> Entry:
+def _entry(backlogs: BacklogFronts, row: MessageRow, ordinal: int, pulls: Mapping[int, FailedPulls]) -> Entry:
     """Return one entry with the current attempts from its due row or pulls. The clock, not the TTL, decides expiry.
 
     A late entry includes the time and the filter version that added it.

@@ -15,7 +15,7 @@ from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.waiting import waiting
 from tagcast.rows import tail as rows
-from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, Watch
+from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, TopicWatch
 from tagcast.rows.waiting import WaitingFor
 
 INTEREST_S = 60
@@ -31,7 +31,7 @@ ID_MAX = 10**20
 
 
 @dataclass(frozen=True, slots=True)
-class TailWish:
+class TailRequest:
     """A watcher's request: which events, how many at most, and how long to wait for the first."""
 
     events_max: int = EVENTS_MAX
@@ -48,7 +48,7 @@ class TailWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TailPage:
     """Events with the names of their subscriptions, oldest first; *left_out* is the number of further events.
 
     *counts*, made at *counted_at*, cover all events *since* then, regardless of the filter.
@@ -107,7 +107,7 @@ class _Reading:
         return json.dumps([now, floor, *(int(place) - floor for place in sorted(self.seen))], separators=(",", ":"))
 
 
-def tail(world: World, topic: str, wish: TailWish) -> Told:
+def tail(world: World, topic: str, wish: TailRequest) -> TailPage:
     """Return the events since the answer with the cursor; without one, all readable events.
 
     Records that the topic is watched, and waits until a matching event happens. Raises NotFoundError,
@@ -115,17 +115,17 @@ def tail(world: World, topic: str, wish: TailWish) -> Told:
     """
     known = read_topic(world, topic)
     reading = _Reading.at(wish.cursor, world.clock.now())
-    watched = _renewed(world, known)
-    events = _looked(world, known, wish, reading)
+    watched = _renew_watch(world, known)
+    events = _read_events(world, known, wish, reading)
     if wish.wait_s and not events:
         with waiting(world, topic, WaitingFor.EVENTS, wish.wait_s):
             until = world.clock.monotonic() + wish.wait_s
             while not events and (left_s := until - world.clock.monotonic()) > 0:
                 world.clock.sleep(min(LOOK_S, left_s))
-                events = _looked(world, known, wish, reading)
+                events = _read_events(world, known, wish, reading)
     now = world.clock.now()
     shown = events[len(events) - min(len(events), wish.events_max) :]
-    return Told(
+    return TailPage(
         tuple(shown),
         reading.left_out + len(events) - len(shown),
         reading.counts,
@@ -147,7 +147,7 @@ def _read(cursor: str, now: int) -> list[int]:
     return list(numbers)
 
 
-def _renewed(world: World, topic: Topic) -> Watch:
+def _renew_watch(world: World, topic: Topic) -> TopicWatch:
     """Record that the topic is watched, unless that was recorded recently."""
     now = world.clock.now()
     known = rows.WATCHES.read(world.store, topic.name)
@@ -155,15 +155,17 @@ def _renewed(world: World, topic: Topic) -> Watch:
     if known is not None and is_unbroken and known.until > now + INTEREST_S * 500:
         return known
     since = known.since if known is not None and is_unbroken else now
-    watched = Watch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
+    watched = TopicWatch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
     world.store.write(rows.WATCHES.put(watched, topic.name))
     return watched
 
 
-def _looked(world: World, topic: Topic, wish: TailWish, reading: _Reading) -> list[tuple[TailEvent, str | None]]:
+def _read_events(
+    world: World, topic: Topic, wish: TailRequest, reading: _Reading
+) -> list[tuple[TailEvent, str | None]]:
     """Return the new matching events."""
     found = _newest(world, topic.topic_id, reading)
-    return _wished(world, topic, wish, reading.take(found, world.clock.now()))
+    return _select_events(world, topic, wish, reading.take(found, world.clock.now()))
 
 
 def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
@@ -180,8 +182,8 @@ def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
     return found
 
 
-def _wished(
-    world: World, topic: Topic, wish: TailWish, events: Sequence[TailEvent]
+def _select_events(
+    world: World, topic: Topic, wish: TailRequest, events: Sequence[TailEvent]
 ) -> list[tuple[TailEvent, str | None]]:
     """Return the matching events, each with the name of its subscription."""
     ordinals = {event.ordinal for event in events if event.ordinal is not None}

@@ -59,7 +59,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
     last = list(after)
     for shard, lane in found[:limit]:
         last[shard] = lane
-    named = _named(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
+    named = _with_names(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
     known = _subscriptions(world, named)
     shown = (_urgent(world, lane, name, known.get(lane.subscription_id)) for lane, name in named)
     return Page(tuple(shown), _written(last) if len(found) > limit else None)
@@ -70,7 +70,7 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
     return [(shard, LANES.value_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
 
 
-def _named(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
+def _with_names(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
     """Return lanes with the names of their subscriptions, without lanes whose name is unknown."""
     named = ((lane, subscription_name(world, lane.topic, lane.subscription_id)) for lane in lanes)
     return [(lane, name) for lane, name in named if name is not None]

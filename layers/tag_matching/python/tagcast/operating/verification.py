@@ -25,18 +25,25 @@ from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.lanes import retry_now
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscribing import Made, Result, Wanted, check_time, check_version, put_subscriptions
+from tagcast.registry.subscribing import (
+    Result,
+    StoredSubscription,
+    SubscriptionRequest,
+    check_time,
+    check_version,
+    put_subscriptions,
+)
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.sealing.secrets import keeping, opened
+from tagcast.sealing.secrets import keep_secrets, open_secrets
 from tagcast.settings import Signature
-from tagcast.verification import VERIFIABLE, Consent
+from tagcast.verification import VERIFIABLE, VerificationResult
 
 ASKED_WITHIN_S = 8.0
 """A request starts no further verification after 8 s, because one may take ten seconds."""
 
 
-def has_to_agree(world: World, wanted: str | None) -> bool:
+def needs_verification(world: World, wanted: str | None) -> bool:
     """Return whether an endpoint must be verified: the subscriber wants it *required*, *none*, or the default.
 
     Raises InvalidRequestError if this deployment verifies all endpoints.
@@ -67,7 +74,7 @@ def put_verified(
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
     if asks:
-        settings = _agreed(world, settings, known, keeps)
+        settings = _verify_endpoint(world, settings, known, keeps)
     made = put_subscription(world, topic, name, settings, if_match, keeps=keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
@@ -85,7 +92,7 @@ def change_verified(
     """Store a subscription with the settings that *change* returns. *if_match* is its required version.
 
     An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new one must be verified if
-    :func:`has_to_agree` says so, or if the previous one was unverified. Raises NotFoundError and the errors of
+    :func:`needs_verification` says so, or if the previous one was unverified. Raises NotFoundError and the errors of
     :func:`put_verified`.
     """
 
@@ -93,7 +100,7 @@ def change_verified(
         known = get_subscription(world, topic, name)
         check_version(known, if_match)
         settings = change(known)
-        asks = has_to_agree(world, wanted)
+        asks = needs_verification(world, wanted)
         if wanted is None:
             asks = asks or settings.endpoint == known.settings.endpoint or known.settings.unverified is not None
         try:
@@ -104,7 +111,9 @@ def change_verified(
     return until_won(world, f"topic {topic}", attempt)
 
 
-def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking: Collection[str]) -> list[Result]:
+def put_all_verified(
+    world: World, topic: str, wanted: Sequence[SubscriptionRequest], asking: Collection[str]
+) -> list[Result]:
     """Store subscriptions like :func:`put_subscriptions`; the endpoints of those in *asking* must be verified.
 
     Raises NotFoundError (topic).
@@ -113,25 +122,25 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
     read_topic(world, topic)
     known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
     results: dict[str, Result] = {}
-    ready: list[Wanted] = []
+    ready: list[SubscriptionRequest] = []
     for each in wanted:
         before, settings = known.get(each.name), each.settings
         try:
             check_version(before, each.if_match)
             if each.name in asking:
-                settings = _agreed(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
+                settings = _verify_endpoint(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
             ready.append(replace(each, settings=settings))
         except (InvalidRequestError, PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
     results |= {each.name: result for each, result in zip(ready, made, strict=True)}
     for result in made:
-        if isinstance(result, Made):
+        if isinstance(result, StoredSubscription):
             _wake_if_it_waited(world, known.get(result.subscription.name), result.subscription)
     return [results[each.name] for each in wanted]
 
 
-def _agreed(
+def _verify_endpoint(
     world: World,
     settings: SubscriptionSettings,
     known: Subscription | None,
@@ -144,17 +153,19 @@ def _agreed(
     """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
-        return _limited(replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second))
+        return _limit_rate(
+            replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
+        )
     if settings.endpoint.protocol not in VERIFIABLE:
         return settings
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:  # A second DNS look-up decides whether it is stored, and may differ.
-        return _as_answered(settings, Consent(refusal))
+        return _as_answered(settings, VerificationResult(refusal))
     check_time(world, until_s)
     if known is None:
-        return _as_answered(settings, _asked(world, settings, None))
-    to_come = replace(known, settings=keeping(world, settings, known, keeps))
-    return _as_answered(settings, _asked(world, opened(world, to_come).settings, known.subscription_id))
+        return _as_answered(settings, _ask(world, settings, None))
+    to_come = replace(known, settings=keep_secrets(world, settings, known, keeps))
+    return _as_answered(settings, _ask(world, open_secrets(world, to_come).settings, known.subscription_id))
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
@@ -170,7 +181,7 @@ def verify(world: World, topic: str, name: str) -> Subscription:
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
         return known
-    consent = _asked(world, opened(world, known).settings, known.subscription_id)
+    consent = _ask(world, open_secrets(world, known).settings, known.subscription_id)
 
     def answered(present: SubscriptionSettings) -> SubscriptionSettings:
         return _as_answered(present, consent) if present.endpoint == known.settings.endpoint else present
@@ -187,17 +198,17 @@ def wake(world: World, subscription: Subscription) -> None:
             retry_now(world, subscription.topic, subscription.name)
 
 
-def _asked(world: World, settings: SubscriptionSettings, subscription_id: str | None) -> Consent:
+def _ask(world: World, settings: SubscriptionSettings, subscription_id: str | None) -> VerificationResult:
     if settings.signature is Signature.V1A and subscription_id is not None:
         world.signer.prepare()
     return world.verification.verifier.ask(settings, world.dice.secret(), subscription_id)
 
 
-def _as_answered(settings: SubscriptionSettings, consent: Consent) -> SubscriptionSettings:
-    return _limited(replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second))
+def _as_answered(settings: SubscriptionSettings, consent: VerificationResult) -> SubscriptionSettings:
+    return _limit_rate(replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second))
 
 
-def _limited(settings: SubscriptionSettings) -> SubscriptionSettings:
+def _limit_rate(settings: SubscriptionSettings) -> SubscriptionSettings:
     """Return *settings* with a rate no higher than the endpoint allowed."""
     rates = [each for each in (settings.max_per_second, settings.allowed_per_second) if each is not None]
     return replace(settings, max_per_second=min(rates, default=None))

@@ -12,7 +12,7 @@ from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import GroupQueue, QueueCounts, World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.due import Pulled, last_pull, pulled_put
+from tagcast.rows.due import FailedPulls, last_pull, pulled_put
 from tagcast.rows.message import MessageRow
 
 
@@ -52,7 +52,7 @@ def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry)
             return False
         if end_alone(world.store, known, group.ordinal, entry):
             return True
-        known = stored.again(world.store, known)
+        known = stored.read_again(world.store, known)
     raise UnavailableError("other requests are ending deliveries of the message; try again")
 
 
@@ -60,7 +60,7 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
     """End a delivery as *state* after *pulls* pulls without acknowledgement, with the details of the last pull."""
     entry = Entry(state)
     if pulls:
-        known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
+        known = stored.failed_pulls(world.store, group.topic, row.message.message_id).get(group.ordinal)
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
     publish_dead_letter(world, group, row.message, entry)
     if end_pulled(world, group, row, entry):
@@ -69,5 +69,5 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
     """Record *pulls* failed pulls, for display while the entry is pending."""
-    pulled = Pulled(pulls, world.clock.now(), outcome)
+    pulled = FailedPulls(pulls, world.clock.now(), outcome)
     world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))

@@ -10,7 +10,7 @@ from tagcast.ports import GroupQueue, Received, World
 from tagcast.pulling.group import end_after_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
-from tagcast.registry.members import check_agreement
+from tagcast.registry.members import check_filter
 from tagcast.registry.waiting import waiting
 from tagcast.rows import stored
 from tagcast.rows.due import NOT_ACKNOWLEDGED
@@ -23,7 +23,7 @@ DROPPING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PullRequest:
     """The request of *member_id*: how many messages, how long to wait, and the visibility timeout.
 
     When the encoded sizes from *size_of* reach *size_enough*, no more are requested. They never exceed *size_max*: a
@@ -33,7 +33,7 @@ class Wish:
     messages_max: int
     wait_s: int
     visibility_timeout_s: int
-    size_of: Callable[[Handed], int]
+    size_of: Callable[[PulledMessage], int]
     size_enough: int
     size_max: int
     around_max: int
@@ -41,14 +41,14 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class PulledMessage:
     """A pulled message: a pull is an attempt, like a push."""
 
     attempt: Push
     receipt_handle: str
 
 
-def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
+def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
     """Give messages of the group's queue to a member, and end those that cannot be delivered any more.
 
     A paused group gives none, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError
@@ -56,7 +56,7 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:
-        check_agreement(world, group, wish.member_id)
+        check_filter(world, group, wish.member_id)
     lane = stored.lane(world.store, topic, group.subscription_id)
     if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
         if wish.wait_s:
@@ -81,9 +81,9 @@ class _Visit:
 
     world: World
     group: Subscription
-    wish: Wish
+    wish: PullRequest
     until: float
-    handed: dict[str, Handed] = field(default_factory=dict)
+    handed: dict[str, PulledMessage] = field(default_factory=dict)
     entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
     bound: int = 0
@@ -156,7 +156,7 @@ class _Visit:
             keep_failure(self.world, self.group, message, failed, NOT_ACKNOWLEDGED)
         until = now + queue_s(self.world, self.wish.visibility_timeout_s) * 1000
         handle = Handle(message.message_id, received.times, now, until, received.receipt)
-        handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
+        handed = PulledMessage(Push(self.group, message, received.times), handle.text(self.group))
         self.handed[message.message_id] = handed
         self.size += self.wish.size_of(handed)
         return True

@@ -74,7 +74,7 @@ MALFORMED = "malformed batchItemFailures"
 _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 
 
-def answered(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
+def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
     """Return the outcome of an accepted request after reading its response *answer*.
 
     An object may list failed messages. If it is truncated or lists unknown ids, the whole batch fails, as in Lambda.

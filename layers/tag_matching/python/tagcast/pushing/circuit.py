@@ -143,7 +143,7 @@ class CircuitCheck:
             known = await self.look()
             if known is not None and known.is_open(self.world.clock.now()):
                 return
-            changed = failed(self.world, known, self.host, lane)
+            changed = add_failure(self.world, known, self.host, lane)
             try:
                 await self._write(known, changed)
             except ConditionLostError:
@@ -177,7 +177,7 @@ def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) ->
     return [replace(due, last_outcome=due.last_outcome or head.last_outcome) for due in dues]
 
 
-def failed(world: World, known: Host | None, name: str, lane: str) -> Host:
+def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
     """Return the row of a host after another lane's attempt got no response."""
     now = world.clock.now()
     if known is None or now >= known.kept_until:

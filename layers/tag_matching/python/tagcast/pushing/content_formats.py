@@ -95,13 +95,13 @@ class _Json(Format):
         return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), push.message.trace.fields)
 
     def function_event(self, push: Push) -> bytes:
-        return compact(envelope(push))
+        return compact_json(envelope(push))
 
     def shared(self, message: Message) -> bytes:
-        return compact(_shared_fields(message))[1:-1]
+        return compact_json(_shared_fields(message))[1:-1]
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        before, after = compact(_fields_before(push))[:-1], compact(_fields_after(push))[1:]
+        before, after = compact_json(_fields_before(push))[:-1], compact_json(_fields_after(push))[1:]
         return before + b",", shared, b"," + after
 
 
@@ -121,7 +121,7 @@ class _Simplified(Format):
         return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})
 
     def function_event(self, push: Push) -> bytes:
-        return compact(body_fields(push.message))
+        return compact_json(body_fields(push.message))
 
 
 class _CmqSimplified(_Simplified):
@@ -147,12 +147,12 @@ class _CmqJson(_CmqSimplified):
             "msgBody": draft.body.decode() if draft.is_text else base64_text(draft.body),
             "publishTime": message.accepted_at // 1000,
         }
-        return compact(fields)[1:-1]
+        return compact_json(fields)[1:-1]
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
         owner = int(account)  # CMQ sends it as a number.
         named = {"TopicOwner": owner, "topicName": push.message.topic, "subscriptionName": push.subscription.name}
-        return compact(named)[:-1] + b",", shared, b"}"
+        return compact_json(named)[:-1] + b",", shared, b"}"
 
 
 class _CloudEvents(Format):
@@ -282,10 +282,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def compact(value: Mapping[str, object]) -> bytes:
+def compact_json(value: Mapping[str, object]) -> bytes:
     """Return *value* as JSON without spaces, in UTF-8.
 
-    >>> compact({"a": "é"}).decode(), compact({"a": "\\ud800"}).decode()
+    >>> compact_json({"a": "é"}).decode(), compact_json({"a": "\\ud800"}).decode()
     ('{"a":"é"}', '{"a":"\\\\ud800"}')
     """
     try:

@@ -34,12 +34,12 @@ from tagcast.model import (
 from tagcast.ports import Clock, GroupQueue, QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.push_slots import CLOCK_STEP_S, SLOTS, BytesInFlight, Priority, PushSlots, Slot
-from tagcast.pushing.rate_limit import RATE, Permit, take
+from tagcast.pushing.rate_limit import RATE, Permit, take_permit
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.queues import queue_group
 from tagcast.rows import stored
-from tagcast.sealing.secrets import at_hand, opened
+from tagcast.sealing.secrets import cached_secrets, open_secrets
 from tagcast.settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
 
 PUT_OFF_S = 10
@@ -69,7 +69,7 @@ Result = Entry | Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Hold:
     """No further delivery of a run may begin before *until*, for this *reason*."""
 
     until: int
@@ -89,7 +89,7 @@ class RunResult:
     enqueued: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
     got_through: int = 0
-    held: Held | None = None
+    held: Hold | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -104,7 +104,7 @@ class RunResult:
         self.got_through += result.got_through
 
 
-def alive(
+def drop_expired(
     world: World, subscription: Subscription, deliveries: Sequence[Delivery], result: RunResult, now: int
 ) -> list[Delivery]:
     """Return the *deliveries* that have not expired at *now*, and end the others in *result*.
@@ -154,14 +154,14 @@ async def attempt(
     took_ms = round((world.clock.monotonic() - started) * 1000)
     circuit.hear(outcome)
     ended_at, results = world.clock.now(), dict[str, Result]()
-    for push in pushes[: _counted(pushes, outcome)]:
+    for push in pushes[: _count_attempted(pushes, outcome)]:
         message_id = push.message.message_id
         its = outcome.of(message_id) if outcome.failed else outcome
         results[message_id] = _result(world, push, its, ended_at, took_ms)
     return results
 
 
-def _counted(pushes: Sequence[Push], outcome: Outcome) -> int:
+def _count_attempted(pushes: Sequence[Push], outcome: Outcome) -> int:
     """Return for how many of the *pushes* in one request, from its head on, the attempt counts."""
     if not outcome.delivered:
         return 1
@@ -262,7 +262,7 @@ class LastPushes(dict[str, LastPush]):
         self[receiver] = last
 
 
-def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
+def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
     """Return the *ordinals* of a topic's subscriptions in the order of their pushes.
 
     A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. No order is promised
@@ -340,7 +340,7 @@ class InFlight:
 
 
 @dataclass(slots=True, eq=False)
-class Watch:
+class RunWatch:
     """A batch's view of one subscription's run: its pushes in flight, and its results.
 
     After the batch left it, the run starts nothing more.
@@ -382,7 +382,7 @@ class Run:
     attempted_at: int | None = None
     permit: Permit | None = None
     """The permit of the subscription's rate, if it has one."""
-    watch: Watch | None = None
+    watch: RunWatch | None = None
     """The watch of the batch that may leave this run; None otherwise."""
 
     @property
@@ -514,7 +514,7 @@ class _Sender:
         Nothing may happen between the check of expiry and the push.
         """
         now = self.world.clock.now()
-        waiting = alive(self.world, self.run.subscription, request, self.result, now)
+        waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)
         if not waiting:
             return
         began_s = self.world.clock.monotonic()
@@ -554,55 +554,55 @@ async def attempt_run(world: World, run: Run) -> RunResult:
     result = RunResult()
     if run.watch is not None:
         run.watch.parts.append(result)
-    run = _expired(world, run, result)
-    run = _verified(run, result)
-    run = await _circuit(world, run, result)
-    run = await _rate(world, run, result)
-    run = await _filter_function(world, run, result)
-    run = await _keys(world, run, result)
+    run = _end_expired(world, run, result)
+    run = _hold_unverified(run, result)
+    run = await _check_circuit(world, run, result)
+    run = await _take_permit(world, run, result)
+    run = await _call_filter_function(world, run, result)
+    run = await _prepare_keys(world, run, result)
     if run.deliveries and not run.is_left:
-        sent = _enqueued(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
+        sent = _enqueue(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
         result.add(await sent)
     return result
 
 
-def _expired(world: World, run: Run, result: RunResult) -> Run:
+def _end_expired(world: World, run: Run, result: RunResult) -> Run:
     """End expired deliveries."""
-    return replace(run, deliveries=alive(world, run.subscription, run.deliveries, result, world.clock.now()))
+    return replace(run, deliveries=drop_expired(world, run.subscription, run.deliveries, result, world.clock.now()))
 
 
-def _verified(run: Run, result: RunResult) -> Run:
+def _hold_unverified(run: Run, result: RunResult) -> Run:
     """Hold everything while the endpoint is unverified: until then the head can only expire."""
     if run.subscription.settings.unverified is None or not run.deliveries:
         return run
-    result.held = Held(run.deliveries[0][0].expires_at, UNVERIFIED)
+    result.held = Hold(run.deliveries[0][0].expires_at, UNVERIFIED)
     return replace(run, deliveries=())
 
 
-async def _circuit(world: World, run: Run, result: RunResult) -> Run:
+async def _check_circuit(world: World, run: Run, result: RunResult) -> Run:
     """Check the host's circuit if the previous attempt failed. A probe attempts only the head."""
     if not (run.deliveries and run.asks_circuit and run.circuit.is_doubtful):
         return run
     attempt_s = run.subscription.settings.timeout_s + judging_s(run.subscription)
     await run.circuit.ask(attempt_s, run.attempted_at)
     if run.circuit.until is not None:
-        result.held = Held(min(run.circuit.until, run.deliveries[0][0].expires_at), CIRCUIT)
+        result.held = Hold(min(run.circuit.until, run.deliveries[0][0].expires_at), CIRCUIT)
         return replace(run, deliveries=())
     return replace(run, deliveries=run.deliveries[:1]) if run.circuit.probe else run
 
 
-async def _rate(world: World, run: Run, result: RunResult) -> Run:
+async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
     """Take permits for as many attempts as the rate allows soon; *held* has the time of the next one."""
     rate = run.subscription.settings.max_per_second
     if rate is None or not run.deliveries:
         return run
     requests = requests_of(run.subscription, run.deliveries, run.slots.bytes)
-    permit = await take(world, run.subscription.subscription_id, rate, len(requests))
-    result.held = Held(permit.free_at, RATE)
+    permit = await take_permit(world, run.subscription.subscription_id, rate, len(requests))
+    result.held = Hold(permit.free_at, RATE)
     return replace(run, deliveries=[each for some in requests[: permit.count] for each in some], permit=permit)
 
 
-async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
+async def _call_filter_function(world: World, run: Run, result: RunResult) -> Run:
     """Call the filter function once for all unjudged messages, in a slot like a push.
 
     Without a slot nothing starts. An error under the policy ``block`` is a failed attempt of the first message in
@@ -619,12 +619,12 @@ async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
     if slot is None:
         return replace(run, deliveries=())
     try:
-        return replace(run, deliveries=await _judged(world, run, function, asked, result))
+        return replace(run, deliveries=await _apply_verdicts(world, run, function, asked, result))
     finally:
         run.slots.give_back(slot)
 
 
-async def _judged(
+async def _apply_verdicts(
     world: World, run: Run, function: FunctionFilter, asked: Sequence[Delivery], result: RunResult
 ) -> Sequence[Delivery]:
     """End or fail the *asked* deliveries that must not be pushed; return the rest of the run."""
@@ -655,7 +655,7 @@ async def _judged(
     return run.deliveries[: run.deliveries.index(asked[0])]
 
 
-async def _keys(world: World, run: Run, result: RunResult) -> Run:
+async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
     """Decrypt the subscription's secrets, and read the service's seeds, if a push needs them.
 
     If they are unreadable, nothing is pushed. This is no attempt, because the fault is the service's.
@@ -666,12 +666,12 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
         return run
     try:
         is_prepared = settings.signature is not Signature.V1A or world.signer.is_ready
-        ready = at_hand(world, run.subscription) if is_prepared else None
+        ready = cached_secrets(world, run.subscription) if is_prepared else None
         if ready is None:
             ready = await world.executor.run(partial(_with_keys, world, run.subscription))
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
-        for message, made in alive(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
+        for message, made in drop_expired(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
             result.failures[message.message_id] = put_off(world, message, made, NOT_OPENED)
         return replace(run, deliveries=())
     return replace(run, subscription=ready)
@@ -680,17 +680,17 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
 def _with_keys(world: World, subscription: Subscription) -> Subscription:
     if subscription.settings.signature is Signature.V1A:
         world.signer.prepare()
-    return opened(world, subscription)
+    return open_secrets(world, subscription)
 
 
-async def _enqueued(world: World, run: Run) -> RunResult:
+async def _enqueue(world: World, run: Run) -> RunResult:
     """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
     This is no attempt; a pull is. A delivery that the queue refuses fails with its number of attempts unchanged,
     because the fault is the service's. The rest is left for later. See docs/protocol.md, Pull groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
-    waiting = alive(world, group, run.deliveries, result, world.clock.now())
+    waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())
     if not waiting:
         return result
     entries = await world.executor.run(partial(_entries, world, group, [message for message, _ in waiting]))

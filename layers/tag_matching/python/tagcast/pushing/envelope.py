@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tagcast.model import ContentFormat, Message, Push, Subscription
-from tagcast.pushing.content_formats import NOBODY, Content, QueueMessage, body_fields, compact, format_of
+from tagcast.pushing.content_formats import NOBODY, Content, QueueMessage, body_fields, compact_json, format_of
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 HEADERS_BYTES_MAX = 4096
@@ -105,4 +105,4 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
         }
         for message in messages
     ]
-    return compact({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
+    return compact_json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})

@@ -47,12 +47,12 @@ class Permit:
         return max(0.0, self.start_us + place * self.gap_us - now * 1000) / SECOND_US
 
 
-def permitted(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
+def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
     """Return the permit for *wanted* attempts within the horizon, if earlier ones are taken until *known*.
 
-    >>> permitted(None, 1_000, 10, 2.0)
+    >>> plan_permit(None, 1_000, 10, 2.0)
     Permit(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
-    >>> permitted(9_000_000, 1_000, 10, 2.0).count
+    >>> plan_permit(9_000_000, 1_000, 10, 2.0).count
     0
     """
     gap_us = SECOND_US / per_second
@@ -62,7 +62,7 @@ def permitted(known: int | None, now: int, wanted: int, per_second: float) -> Pe
     return Permit(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
 
 
-async def take(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
+async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
     """Take a permit for up to *wanted* attempts of a subscription with a rate.
 
     After repeated conflicts the permit is empty.
@@ -71,7 +71,7 @@ async def take(world: World, subscription_id: str, per_second: float, wanted: in
     for lost in range(1, TRIES_MAX + 1):
         rate = await run(partial(RATE_ROWS.read, world.store, sid))
         known = None if rate is None else rate.free_us
-        permit = permitted(known, world.clock.now(), wanted, per_second * world.time_scale)
+        permit = plan_permit(known, world.clock.now(), wanted, per_second * world.time_scale)
         if not permit.count:
             return permit
         try:

@@ -44,7 +44,7 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     text = _SENSITIVE.sub(rf"\g<kept>{REDACTED}", text)
     if len(answer) >= READ_BYTES_MAX:
         text = text[: -max((EDGE_LENGTH, *map(len, forms)))]
-    return _bounded("".join(map(_visible, text)))
+    return _truncate("".join(map(_visible, text)))
 
 
 def _forms(secrets: Collection[str]) -> set[str]:
@@ -60,7 +60,7 @@ def _visible(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     written = text.encode()
     if len(written) <= SHOWN_BYTES_MAX:
         return text

@@ -19,8 +19,8 @@ from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions, reading
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN, index_of
-from tagcast.registry.kept_subscriptions import KEPT_MIN, Kept
-from tagcast.registry.shadowing import ReadyShadow, ready
+from tagcast.registry.kept_subscriptions import KEPT_MIN, StoredSubscriptions
+from tagcast.registry.shadowing import ReadyShadow, compile_shadows
 from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
 
@@ -178,9 +178,9 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
     if known is not None and _same_version(known.topic, topic):
         fresh: Directory | None = replace(known, topic=topic)
     else:
-        fresh = None if known is None else _refreshed(world, known, topic)
+        fresh = None if known is None else _refresh(world, known, topic)
     if fresh is None and until_s is not None and topic.subscription_count >= KEPT_MIN:
-        fresh = _kept(world, topic, until_s)
+        fresh = _load_kept(world, topic, until_s)
     if fresh is not None:
         directories[name] = replace(fresh, look=look)
         return directories[name]
@@ -195,7 +195,7 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
     return directories[name]
 
 
-def _kept(world: World, topic: Topic, until_s: float) -> Directory:
+def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
     """Return a large topic from its stored copy plus the changes since."""
     kept = kept_subscriptions.load(world, topic)
     if kept is not None and (fresh := _since(world, topic, kept)) is not None:
@@ -207,24 +207,24 @@ def _kept(world: World, topic: Topic, until_s: float) -> Directory:
     return fresh
 
 
-def _since(world: World, topic: Topic, kept: Kept) -> Directory | None:
+def _since(world: World, topic: Topic, kept: StoredSubscriptions) -> Directory | None:
     """Return *topic* from its *kept* copy plus the changes since; None if those are too many."""
     then = replace(topic, subscriptions_version=kept.version)
     index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)
     if not _same_version(then, topic):
-        return _refreshed(world, known, topic)
+        return _refresh(world, known, topic)
     shadows = stored.shadows(world.store, topic.name)
     if not _same_version(topic, read_topic(world, topic.name)):
         return None
-    return replace(known, topic=topic, shadows=ready(shadows, known.by_ordinal))
+    return replace(known, topic=topic, shadows=compile_shadows(shadows, known.by_ordinal))
 
 
 def _same_version(one: Topic, other: Topic) -> bool:
     return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
 
 
-def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None:
+def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
     """Return *known* with the changes up to *topic*, or None if more must be read."""
     changes = stored.changes(world.store, known.topic, topic)
     if changes is None or not _same_version(topic, read_topic(world, topic.name)):
@@ -239,13 +239,13 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
         if was is None or (was.ordinal, was.settings.filter) != (each.ordinal, each.settings.filter):
             filters[each.ordinal] = each.settings.filter
     gone = [name for name, each in changed.items() if each is None]
-    by_name = kept_subscriptions.changed(known.by_name, {each.name: each for each in present}, gone)
-    by_ordinal = kept_subscriptions.changed(known.by_ordinal, {each.ordinal: each for each in present}, removed)
+    by_name = kept_subscriptions.apply_changes(known.by_name, {each.name: each for each in present}, gone)
+    by_ordinal = kept_subscriptions.apply_changes(known.by_ordinal, {each.ordinal: each for each in present}, removed)
     in_order = known.in_order - {*removed, *(each.ordinal for each in present)} | _in_order(present)
     index = known.index
     if filters or removed:
         index = index.changed(filters, removed, lambda: index_of(world, topic, by_ordinal))
-    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), in_order)
+    return Directory(topic, by_ordinal, by_name, index, compile_shadows(shadows, by_ordinal), in_order)
 
 
 def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:
@@ -255,7 +255,7 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=LazyIndex(lambda: index_of(world, topic, by_ordinal)),
-        shadows=ready(shadows, by_ordinal),
+        shadows=compile_shadows(shadows, by_ordinal),
         in_order=_in_order(subscriptions),
     )
 

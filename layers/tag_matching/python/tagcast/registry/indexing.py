@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tagcast.errors import UnavailableError
 from tagcast.filters.index import parted_index
 from tagcast.filters.index.changed_index import Index
-from tagcast.filters.index.parted_index import Part, parts_of
+from tagcast.filters.index.parted_index import IndexPart, parts_of
 from tagcast.filters.index.topic_index import SnapshotError, TopicIndex
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
@@ -31,7 +31,7 @@ class Building:
     """This process's progress on the index *name*, which takes longer than one request."""
 
     name: str
-    parts: list[Part]
+    parts: list[IndexPart]
     snapshots: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -65,7 +65,7 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
     if not _go_on(world, topic, building, until):
         buildings[topic.topic_id] = building
         raise UnavailableError(f"the filters of topic {topic.name} are being indexed; try again")
-    content = parted_index.joined([building.snapshots[part.digest] for part in building.parts])
+    content = parted_index.join_snapshots([building.snapshots[part.digest] for part in building.parts])
     world.index_archive.save(name, content)
     return parted_index.from_snapshot(content)
 

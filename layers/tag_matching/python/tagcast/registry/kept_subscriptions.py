@@ -30,7 +30,7 @@ PIECE = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredSubscriptions:
     """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
     Some may be newer; the topic's changes since its version list them. *digest* identifies the content.
@@ -43,27 +43,27 @@ class Kept:
     in_order: frozenset[int]
 
 
-def load(world: World, topic: Topic) -> Kept | None:
+def load(world: World, topic: Topic) -> StoredSubscriptions | None:
     """Return the last stored copy of *topic*; None without a usable one."""
     content = world.index_archive.load(_name(topic))
     return None if content is None else _opened(content)
 
 
-def _opened(content: bytes) -> Kept | None:
+def _opened(content: bytes) -> StoredSubscriptions | None:
     first, *pieces = content.split(b"\n")
     try:
-        form, version, ordinals, names, in_order = json.loads(unpacked(first))
+        form, version, ordinals, names, in_order = json.loads(unpack_line(first))
     except (zlib.error, ValueError, TypeError):  # Damaged, or of another format: read the table.
         return None
     if form != FORMAT:
         return None
     apart = _Pieces(ordinals[::PIECE], pieces)
-    by_ordinal = _TakenApart(dict(zip(ordinals, ordinals, strict=True)), apart, {})
-    by_name = _TakenApart(dict(zip(names, ordinals, strict=True)), apart, {})
-    return Kept(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
+    by_ordinal = _LazySubscriptions(dict(zip(ordinals, ordinals, strict=True)), apart, {})
+    by_name = _LazySubscriptions(dict(zip(names, ordinals, strict=True)), apart, {})
+    return StoredSubscriptions(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
 
 
-def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept:
+def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
     """Store all *subscriptions* of *topic*, and return them.
 
     Newer ones are listed by the topic's changes since its version.
@@ -71,9 +71,9 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
     in_order = [each.ordinal for each in ordered if each.keeps_order]
-    lines = [packed(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
+    lines = [pack_line(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
     for start in range(0, len(ordered), PIECE):
-        lines.append(packed(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
+        lines.append(pack_line(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
     content = b"\n".join(lines)
     world.index_archive.save(_name(topic), content)
     kept = _opened(content)
@@ -83,16 +83,16 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
     """Return the filters of all subscriptions, without decoding other fields of stored ones."""
-    if isinstance(by_ordinal, _TakenApart):
+    if isinstance(by_ordinal, _LazySubscriptions):
         return by_ordinal.filters()
     return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
 
 
-def changed(
+def apply_changes(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
     """Return *known* with the changes in *now*, and without *gone*; others are not decoded."""
-    if isinstance(known, _TakenApart):
+    if isinstance(known, _LazySubscriptions):
         return known.changed(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}
 
@@ -107,17 +107,17 @@ class _Pieces:
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
             piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
-            self._known |= subscriptions_kept(kept_in(unpacked(piece)))
+            self._known |= subscriptions_kept(kept_in(unpack_line(piece)))
         return self._known[ordinal]
 
     def filters(self) -> dict[int, Mapping[str, object] | None]:
         found: dict[int, Mapping[str, object] | None] = {}
         for piece in self._pieces:
-            found |= filters_kept(kept_in(unpacked(piece)))
+            found |= filters_kept(kept_in(unpack_line(piece)))
         return found
 
 
-class _TakenApart(Mapping[K, Subscription]):
+class _LazySubscriptions(Mapping[K, Subscription]):
     """Subscriptions by key, decoded on demand: each is in a piece by ordinal, or newer."""
 
     def __init__(
@@ -137,11 +137,11 @@ class _TakenApart(Mapping[K, Subscription]):
     def __len__(self) -> int:
         return len(self._ordinals)
 
-    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _TakenApart[K]:
+    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _LazySubscriptions[K]:
         ordinals = {**self._ordinals, **{key: each.ordinal for key, each in now.items()}}
         for key in set(gone) - now.keys():
             ordinals.pop(key, None)
-        return _TakenApart(ordinals, self._pieces, {**self._newer, **now})
+        return _LazySubscriptions(ordinals, self._pieces, {**self._newer, **now})
 
     def filters(self) -> dict[K, Mapping[str, object] | None]:
         kept = self._pieces.filters()
@@ -151,13 +151,13 @@ class _TakenApart(Mapping[K, Subscription]):
         }
 
 
-def packed(content: str) -> bytes:
+def pack_line(content: str) -> bytes:
     """Return *content* as one deflated line of an object."""
     return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
-def unpacked(line: bytes) -> bytes:
-    """Return the content of a :func:`packed` line."""
+def unpack_line(line: bytes) -> bytes:
+    """Return the content of a :func:`pack_line` line."""
     return zlib.decompress(base64.b64decode(line))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, ConflictError, DisagreementError, NotFoundError
 from tagcast.filters.difference import digest
-from tagcast.membership import MEMBERS_MAX, Change, Heartbeat, Member, MembershipChange, Registration
+from tagcast.membership import MEMBERS_MAX, Heartbeat, Member, MemberChange, MembershipChange, Registration
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
@@ -31,7 +31,7 @@ class Membership:
         return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 
-def noted(
+def record_heartbeat(
     world: World, heartbeat: Heartbeat, registration: Registration | None, known: Sequence[Member], is_refused: bool
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
@@ -60,7 +60,7 @@ def noted(
         world.store.write(MEMBERS.put(member, topic, group, member.client.member_id))
     wish = (member.digest, member.is_ordered)
     if is_join or before is None or (before.digest, before.is_ordered) != wish:
-        change = Change.REFUSED if is_refused else Change.JOINED
+        change = MemberChange.REFUSED if is_refused else MemberChange.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))
     return tuple(sorted((*alive, member), key=lambda each: each.client.member_id))
@@ -72,10 +72,10 @@ def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> 
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:
         if not member.is_gone and not member.is_alive(now):
-            _tell_gone(world, topic, group, member, Change.LOST, alive)
+            _tell_gone(world, topic, group, member, MemberChange.LOST, alive)
 
 
-def _tell_gone(world: World, topic: str, group: str, member: Member, change: Change, alive: int) -> bool:
+def _tell_gone(world: World, topic: str, group: str, member: Member, change: MemberChange, alive: int) -> bool:
     try:
         world.store.write(member_gone(topic, group, member))
     except ConditionLostError:
@@ -96,7 +96,7 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
         if member is None:
             raise NotFoundError("client", member_id)
         alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
-        if not member.is_gone and not _tell_gone(world, topic, group, member, Change.LEFT, alive):
+        if not member.is_gone and not _tell_gone(world, topic, group, member, MemberChange.LEFT, alive):
             raise ConditionLostError
 
     until_won(world, f"group {group}", attempt)
@@ -109,15 +109,15 @@ def membership(world: World, topic: str, group: str) -> Membership:
     if not known and subscription is None:
         raise NotFoundError("group", group)
     alive = tuple(member for member in known if member.is_alive(world.clock.now()))
-    return Membership(alive, None) if subscription is None else shared_by(alive, subscription)
+    return Membership(alive, None) if subscription is None else shared_membership(alive, subscription)
 
 
-def shared_by(alive: tuple[Member, ...], group: Subscription) -> Membership:
+def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Membership:
     """Return the membership of a group whose *alive* members share its messages."""
     return Membership(alive, digest(group.settings.filter), group.settings.ordered)
 
 
-def check_agreement(world: World, subscription: Subscription, member_id: str) -> None:
+def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
     """Refuse a member whose filter or order differs from its group's: it receives nothing.
 
     A consumer without heartbeats accepts any filter. Raises DisagreementError.

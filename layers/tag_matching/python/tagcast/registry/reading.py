@@ -13,7 +13,7 @@ from tagcast.errors import NotFoundError, UnavailableError
 from tagcast.model import Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions
-from tagcast.registry.kept_subscriptions import Kept, packed, unpacked
+from tagcast.registry.kept_subscriptions import StoredSubscriptions, pack_line, unpack_line
 from tagcast.rows import stored
 from tagcast.rows.subscription import SUBSCRIPTIONS, KeptSubscription, KeptSubscriptions
 
@@ -24,7 +24,7 @@ FORMAT = "tagcast-reading-1"
 
 
 @dataclass(slots=True)
-class Reading:
+class PartialRead:
     """The part of *topic* read so far, sorted by name up to *place*, each row at the topic's version or later.
 
     The topic's changes since that version list the newer rows.
@@ -35,48 +35,48 @@ class Reading:
     found: dict[str, KeptSubscription] = field(default_factory=dict)
 
 
-class Readings(dict[str, Reading]):
+class PartialReads(dict[str, PartialRead]):
     """The unfinished reads of this process by topic id, in case they cannot be stored elsewhere."""
 
 
-def read_on(world: World, topic: Topic, until_s: float) -> Kept:
+def read_on(world: World, topic: Topic, until_s: float) -> StoredSubscriptions:
     """Continue reading all subscriptions of *topic*, and store them.
 
     Raises NotFoundError if the topic is gone, and UnavailableError at *until_s* (monotonic); the next call continues
     there.
     """
-    readings = world.memory.of(Readings)
-    reading = readings.pop(topic.topic_id, None) or _left(world, topic) or Reading(topic)
+    readings = world.memory.of(PartialReads)
+    reading = readings.pop(topic.topic_id, None) or _load_partial(world, topic) or PartialRead(topic)
     rows = KeptSubscriptions()
     is_whole = False
     while not is_whole:
         present = stored.topic(world.store, topic.name)
         if present is None:
             raise NotFoundError("topic", topic.name)
-        reading = _caught_up(world, reading, present, rows)
+        reading = _catch_up(world, reading, present, rows)
         part = stored.subscription_rows(world.store, topic.name, after=reading.place, limit=READ_AT_ONCE)
         reading.found |= {each.name: each for each in map(rows.of, part)}
         is_whole = len(part) < READ_AT_ONCE
         reading.place = stored.place(part[-1]) if part else reading.place
         if not is_whole and world.clock.monotonic() >= until_s:
             readings[topic.topic_id] = reading
-            _leave(world, reading)
+            _store_partial(world, reading)
             raise UnavailableError(f"the subscriptions of topic {topic.name} are being read; try again")
     return kept_subscriptions.save(world, reading.topic, reading.found.values())
 
 
 def forget(world: World, topic: Topic) -> None:
     """Drop this process's partial read of *topic*: it is stored completely."""
-    world.memory.of(Readings).pop(topic.topic_id, None)
+    world.memory.of(PartialReads).pop(topic.topic_id, None)
 
 
-def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscriptions) -> Reading:
+def _catch_up(world: World, reading: PartialRead, topic: Topic, rows: KeptSubscriptions) -> PartialRead:
     """Return *reading* updated to *topic*, or a new one if too much changed."""
     if (topic.topic_id, topic.subscriptions_version) == (reading.topic.topic_id, reading.topic.subscriptions_version):
         return reading
     changes = stored.changes(world.store, reading.topic, topic)
     if changes is None:
-        return Reading(topic)
+        return PartialRead(topic)
     found = reading.found
     for name, changed in changes[0].items():
         found.pop(name, None)
@@ -85,26 +85,26 @@ def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscript
     return replace(reading, topic=topic)
 
 
-def _leave(world: World, reading: Reading) -> None:
+def _store_partial(world: World, reading: PartialRead) -> None:
     """Store the partial read for the next process."""
     head = json.dumps([FORMAT, reading.topic.subscriptions_version, reading.place])
-    lines = (packed(head), packed(json.dumps(list(reading.found.values()))))
+    lines = (pack_line(head), pack_line(json.dumps(list(reading.found.values()))))
     world.index_archive.save(_name(reading.topic), b"\n".join(lines))
 
 
-def _left(world: World, topic: Topic) -> Reading | None:
+def _load_partial(world: World, topic: Topic) -> PartialRead | None:
     """Return the stored partial read of *topic*; None without a recent one."""
     content = world.index_archive.load(_name(topic))
     if content is None:
         return None
     head, _, rest = content.partition(b"\n")
     try:
-        form, version, place = json.loads(unpacked(head))
-        found = [KeptSubscription(*each) for each in json.loads(unpacked(rest))] if form == FORMAT else []
+        form, version, place = json.loads(unpack_line(head))
+        found = [KeptSubscription(*each) for each in json.loads(unpack_line(rest))] if form == FORMAT else []
     except (zlib.error, ValueError, TypeError):  # Damaged, or of another format: read from the beginning.
         return None
     then = replace(topic, subscriptions_version=version)
-    return Reading(then, place, {each.name: each for each in found}) if found else None
+    return PartialRead(then, place, {each.name: each for each in found}) if found else None
 
 
 def _name(topic: Topic) -> str:

@@ -32,7 +32,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import World
-from tagcast.registry.members import NOT_ORDERED, Membership, noted, shared_by
+from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, shared_membership
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import REGISTRATIONS
@@ -82,12 +82,12 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
             known, registration = _put(world, heartbeat, known)
     differs = _difference(known, heartbeat)
-    alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
+    alive = record_heartbeat(world, heartbeat, None if is_new else registration, members, bool(differs))
     if differs:
         detail = f"the group has another filter or order, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
     shares = heartbeat.mode is Mode.CLUSTERING
-    return Group(known, shared_by(alive, known) if shares else Membership(alive, None), is_new)
+    return Group(known, shared_membership(alive, known) if shares else Membership(alive, None), is_new)
 
 
 def _difference(group: Subscription, heartbeat: Heartbeat) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError, ConflictError, PreconditionFailed
 from tagcast.model import Protocol, Subscription, SubscriptionSettings
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import FormerSecret
 
 GRACE_S_MAX = 7 * 86_400
@@ -59,7 +59,7 @@ def _rotate(
         raise ConflictError("secrets are allowed only for pushes over HTTP")
     if if_match is not None and known.version != if_match:
         raise PreconditionFailedError(f"the subscription has version {known.version}")
-    present = opened(world, known).settings
+    present = open_secrets(world, known).settings
     changed = present if present.secret == secret else change(present)
     ends_at = max((former.until for former in changed.formers), default=None)
     if changed is present:

@@ -42,7 +42,7 @@ class ReadyShadow:
         return Comparison.ONLY_SHADOW if would_match else Comparison.NEITHER
 
 
-def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
+def compile_shadows(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
     """Compile the shadows of existing subscriptions.
 
     Shadows beside a function filter are left out: its verdict is unknown at publish time.

@@ -22,7 +22,7 @@ from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, observed, shadow_delete
+from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, read_observations, shadow_delete
 from tagcast.rows.topic import change_update
 
 SHADOWS_MAX = 10
@@ -80,7 +80,7 @@ def _read_shadow(world: World, subscription: Subscription) -> Shadow:
 
 
 def _report(world: World, shadow: Shadow, subscription: Subscription) -> ShadowReport:
-    counts, samples = observed(world, shadow.observations(subscription.settings.filter))
+    counts, samples = read_observations(world, shadow.observations(subscription.settings.filter))
     return ShadowReport(shadow, subscription.version, counts, samples)
 
 

@@ -27,7 +27,7 @@ from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
-from tagcast.sealing.secrets import keeping, sealed
+from tagcast.sealing.secrets import keep_secrets, seal_secrets
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
@@ -44,7 +44,7 @@ NO_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SubscriptionRequest:
     """The requested subscription. *if_match* is its required version, :data:`NO_VERSION` for a new one.
 
     Existing secrets in *keeps* stay.
@@ -57,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StoredSubscription:
     """A stored subscription, whether it is new, and its lane if that must be filled."""
 
     subscription: Subscription
@@ -67,20 +67,20 @@ class Made:
 
 Refusal = ConflictError | UnavailableError | InvalidRequestError
 """The reason why one subscription was not stored, independent of the others."""
-Result = Made | Refusal | InvalidFilterError
+Result = StoredSubscription | Refusal | InvalidFilterError
 
 
-def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s: float) -> list[Result]:
+def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
     """Store each of *wanted*, at most 100 with distinct names; return the results in their order.
 
     The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
     results: dict[str, Result] = {}
-    valid: list[Wanted] = []
+    valid: list[SubscriptionRequest] = []
     for each in wanted:
         try:
             check_time(world, came_s + BEGUN_WITHIN_S)
-            valid.append(checked(world, topic, each))
+            valid.append(validate(world, topic, each))
         except (InvalidFilterError, InvalidRequestError, UnavailableError) as refusal:
             results[each.name] = refusal
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
@@ -96,7 +96,9 @@ def check_time(world: World, until_s: float) -> None:
         raise UnavailableError("the request ran out of time; send it again")
 
 
-def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> Sequence[Made | Refusal]:
+def _put(
+    world: World, topic: str, group: Sequence[SubscriptionRequest], until_s: float
+) -> Sequence[StoredSubscription | Refusal]:
     try:
         check_time(world, until_s)
         return put_together(world, topic, group)
@@ -104,7 +106,7 @@ def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> S
         return [refusal] * len(group)
 
 
-def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
+def validate(world: World, topic: str, wanted: SubscriptionRequest) -> SubscriptionRequest:
     """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError."""
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
     if settings.dead_letter_topic == topic:
@@ -116,26 +118,26 @@ def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
 
 
 def put_together(
-    world: World, topic: str, wanted: Sequence[Wanted], also: tuple[Write, ...] = ()
-) -> list[Made | Refusal]:
-    """Store all valid ones of *wanted* (:func:`checked`, distinct names) in one transaction, with *also*.
+    world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: tuple[Write, ...] = ()
+) -> list[StoredSubscription | Refusal]:
+    """Store all valid ones of *wanted* (:func:`validate`, distinct names) in one transaction, with *also*.
 
     Each raises the topic's version by one, so that its row lists every change. Raises NotFoundError (topic) and
     UnavailableError; then nothing is stored.
     """
 
-    def attempt() -> list[Made | Refusal]:
+    def attempt() -> list[StoredSubscription | Refusal]:
         owner = read_topic(world, topic)
         known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
-        results: list[Made | Refusal] = []
+        results: list[StoredSubscription | Refusal] = []
         after, writes = owner, list(also)
         for each in wanted:
             try:
-                made, its = _prepared(world, after, each, known.get(each.name))
+                made, its = _prepare(world, after, each, known.get(each.name))
             except (ConflictError, UnavailableError, InvalidRequestError) as refusal:
                 results.append(refusal)
                 continue
-            after = _counting(after, made)
+            after = _count(after, made)
             writes += its
             results.append(made)
         if after is not owner:
@@ -144,14 +146,14 @@ def put_together(
 
     results = until_won(world, f"topic {topic}", attempt)
     for made in results:
-        if isinstance(made, Made):
+        if isinstance(made, StoredSubscription):
             if made.lane is not None:
                 world.workflow.start(topic, made.lane.subscription_id, made.lane.generation)
             forget_old_versions(world, made.subscription)
     return results
 
 
-def _counting(owner: Topic, made: Made) -> Topic:
+def _count(owner: Topic, made: StoredSubscription) -> Topic:
     """Return *owner* with *made* counted."""
     return replace(
         owner,
@@ -161,23 +163,25 @@ def _counting(owner: Topic, made: Made) -> Topic:
     )
 
 
-def _topic_update(owner: Topic, after: Topic, results: Sequence[Made | Refusal]) -> Write:
-    names = [made.subscription.name for made in results if isinstance(made, Made)]
+def _topic_update(owner: Topic, after: Topic, results: Sequence[StoredSubscription | Refusal]) -> Write:
+    names = [made.subscription.name for made in results if isinstance(made, StoredSubscription)]
     added = after.next_ordinal - owner.next_ordinal
     return change_update(owner, *names, subscriptions=added, ordinals=added)
 
 
-def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | None) -> tuple[Made, tuple[Write, ...]]:
+def _prepare(
+    world: World, owner: Topic, wanted: SubscriptionRequest, known: Subscription | None
+) -> tuple[StoredSubscription, tuple[Write, ...]]:
     """Return the result of *wanted* for an *owner* with its previous counts, and its writes."""
     check_version(known, wanted.if_match)
-    settings = keeping(world, wanted.settings, known, wanted.keeps)
+    settings = keep_secrets(world, wanted.settings, known, wanted.keeps)
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
-    changed, secrets = sealed(world, changed, known)
+    changed, secrets = seal_secrets(world, changed, known)
     if changed.settings.is_group:
         make_queue(world, changed)
     lane = lane_to_fill(world, owner, changed) if known is None else None
     filled = () if lane is None else (lane_put(lane),)
-    return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+    return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
 
 
 def replace_filter(

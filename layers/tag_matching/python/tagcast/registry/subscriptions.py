@@ -11,7 +11,7 @@ from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic, wait_for_publishers
 from tagcast.registry.filter_history import history_of
-from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
+from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, check_version, put_together, validate
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put, remove
@@ -39,8 +39,10 @@ def put_subscription(
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
     PreconditionFailedError (other version), ConflictError (too many, or a fixed setting of a group), UnavailableError.
     """
-    (made,) = put_together(world, topic, (checked(world, topic, Wanted(name, settings, if_match, keeps)),), also)
-    if not isinstance(made, Made):
+    (made,) = put_together(
+        world, topic, (validate(world, topic, SubscriptionRequest(name, settings, if_match, keeps)),), also
+    )
+    if not isinstance(made, StoredSubscription):
         raise made
     wait_for_publishers(world)
     return made.subscription, made.is_new

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError, ThrottledError
 from tagcast.ports import World
-from tagcast.rows.waiting import Place, WaitingFor, leaving_update, places, taking_update
+from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, places, taking_update
 
 LEFT_LATE_S = 10
 """A place is free 10 s after its wait at the latest, even if its reader died; the queue may answer late."""
@@ -29,7 +29,7 @@ def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterat
             world.store.write(leaving_update(place))
 
 
-def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Place:
+def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> WaitingPlace:
     for lost in range(1, TRIES_MAX + 1):
         now = world.clock.now()
         free = [place for place in places(world.store, topic, kind, world.waiting_max) if (place.until or 0) <= now]

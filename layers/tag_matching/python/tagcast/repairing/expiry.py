@@ -21,7 +21,7 @@ from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import Row, World, Write
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, PendingDelivery, Pulled
+from tagcast.rows.due import DUES, FailedPulls, PendingDelivery
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import postpone, wake_next
 from tagcast.rows.listed import RETAINED
@@ -126,7 +126,7 @@ def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[i
     return {}
 
 
-def _expired_entry(known: PendingDelivery | Pulled | None) -> Entry:
+def _expired_entry(known: PendingDelivery | FailedPulls | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
@@ -235,14 +235,14 @@ def _expire_message(
         enqueued = row.map.enqueued
         within = [o for o in sorted(row.map.owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
         found = {o: dues.get((o, message.message_id)) for o in within}
-        pulls = stored.pulled(store, *row.names) if enqueued else {}
+        pulls = stored.failed_pulls(store, *row.names) if enqueued else {}
         ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
         for ordinal in sorted(ends.keys() & owners.keys()):
             publish_dead_letter(world, owners[ordinal], message, ends[ordinal])
         try:
             end_many(store, row, ends, {o: due for o, due in found.items() if due})
         except ConditionLostError:
-            again = stored.again(store, row)
+            again = stored.read_again(store, row)
             if again is None:
                 break
             row = again

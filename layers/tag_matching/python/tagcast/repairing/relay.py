@@ -32,11 +32,11 @@ class Arrival:
     """A stream record that may need a repair: a written message or lane, or an end."""
 
     record_id: str
-    value: MessageRow | Lane | Ended
+    value: MessageRow | Lane | EndArrival
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndArrival:
     """An ended delivery, or the closed round of a section: the message may be complete."""
 
     topic: str
@@ -61,7 +61,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
                 named = (lane.topic, lane.subscription_id, lane.generation)
                 if not (lane.state.is_asleep or world.workflow.start(*named)):
                     failed.append(arrival.record_id)
-    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, Ended)}:
+    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, EndArrival)}:
         complete(world.store, ended.topic, ended.message_id)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
         list_unsent(world, entry, expiries[entry])

@@ -42,10 +42,10 @@ def _look_at(world: World, registration: Registration) -> bool:
     silence_s = max(registration.silence_s / world.time_scale, 2 * LIVENESS_S)
     if world.clock.now() < seen_at + silence_s * 1000:
         return False
-    return _removed(world, registration)
+    return _remove(world, registration)
 
 
-def _removed(world: World, registration: Registration) -> bool:
+def _remove(world: World, registration: Registration) -> bool:
     """Delete a subscription created by heartbeats, unless it changed or a member joins; return whether it was
     deleted.
     """

@@ -20,7 +20,7 @@ from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
 from tagcast.repairing.relay import Sending, list_unsent, orderings
 from tagcast.rows import stored
-from tagcast.rows.listed import FoundMessage, Pass, found_of
+from tagcast.rows.listed import FoundMessage, Pass, found_message
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
@@ -48,7 +48,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             cursor=known.cursor,
         )
         found = await world.executor.run(read)
-        whole = await each(world, "a message found", found.rows, at_once(found_of))
+        whole = await each(world, "a message found", found.rows, at_once(found_message))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])

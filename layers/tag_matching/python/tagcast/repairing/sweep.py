@@ -13,7 +13,7 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
-from tagcast.repairing.overdue import Lanes, Owed, owed_by_all, tell_watched, wake_lanes
+from tagcast.repairing.overdue import BacklogSummary, FoundLanes, read_backlogs, tell_watched, wake_lanes
 from tagcast.repairing.relay import Sending, resend
 from tagcast.repairing.removals import forget_exchanged, remove_orphans, remove_silent
 from tagcast.repairing.search import search
@@ -24,7 +24,7 @@ LANES_SHARE = 0.4
 
 
 @dataclass(slots=True)
-class Swept:
+class SweepResult:
     """The result of one sweep.
 
     Numbers of *restarted* lanes, *expired* entries, *sent* messages and *removed* subscriptions of silent groups; the
@@ -36,17 +36,17 @@ class Swept:
     sent: int = 0
     removed: int = 0
     oldest_overdue_s: float = 0.0
-    owed: Owed = field(default_factory=Owed)
+    owed: BacklogSummary = field(default_factory=BacklogSummary)
     progress: Progress = field(default_factory=Progress)
     """The progress, from which the next sweep continues."""
 
 
-async def sweep(world: World, budget_s: float) -> Swept:
+async def sweep(world: World, budget_s: float) -> SweepResult:
     """Sweep once, for at most about *budget_s* seconds."""
     begins = world.clock.monotonic()
     ends = begins + budget_s
     lanes = await wake_lanes(world, begins + budget_s * LANES_SHARE)
-    swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
+    swept = SweepResult(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
     swept.progress = await world.executor.run(lambda: SWEEP_ROWS.read(world.store) or Progress())
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
     if swept.expired:
@@ -55,11 +55,11 @@ async def sweep(world: World, budget_s: float) -> Swept:
     return swept
 
 
-def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
+def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
     sending = Sending(world)
 
     async def heads() -> None:
-        swept.owed = await owed_by_all(world, lanes.blocked)
+        swept.owed = await read_backlogs(world, lanes.blocked)
         await tell_watched(world, lanes.watched)
 
     async def unsent() -> None:

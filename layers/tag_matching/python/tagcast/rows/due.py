@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.ended_entries import bounded
+from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.message import ttl_after
-from tagcast.rows.values import deflated_json, dense, inflated_json
+from tagcast.rows.values import deflate_json, dense, inflate_json
 from tagcast.tables import Delete, Key, Put, Row, Value, Write
 from tagcast.topic_settings import RETENTION_S_MAX
 
@@ -26,17 +26,17 @@ PLACES = 16
 History = Sequence[PastAttempt]
 
 
-def packed_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
+def pack_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
     """Return the last attempts of *history* in at most *bytes_max*.
 
     The oldest lose their response first, then are dropped.
 
     >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
-    >>> unpacked_history(packed_history(history)) == history
+    >>> unpack_history(pack_history(history)) == history
     True
     """
     kept = list(history[-REMEMBERED_MAX:])
-    while len(written := deflated_json(attempt_rows(kept))) > bytes_max:
+    while len(written := deflate_json(attempt_rows(kept))) > bytes_max:
         speaking = next((place for place, each in enumerate(kept) if each.response), None)
         if speaking is None:
             del kept[0]
@@ -45,9 +45,9 @@ def packed_history(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> byte
     return written
 
 
-def unpacked_history(written: bytes) -> tuple[PastAttempt, ...]:
-    """Return the attempts in a :func:`packed_history`."""
-    return tuple(PastAttempt(*row) for row in inflated_json(written))
+def unpack_history(written: bytes) -> tuple[PastAttempt, ...]:
+    """Return the attempts in a :func:`pack_history`."""
+    return tuple(PastAttempt(*row) for row in inflate_json(written))
 
 
 def attempt_rows(history: History) -> list[Any]:
@@ -128,9 +128,9 @@ def _due_row(due: PendingDelivery) -> dict[str, Value]:
             "attempts": due.attempts,
             "expires_at": due.expires_at,
             "last_attempt_at": due.last_attempt_at,
-            "last_outcome": bounded(due.last_outcome),
+            "last_outcome": bound_outcome(due.last_outcome),
             "unjudged": 1 if due.unjudged else None,
-            "history": packed_history(due.history) if due.history else None,
+            "history": pack_history(due.history) if due.history else None,
             "not_before": due.not_before,
             "ttl": ttl_after(due.expires_at),
         }
@@ -148,7 +148,7 @@ def _due_in(row: Attributes) -> PendingDelivery:
         last_attempt_at=row.get("last_attempt_at"),
         last_outcome=row.get("last_outcome"),
         unjudged="unjudged" in row,
-        history=unpacked_history(row["history"]) if "history" in row else (),
+        history=unpack_history(row["history"]) if "history" in row else (),
         not_before=row.get("not_before"),
     )
 
@@ -216,7 +216,7 @@ NOT_ACKNOWLEDGED = "not acknowledged in time"
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class FailedPulls:
     """The failed pulls of an entry: *attempts* of them, the last at *last_attempt_at* with *last_outcome*."""
 
     attempts: int
@@ -228,31 +228,31 @@ class Pulled:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
-PULLED = Kind[Pulled](
+PULLED = Kind[FailedPulls](
     pulled_key,
     lambda pulled: {
         "attempts": pulled.attempts,
         "last_attempt_at": pulled.last_attempt_at,
         "last_outcome": pulled.last_outcome,
     },
-    lambda row: Pulled(row["attempts"], row["last_attempt_at"], row["last_outcome"]),
+    lambda row: FailedPulls(row["attempts"], row["last_attempt_at"], row["last_outcome"]),
 )
 
 
-def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
+def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
     """Return the last of *pulls* failed pulls. Its row may be missing: then the pull counts as failed at *now*.
 
-    >>> last_pull(Pulled(1, 5, "returned"), 1, 9)
-    Pulled(attempts=1, last_attempt_at=5, last_outcome='returned')
-    >>> last_pull(Pulled(1, 5, "returned"), 2, 9)
-    Pulled(attempts=2, last_attempt_at=9, last_outcome='not acknowledged in time')
+    >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
+    FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')
+    >>> last_pull(FailedPulls(1, 5, "returned"), 2, 9)
+    FailedPulls(attempts=2, last_attempt_at=9, last_outcome='not acknowledged in time')
     """
     if known is None or known.attempts < pulls:  # The last pull was not stored.
-        return Pulled(pulls, now, NOT_ACKNOWLEDGED)
+        return FailedPulls(pulls, now, NOT_ACKNOWLEDGED)
     return known
 
 
-def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
+def pulled_put(topic: str, message_id: str, ordinal: int, pulled: FailedPulls, expires_at: int) -> Put:
     """Return the write of an entry's failed pulls."""
     row = {**PULLED.row_of(pulled), "ttl": ttl_after(expires_at)}
     return Put(pulled_key(topic, message_id, ordinal), row)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tagcast.model import Entry, EntryState
-from tagcast.rows.values import deflated_json, inflated_json
+from tagcast.rows.values import deflate_json, inflate_json
 
 OUTCOME_BYTES_MAX = 200
 """An outcome takes at most 200 bytes of a row, as UTF-8 in JSON. A control character takes six."""
@@ -19,11 +19,13 @@ _STATES = tuple(state.value for state in EntryState if state.is_terminal)
 _ELLIPSIS = "…"
 
 
-def bounded(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
+def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
     r"""Return an outcome without lone surrogates, cut to *bytes_max*; None for 0 bytes.
 
-    >>> bounded("x" * 300)[-3:], bounded("\x00" * 300).count("\x00"), bounded("\ud800"), bounded(None)
-    ('xx…', 32, '?', None)
+    >>> bound_outcome("x" * 300)[-3:], bound_outcome("\x00" * 300).count("\x00")
+    ('xx…', 32)
+    >>> bound_outcome("\ud800"), bound_outcome(None)
+    ('?', None)
     """
     if outcome is None or bytes_max <= 0:
         return None
@@ -45,13 +47,13 @@ def _stored_bytes(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
-def shortened(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
+def shorten_outcomes(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
     """Return the entries with outcomes of at most *outcome_bytes_max*."""
-    return {ordinal: _shortened(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
+    return {ordinal: _shorten(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
 
 
-def _shortened(entry: Entry, outcome_bytes_max: int) -> Entry:
-    outcome = bounded(entry.last_outcome, outcome_bytes_max)
+def _shorten(entry: Entry, outcome_bytes_max: int) -> Entry:
+    outcome = bound_outcome(entry.last_outcome, outcome_bytes_max)
     return entry if outcome == entry.last_outcome else replace(entry, last_outcome=outcome)
 
 
@@ -62,7 +64,7 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
     from *accepted_at* to the last attempt, index of the outcome, and the distinct outcomes.
 
     >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
-    >>> inflated_json(to_bytes(one, 1_000))
+    >>> inflate_json(to_bytes(one, 1_000))
     [[1, 2], [4, 0], [500, None], [0, None], ['http 500']]
     >>> of_bytes(to_bytes(one, 1_000), [3, 7], 1_000) == one
     True
@@ -79,12 +81,12 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
         [None if entry.last_outcome is None else places[entry.last_outcome] for entry in ordered],
         list(places),
     ]
-    return deflated_json(columns)
+    return deflate_json(columns)
 
 
 def of_bytes(packed: bytes, ordinals: Iterable[int], accepted_at: int) -> dict[int, Entry]:
     """Return the entries packed by :func:`to_bytes`. *ordinals* may come in any order."""
-    states, attempts, since, places, outcomes = inflated_json(packed)
+    states, attempts, since, places, outcomes = inflate_json(packed)
     return {
         ordinal: Entry(
             EntryState(_STATES[state]),

@@ -139,10 +139,10 @@ def place_in_index(lane: Lane) -> Row:
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
 
-def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
+def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
     """Return *joined* after more messages joined a backlog: the last :data:`JOINED_MAX` of all.
 
-    >>> joined_by(bytes(8), ["1", "2"]).hex(" ", 8)
+    >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'
     """
     names = b"".join(int(message_id).to_bytes(ID_BYTES) for message_id in message_ids)

@@ -12,7 +12,7 @@ from math import ceil
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
 from tagcast.rows.due import PLACES
-from tagcast.rows.lane import LANES, Lane, joined_by
+from tagcast.rows.lane import LANES, Lane, append_joined
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update, Write
 
 
@@ -23,7 +23,7 @@ def lane_put(lane: Lane) -> Put:
 
 def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     """Return the write that adds messages to a backlog. The first of them expires at *expires_at*."""
-    joined = _grown(lane, message_ids)
+    joined = _append_messages(lane, message_ids)
     if not lane.state.is_asleep:
         return _update(joined, _same_length(lane), "appended", "joined")
     # The sweep may only postpone the check of a sleeping lane: this time is early enough then, too.
@@ -36,7 +36,7 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
 
     The write fails if a worker planned the next attempt without them.
     """
-    joined = _grown(lane, message_ids)
+    joined = _append_messages(lane, message_ids)
     return _update(joined, _unplanned(lane), "appended", "joined")
 
 
@@ -48,7 +48,9 @@ def join_before(
     The lane is unclaimed. Without messages, it only continues at *due_at*.
     """
     lost_since = now if state is LaneState.LOST_CONTACT and lane.state is not state else lane.lost_since
-    planned = replace(_planned(_grown(lane, message_ids), due_at), state=state, generation=generation)
+    planned = replace(
+        _set_next_attempt(_append_messages(lane, message_ids), due_at), state=state, generation=generation
+    )
     joined = replace(planned, lost_since=lost_since, wake_at=now if state.is_asleep else due_at)
     sets = ("state", "generation", "appended", "joined", "next_attempt_at", "wake_at", "lost_since")
     return joined, _update(joined, _unplanned(lane), *sets)
@@ -64,13 +66,13 @@ def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
 
     The previous worker may have planned the next attempt after the read.
     """
-    claimed = replace(_planned(lane, until), claim=lane.claim + 1, is_claimed=True)
+    claimed = replace(_set_next_attempt(lane, until), claim=lane.claim + 1, is_claimed=True)
     return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
 
 
 def plan(lane: Lane, due_at: int, message_id: str | None, state: LaneState) -> Update:
     """Return the write that sets the next attempt to *due_at*, after a failure of *message_id* if given."""
-    planned = replace(_planned(lane, due_at), state=state, planned_for=message_id)
+    planned = replace(_set_next_attempt(lane, due_at), state=state, planned_for=message_id)
     return _update(planned, _same_claim(lane), "state", "next_attempt_at", "wake_at", "planned_for", "filling")
 
 
@@ -79,14 +81,14 @@ def wait(lane: Lane, due_at: int) -> Update:
 
     The write fails if a batch joined after the backlog was read, because it may be due earlier.
     """
-    waiting = replace(_planned(lane, due_at), state=LaneState.RETRYING)
+    waiting = replace(_set_next_attempt(lane, due_at), state=LaneState.RETRYING)
     return _update(waiting, _unchanged(lane), "state", "next_attempt_at", "wake_at", "filling")
 
 
 def wait_for_contact(lane: Lane, due_at: int, now: int) -> Update:
     """Return the write of a lane whose receiver does not accept anything: one delivery is attempted at *due_at*."""
     since = lane.lost_since if lane.state is LaneState.LOST_CONTACT else None
-    lost = replace(_planned(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
+    lost = replace(_set_next_attempt(lane, due_at), state=LaneState.LOST_CONTACT, lost_since=since or now)
     return _update(lost, _same_claim(lane), "state", "next_attempt_at", "wake_at", "filling", "lost_since")
 
 
@@ -96,7 +98,7 @@ def suspend(lane: Lane, generation: str, due_at: int, message_id: str, expires_a
     A resumed lane continues at *due_at* or later.
     """
     stopped = replace(lane, state=LaneState.SUSPENDED, generation=generation)
-    suspended = replace(_planned(stopped, due_at), wake_at=expires_at, planned_for=message_id)
+    suspended = replace(_set_next_attempt(stopped, due_at), wake_at=expires_at, planned_for=message_id)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "planned_for", "filling")
     return _update(suspended, _same_claim(lane), *sets)
 
@@ -139,13 +141,13 @@ def pause(lane: Lane, generation: str, now: int) -> Update:
 
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
     """Return the lane that continues at *due_at*, and the write."""
-    resumed = replace(_planned(lane, due_at), state=state, generation=generation)
+    resumed = replace(_set_next_attempt(lane, due_at), state=state, generation=generation)
     return resumed, _update(resumed, _same_plan(lane), "state", "generation", "next_attempt_at", "wake_at")
 
 
 def retry_now(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     """Return the lane whose head is attempted now, and the write."""
-    hurried = replace(_planned(lane, now), generation=generation, planned_for=None, retry_all_at=now)
+    hurried = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None, retry_all_at=now)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for", "retry_all_at")
     return hurried, _update(hurried, _same_plan(lane), *sets)
 
@@ -155,7 +157,7 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
     if lane.state.is_asleep:
         skipped = replace(lane, generation=generation)
         return skipped, _update(skipped, _same_generation(lane), "generation")
-    skipped = replace(_planned(lane, now), generation=generation, planned_for=None)
+    skipped = replace(_set_next_attempt(lane, now), generation=generation, planned_for=None)
     sets = ("generation", "next_attempt_at", "wake_at", "planned_for")
     return skipped, _update(skipped, _same_generation(lane), *sets)
 
@@ -163,18 +165,18 @@ def skip(lane: Lane, generation: str, now: int) -> tuple[Lane, Update]:
 def remove(lane: Lane, generation: str, now: int, ttl: int, queue: GroupQueue | None) -> tuple[Lane, Update]:
     """Return the tombstone of a removed subscription's lane, and the write. *queue* is the queue of a group."""
     removed = replace(lane, state=LaneState.REMOVED, generation=generation, ttl=ttl, queue=queue)
-    tombstone = replace(_planned(removed, now), planned_for=None)
+    tombstone = replace(_set_next_attempt(removed, now), planned_for=None)
     sets = ("state", "generation", "next_attempt_at", "wake_at", "ttl", "queue", "planned_for")
     return tombstone, _update(tombstone, _same_generation(lane), *sets)
 
 
-def _grown(lane: Lane, message_ids: Sequence[str]) -> Lane:
+def _append_messages(lane: Lane, message_ids: Sequence[str]) -> Lane:
     """Return the lane with more messages. Even without messages, its length grows, to show a change in the backlog."""
     appended = lane.appended + max(1, ceil(len(message_ids) / PLACES))
-    return replace(lane, appended=appended, joined=joined_by(lane.joined, message_ids))
+    return replace(lane, appended=appended, joined=append_joined(lane.joined, message_ids))
 
 
-def _planned(lane: Lane, due_at: int) -> Lane:
+def _set_next_attempt(lane: Lane, due_at: int) -> Lane:
     """Return the unclaimed lane with its next attempt and check at *due_at*."""
     return replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=False)
 

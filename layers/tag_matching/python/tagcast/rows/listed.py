@@ -82,7 +82,7 @@ class FoundMessage:
     is_wide: bool = field(compare=False, default=False)
 
 
-def found_of(row: Row) -> FoundMessage:
+def found_message(row: Row) -> FoundMessage:
     """Return the message in a row of the search."""
     return FoundMessage(
         topic=text(row, "topic"),

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from tagcast.model import Entry, EntryState
 from tagcast.queues import Audience
-from tagcast.rows.due import packed_history, unpacked_history
-from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bounded, shortened, to_bytes
+from tagcast.rows.due import pack_history, unpack_history
+from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bound_outcome, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.listed import RETAINED, Retained
@@ -82,7 +82,7 @@ class End:
     entry: Entry
 
 
-def _is_told(entry: Entry) -> bool:
+def _keeps_history(entry: Entry) -> bool:
     """Return whether the attempts of an entry are stored: those of failures, not of successes."""
     return bool(entry.history) and entry.state is not EntryState.DELIVERED
 
@@ -95,14 +95,14 @@ def _end_row(end: End) -> dict[str, Value]:
             "state": entry.state.value,
             "attempts": entry.attempts,
             "last_attempt_at": entry.last_attempt_at,
-            "last_outcome": bounded(entry.last_outcome),
-            "history": packed_history(entry.history) if _is_told(entry) else None,
+            "last_outcome": bound_outcome(entry.last_outcome),
+            "history": pack_history(entry.history) if _keeps_history(entry) else None,
         }
     )
 
 
 def _end_in(row: Attributes) -> End:
-    history = unpacked_history(row["history"]) if "history" in row else ()
+    history = unpack_history(row["history"]) if "history" in row else ()
     last = row.get("last_attempt_at"), row.get("last_outcome")
     entry = Entry(EntryState(row["state"]), row["attempts"], *last, history=history)
     return End(_origin_in(row), row["ordinal"], entry)
@@ -170,7 +170,7 @@ def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
     counted, so that the worker that closes the round reads them first.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]
-    return (*end_puts(row, ends), *_counted(row, early))
+    return (*end_puts(row, ends), *_count_early_ends(row, early))
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
@@ -179,7 +179,7 @@ def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 
 
-def _counted(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
+def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
     """Return the writes that count ends before the rounds of these audiences are closed."""
     if row.section is not None:
         return [_section_round(row, each, None) for each in early]
@@ -205,7 +205,7 @@ def round_writes(
         members = row.of(each)
         its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in members and ordinal not in told}
         others = [done for done in (*row.rounds.values(), *rounds.values()) if done is not None]
-        rounds[each], within = _shortened(row, others, Round.of(at, its, enqueued & members)), within | members
+        rounds[each], within = _fit_outcomes(row, others, Round.of(at, its, enqueued & members)), within | members
     beside: list[Write] = [*end_puts(row, told)] if told else []
     if (owed & within) - enqueued - row.map.enqueued:
         beside.append(_retained_put(row))
@@ -227,7 +227,7 @@ def round_writes(
 
 def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
     """Return the failed entries with remembered attempts; these need a row of their own."""
-    told = [o for o, entry in entries.items() if _is_told(entry)]
+    told = [o for o, entry in entries.items() if _keeps_history(entry)]
     return {ordinal: entries[ordinal] for ordinal in told[:ENDS_MAX]}
 
 
@@ -307,7 +307,7 @@ def _retained_put(row: MessageRow) -> Put:
     return Put(retained_key(*row.names, row.section), RETAINED.row_of(listed))
 
 
-def _shortened(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
+def _fit_outcomes(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
     """Return a round whose outcomes fit into the row, beside the *others* of a narrow message."""
     found, accepted_at = done, row.message.accepted_at
     if not done.ended:
@@ -316,7 +316,7 @@ def _shortened(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
     if not row.is_wide:
         room -= bytes_at_end(row) + sum(len(to_bytes(each.ended, accepted_at)) for each in others)
     for outcome_bytes_max in OUTCOME_BYTES:
-        found = replace(done, ended=shortened(done.ended, outcome_bytes_max))
+        found = replace(done, ended=shorten_outcomes(done.ended, outcome_bytes_max))
         if len(found.ended) * OUTCOME_BYTES_MAX <= room or len(to_bytes(found.ended, accepted_at)) <= room:
             break
     return found

@@ -107,7 +107,7 @@ def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     return Put(shadow_sample_key(partition, comparison.value, slot), sample)
 
 
-def observed(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
+def read_observations(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
     """Return the counts, and the samples as pairs of message id and comparison, newest first."""
     counts = dict.fromkeys(Comparison, 0)
     samples: list[tuple[str, Comparison]] = []

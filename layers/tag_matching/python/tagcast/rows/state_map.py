@@ -60,7 +60,7 @@ class Round:
         return {**delivered, **self.ended}
 
 
-Part = tuple[frozenset[int], Round | None]
+RoundPart = tuple[frozenset[int], Round | None]
 """Subscriptions whose first round is written together, and that round; None while it is open."""
 
 
@@ -93,7 +93,7 @@ class StateMap:
     @classmethod
     def folded(
         cls,
-        parts: Iterable[Part],
+        parts: Iterable[RoundPart],
         ends: Mapping[int, Entry],
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,

@@ -13,7 +13,7 @@ from tagcast.model import Entry, Subscription, Topic
 from tagcast.ports import Store
 from tagcast.queues import Audience
 from tagcast.rows import keys
-from tagcast.rows.due import DUES, PULLED, PendingDelivery, Pulled, ordinal_pulled
+from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery, ordinal_pulled
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
@@ -40,10 +40,10 @@ def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | No
     rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
     own = next((MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG"), None)
     rounds = sum(text(row, "sk").startswith("ROUND#") for row in rows)
-    return None if own is None or rounds < len(own.bounds) else folded(own, rows)
+    return None if own is None or rounds < len(own.bounds) else fold_rows(own, rows)
 
 
-def folded(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
+def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
     """Return a message, or a section of one, folded with the rows *beside* its own.
 
     Rows of other sections are ignored.
@@ -113,7 +113,7 @@ def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal:
             more.setdefault(each, []).append(keys.late_key(topic, each, ordinal))
     found |= _all(store, [key for some in more.values() for key in some])
     return {
-        each: folded(row, [found[key] for key in (*of_each[each][1:], *more.get(each, ())) if key in found])
+        each: fold_rows(row, [found[key] for key in (*of_each[each][1:], *more.get(each, ())) if key in found])
         for each, row in rows.items()
     }
 
@@ -130,13 +130,13 @@ def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
     return found
 
 
-def again(store: Store, row: MessageRow) -> MessageRow | None:
+def read_again(store: Store, row: MessageRow) -> MessageRow | None:
     """Return the current state of *row*, including ends."""
     found = accepted(store, *row.names)
     return None if found is None else with_ends(store, found, row.section)
 
 
-def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
+def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return the existing ones of at most 100 messages of a queue entry, in order.
 
     The entry names one section of a wide message, or narrow messages. A missing section is left out. Ends are read only
@@ -148,7 +148,7 @@ def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int 
     else:
         rows = {each: _section(row, number) for each, row in rows.items() if number < len(row.bounds)}
         for each, row in rows.items():
-            rows[each] = folded(row, store.get_many(_round_keys(row)).values())
+            rows[each] = fold_rows(row, store.get_many(_round_keys(row)).values())
     for each, row in rows.items():
         if any(row.partial.values()):
             rows[each] = _with_ends(store, row)
@@ -167,8 +167,8 @@ def _with_ends(store: Store, row: MessageRow) -> MessageRow:
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
     if row.section is None:
-        return folded(row, rows)
-    return folded(row, [*rows, *store.get_many(_round_keys(row)).values()])
+        return fold_rows(row, rows)
+    return fold_rows(row, [*rows, *store.get_many(_round_keys(row)).values()])
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
@@ -181,7 +181,7 @@ def sections(store: Store, row: MessageRow) -> list[MessageRow]:
     if not row.is_wide:
         return [_with_ends(store, row)]
     rows = store.query(Table.MESSAGES, keys.message_key(*row.names).pk)
-    return [folded(_section(row, at), rows) for at in range(len(row.bounds))]
+    return [fold_rows(_section(row, at), rows) for at in range(len(row.bounds))]
 
 
 def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
@@ -210,7 +210,7 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
 
-def pulled(store: Store, topic: str, message_id: str) -> dict[int, Pulled]:
+def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedPulls]:
     """Return the failed pulls of a message, by the ordinals of the groups."""
     rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
     return {ordinal_pulled(row): PULLED.value_of(row) for row in rows}

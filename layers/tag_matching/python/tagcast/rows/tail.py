@@ -10,7 +10,7 @@ from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
 from tagcast.rows.keys import tail_key, tail_place, watch_key
 from tagcast.rows.kind import Attributes, Kind
-from tagcast.rows.values import deflated_json, inflated_json
+from tagcast.rows.values import deflate_json, inflate_json
 from tagcast.tables import Put, Table, Value
 
 TAIL_S = 600
@@ -75,7 +75,7 @@ class TailBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class TopicWatch:
     """A topic is watched: without a break *since* then, and *until* then without a further request."""
 
     topic: str
@@ -84,7 +84,7 @@ class Watch:
     until: int
 
 
-def _watch_row(watch: Watch) -> dict[str, Value]:
+def _watch_row(watch: TopicWatch) -> dict[str, Value]:
     return {
         "topic_id": watch.topic_id,
         "since": watch.since,
@@ -93,8 +93,8 @@ def _watch_row(watch: Watch) -> dict[str, Value]:
     }
 
 
-def _watch_in(row: Attributes) -> Watch:
-    return Watch(row["sk"], row["topic_id"], row["since"], row["until"])
+def _watch_in(row: Attributes) -> TopicWatch:
+    return TopicWatch(row["sk"], row["topic_id"], row["since"], row["until"])
 
 
 WATCHES = Kind(watch_key, _watch_row, _watch_in)
@@ -102,7 +102,7 @@ WATCHES = Kind(watch_key, _watch_row, _watch_in)
 
 def _batch_row(batch: TailBatch) -> dict[str, Value]:
     return {
-        "events": deflated_json([astuple(event) for event in batch.events]),
+        "events": deflate_json([astuple(event) for event in batch.events]),
         "left_out": batch.left_out,
         "published": batch.counts.published,
         "delivered": batch.counts.delivered,
@@ -112,7 +112,7 @@ def _batch_row(batch: TailBatch) -> dict[str, Value]:
 
 
 def _batch_in(row: Attributes) -> TailBatch:
-    events = inflated_json(row["events"])
+    events = inflate_json(row["events"])
     return TailBatch(
         place=tail_place(row["sk"]),
         events=tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in events),
@@ -135,7 +135,7 @@ def batch_put(topic_id: str, batch: TailBatch) -> Put:
     return Put(tail_key(topic_id, batch.place), row)
 
 
-def watches(store: Store) -> list[Watch]:
+def watches(store: Store) -> list[TopicWatch]:
     """Return the topics that are or recently were watched."""
     return [WATCHES.value_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
 

@@ -37,17 +37,17 @@ def dense(row: Mapping[str, Value]) -> dict[str, Value]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def deflated_json(value: object) -> bytes:
+def deflate_json(value: object) -> bytes:
     """Return a JSON value, deflated.
 
-    >>> inflated_json(deflated_json(["é", None]))
+    >>> inflate_json(deflate_json(["é", None]))
     ['é', None]
     """
     return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def inflated_json(deflated: bytes) -> Any:
-    """Return the value of a :func:`deflated_json`."""
+def inflate_json(deflated: bytes) -> Any:
+    """Return the value of a :func:`deflate_json`."""
     return json.loads(zlib.decompress(deflated))
 
 

@@ -21,7 +21,7 @@ class WaitingFor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WaitingPlace:
     """One place of a topic. It is free after *until*, or if that is None."""
 
     topic: str
@@ -35,20 +35,20 @@ class Place:
         return f"{self.kind}_{self.number}"
 
 
-def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[Place, ...]:
+def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[WaitingPlace, ...]:
     """Return the first *most* places of a topic."""
     row: Row = store.get(waiting_key(topic)) or {}
-    empty = (Place(topic, kind, number) for number in range(most))
-    return tuple(Place(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)
+    empty = (WaitingPlace(topic, kind, number) for number in range(most))
+    return tuple(WaitingPlace(topic, kind, each.number, cast("int | None", row.get(each.attribute))) for each in empty)
 
 
-def taking_update(place: Place, until: int) -> Update:
+def taking_update(place: WaitingPlace, until: int) -> Update:
     """Return the write that takes a place *until* then, unless another request took it first."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)
 
 
-def leaving_update(place: Place) -> Update:
+def leaving_update(place: WaitingPlace) -> Update:
     """Return the write that frees a place, unless another request took it after its time."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})

@@ -62,11 +62,13 @@ class _Known:
         return self.last[1]
 
 
-class Opened(dict[str, _Known]):
+class OpenedSecrets(dict[str, _Known]):
     """This process's decrypted secrets, by token."""
 
 
-def sealed(world: World, changed: Subscription, known: Subscription | None) -> tuple[Subscription, tuple[Write, ...]]:
+def seal_secrets(
+    world: World, changed: Subscription, known: Subscription | None
+) -> tuple[Subscription, tuple[Write, ...]]:
     """Return *changed*, which replaces *known*, in its stored form, and the writes of its secrets.
 
     Unchanged sealed secrets are not sealed again. Raises UnavailableError.
@@ -82,7 +84,7 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     return replace(changed, settings=kept), sealed_puts(changed.topic, changed.name, made)
 
 
-def keeping(
+def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
     """Return *settings* with those secrets of *known* in *names*: fields left out of a request stay.
@@ -95,7 +97,7 @@ def keeping(
     before = known.settings
     if KEPT.issubset(names) and before.endpoint.protocol is settings.endpoint.protocol:
         return replace(settings, client_certificate=before.client_certificate, sealed=before.sealed)
-    present = opened(world, known).settings
+    present = open_secrets(world, known).settings
     if "secret" in names:
         settings = replace(settings, secret=present.secret, formers=present.formers)
     if "headers" in names:
@@ -120,12 +122,12 @@ def _check_way(settings: SubscriptionSettings) -> None:
         raise InvalidRequestError(tuple(faults))
 
 
-def opened(world: World, subscription: Subscription) -> Subscription:
+def open_secrets(world: World, subscription: Subscription) -> Subscription:
     """Return *subscription* with its secrets, from the cache or decrypted.
 
     Raises UnavailableError while they cannot be decrypted.
     """
-    ready = at_hand(world, subscription)
+    ready = cached_secrets(world, subscription)
     if ready is not None:
         return ready
     token = subscription.settings.sealed
@@ -140,12 +142,12 @@ def opened(world: World, subscription: Subscription) -> Subscription:
     return known.given_to(subscription)
 
 
-def at_hand(world: World, subscription: Subscription) -> Subscription | None:
-    """Return the result of :func:`opened` if it is cached."""
+def cached_secrets(world: World, subscription: Subscription) -> Subscription | None:
+    """Return the result of :func:`open_secrets` if it is cached."""
     token = subscription.settings.sealed
     if token is None:
         return subscription
-    known = world.memory.of(Opened).get(token)
+    known = world.memory.of(OpenedSecrets).get(token)
     if known is None or world.clock.monotonic() >= known.opened_s + OPENED_S:
         return None
     return known.given_to(subscription)
@@ -153,7 +155,7 @@ def at_hand(world: World, subscription: Subscription) -> Subscription | None:
 
 def _keep(world: World, token: str, known: _Known) -> None:
     """Cache secrets, and drop the expired ones, which come first."""
-    kept = world.memory.of(Opened)
+    kept = world.memory.of(OpenedSecrets)
     kept.pop(token, None)
     if len(kept) >= OPENED_MAX:
         kept.clear()

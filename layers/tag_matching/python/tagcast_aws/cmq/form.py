@@ -11,7 +11,7 @@ from typing import Any
 from tagcast.strict_json import MalformedError
 
 from tagcast_aws.api.http.requests import octets_of
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 
 PATHS = ("/v2/index.php", "/")
@@ -57,7 +57,7 @@ def form_of(event: Mapping[str, Any]) -> Form:
     """Return the form in an API Gateway event (payload 2.0). Raises CmqError."""
     method = event["requestContext"]["http"]["method"].upper()
     if method not in ("GET", "POST"):
-        raise CmqError(Fault.METHOD, method)
+        raise CmqError(CmqFault.METHOD, method)
     content = _content(event, method)
     host = next((value for name, value in (event.get("headers") or {}).items() if name.lower() == "host"), "")
     return Form(method, host, event["rawPath"], parameters_in(content), len(content))
@@ -67,11 +67,11 @@ def _content(event: Mapping[str, Any], method: str) -> bytes:
     try:
         content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
     except (MalformedError, UnicodeEncodeError):
-        raise CmqError(Fault.UNREADABLE, "it is no text") from None
+        raise CmqError(CmqFault.UNREADABLE, "it is no text") from None
     if not content:
-        raise CmqError(Fault.NOTHING_GIVEN) if method == "POST" else CmqError(Fault.NOTHING_IN_URI, "Action")
+        raise CmqError(CmqFault.NOTHING_GIVEN) if method == "POST" else CmqError(CmqFault.NOTHING_IN_URI, "Action")
     if len(content) > REQUEST_BYTES_MAX:
-        raise CmqError(Fault.UNREADABLE, "it is too large")
+        raise CmqError(CmqFault.UNREADABLE, "it is too large")
     return content
 
 
@@ -84,13 +84,13 @@ def parameters_in(content: bytes) -> dict[str, str]:
     try:
         pairs = list(_pairs(content))
     except ValueError:
-        raise CmqError(Fault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
+        raise CmqError(CmqFault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
     if not pairs:
-        raise CmqError(Fault.NOTHING_GIVEN)
+        raise CmqError(CmqFault.NOTHING_GIVEN)
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise CmqError(Fault.REPEATED, shown(name))
+            raise CmqError(CmqFault.REPEATED, format_name(name))
         found[name] = value
     return found
 
@@ -115,10 +115,10 @@ def _decoded(escaped: bytes) -> str:
     return a2b_qp(plain).decode()
 
 
-def shown(name: str) -> str:
+def format_name(name: str) -> str:
     """Return the name of a parameter for an answer.
 
-    >>> shown("topicName"), shown("x" * 100)
+    >>> format_name("topicName"), format_name("x" * 100)
     ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')
     """
     plain = "".join(character if character.isprintable() else "?" for character in name)

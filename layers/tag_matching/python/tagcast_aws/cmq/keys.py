@@ -15,7 +15,7 @@ SECRET_ID_PREFIX = "AKID"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class CmqKey:
     """A key for *topics* that match at most three patterns.
 
     *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no secret
@@ -30,7 +30,7 @@ class Key:
     revoked_at: int | None = None
     topics: tuple[str, ...] = (EVERY_TOPIC,)
 
-    def revoked(self, now: int) -> Key:
+    def revoked(self, now: int) -> CmqKey:
         """Return the key revoked at *now*."""
         return replace(self, secret_key=None, topics=(), revoked_at=now)
 
@@ -39,13 +39,13 @@ class Key:
 class KeyRing:
     """All keys of a deployment, the oldest first."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[CmqKey, ...] = ()
 
     @classmethod
     def of(cls, text: str | None) -> KeyRing:
         """Parse the text of a secret; None means no keys.
 
-        >>> KeyRing.of(KeyRing((Key("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
+        >>> KeyRing.of(KeyRing((CmqKey("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
         5
         """
         return cls(tuple(_key(each) for each in json.loads(text)["keys"]) if text else ())
@@ -54,7 +54,7 @@ class KeyRing:
         """Return the text to store as a secret."""
         return json.dumps({"keys": [_fields(key) for key in self.keys]}, separators=(",", ":"))
 
-    def find(self, secret_id: str) -> Key | None:
+    def find(self, secret_id: str) -> CmqKey | None:
         """Return the key with this id, revoked or not."""
         return next((key for key in self.keys if key.secret_id == secret_id), None)
 
@@ -63,7 +63,7 @@ class KeyRing:
         """Whether a key must be revoked before another is added."""
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
-    def adding(self, key: Key) -> KeyRing:
+    def adding(self, key: CmqKey) -> KeyRing:
         """Return the keys with one more, and with the last hundred revoked ones."""
         gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
@@ -73,13 +73,13 @@ class KeyRing:
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 
-def _revoked(keys: Sequence[Key]) -> list[Key]:
+def _revoked(keys: Sequence[CmqKey]) -> list[CmqKey]:
     return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)
 
 
-def _key(given: Mapping[str, Any]) -> Key:
-    return Key(**{**given, "topics": tuple(given["topics"])})
+def _key(given: Mapping[str, Any]) -> CmqKey:
+    return CmqKey(**{**given, "topics": tuple(given["topics"])})
 
 
-def _fields(key: Key) -> dict[str, object]:
-    return {each.name: getattr(key, each.name) for each in fields(Key)}
+def _fields(key: CmqKey) -> dict[str, object]:
+    return {each.name: getattr(key, each.name) for each in fields(CmqKey)}

@@ -10,8 +10,8 @@ from tagcast.filters.compiled import is_plain_text
 from tagcast.filters.routing_key_filter import KEY_BYTES_MAX, KEY_DOTS_MAX, key_faults
 
 from tagcast_aws.api.limits import NAME
-from tagcast_aws.cmq.errors import CmqError, Fault
-from tagcast_aws.cmq.form import shown
+from tagcast_aws.cmq.errors import CmqError, CmqFault
+from tagcast_aws.cmq.form import format_name
 from tagcast_aws.cmq.limits import INTEGER_DIGITS_MAX, TAG_LENGTH_MAX
 
 _NAME = re.compile(NAME.strip("^$"))
@@ -38,14 +38,14 @@ class Parameters:
         """Return a required text."""
         found = self.optional(name)
         if found is None:
-            raise CmqError(Fault.LACKS, name)
+            raise CmqError(CmqFault.LACKS, name)
         return found
 
     def digits(self, name: str, length_max: int) -> str:
         """Return a number of at most *length_max* digits as it was written."""
         found = self.text(name)
         if not re.fullmatch(rf"[0-9]{{1,{length_max}}}", found):
-            raise CmqError(Fault.TYPE, name)
+            raise CmqError(CmqFault.TYPE, name)
         return found
 
     def integer(self, name: str, low: int, high: int) -> int | None:
@@ -54,9 +54,9 @@ class Parameters:
         if found is None:
             return None
         if not re.fullmatch(rf"-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}", found):
-            raise CmqError(Fault.TYPE, name)
+            raise CmqError(CmqFault.TYPE, name)
         if not low <= int(found) <= high:
-            raise CmqError(Fault.OUT_OF_RANGE, name)
+            raise CmqError(CmqFault.OUT_OF_RANGE, name)
         return int(found)
 
     def items(self, name: str) -> tuple[str, ...]:
@@ -71,13 +71,13 @@ class Parameters:
             if not dot or f"{array[:1].lower()}{array[1:]}" != name:
                 continue
             if not _INDEX.fullmatch(place):
-                raise CmqError(Fault.KEY_FORMAT, shown(key))
+                raise CmqError(CmqFault.KEY_FORMAT, format_name(key))
             if int(place) in found:
-                raise CmqError(Fault.REPEATED, shown(key))
+                raise CmqError(CmqFault.REPEATED, format_name(key))
             found[int(place)] = value
         places = sorted(found)
         if places and (places[0] > 1 or places[-1] - places[0] != len(places) - 1):
-            raise CmqError(Fault.NOT_CONSECUTIVE, name)
+            raise CmqError(CmqFault.NOT_CONSECUTIVE, name)
         return tuple(found[place] for place in places)
 
     def check_known(self, known: Collection[str]) -> None:
@@ -91,25 +91,25 @@ class Parameters:
             name = f"{array}.n" if dot else array
             name = name if name in known else f"{name[:1].lower()}{name[1:]}"
             if name not in known:
-                raise CmqError(Fault.UNKNOWN_PARAMETER, shown(key))
+                raise CmqError(CmqFault.UNKNOWN_PARAMETER, format_name(key))
             if (spelled := f"{name}{place}") in found:
-                raise CmqError(Fault.REPEATED, shown(key))
+                raise CmqError(CmqFault.REPEATED, format_name(key))
             found.add(spelled)
 
     def topic(self) -> str:
         """Return the name of a topic."""
         name = self.text("topicName")
         if not _NAME.fullmatch(name):
-            raise CmqError(Fault.TOPIC_NAME)
+            raise CmqError(CmqFault.TOPIC_NAME)
         return name
 
     def subscription(self) -> str:
         """Return the name of a subscription."""
         name = self.text("subscriptionName")
         if len(name) > _NAME_LENGTH_MAX:
-            raise CmqError(Fault.SUBSCRIPTION_NAME_LENGTH)
+            raise CmqError(CmqFault.SUBSCRIPTION_NAME_LENGTH)
         if not _NAME.fullmatch(name):
-            raise CmqError(Fault.SUBSCRIPTION_NAME)
+            raise CmqError(CmqFault.SUBSCRIPTION_NAME)
         return name
 
     def tags(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class Parameters:
         if len(found) > most:
             raise too_many
         if not all(1 <= len(tag) <= TAG_LENGTH_MAX and is_plain_text(tag) for tag in found):
-            raise CmqError(Fault.OUT_OF_RANGE, name)
+            raise CmqError(CmqFault.OUT_OF_RANGE, name)
         return tuple(dict.fromkeys(found))
 
     def keys(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
@@ -134,6 +134,6 @@ class Parameters:
 def check_key(name: str, key: str) -> None:
     """Raise CmqError if a routing or binding key is too long, has too many dots, or an empty word."""
     if len(key.encode()) <= KEY_BYTES_MAX and key.count(".") > KEY_DOTS_MAX:
-        raise CmqError(Fault.DOTS, name)
+        raise CmqError(CmqFault.DOTS, name)
     if any(key_faults(key)):
-        raise CmqError(Fault.OUT_OF_RANGE, name)
+        raise CmqError(CmqFault.OUT_OF_RANGE, name)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CmqRequest:
     """One authenticated request to a deployment."""
 
     world: World
@@ -34,7 +34,7 @@ class Request:
 class Action:
     """The function of an action, and its parameters besides :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
 
-    serve: Callable[[Request], dict[str, object]]
+    serve: Callable[[CmqRequest], dict[str, object]]
     parameters: tuple[str, ...]
 
 

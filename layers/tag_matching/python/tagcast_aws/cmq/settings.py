@@ -10,7 +10,7 @@ from tagcast.model import ContentFormat, FilterType, Protocol, RetryPolicy, Stra
 from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX
 from tagcast.settings import DECAY_INTERVAL_S_MAX
 
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX
 from tagcast_aws.cmq.parameters import Parameters
 
@@ -32,7 +32,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
     if known is not None and known.strategy.value == word:  # It may be a strategy that CMQ lacks.
         return None
     if word not in _POLICIES:
-        raise CmqError(Fault.STRATEGY)
+        raise CmqError(CmqFault.STRATEGY)
     return _POLICIES[Strategy(word)]
 
 
@@ -40,16 +40,16 @@ def content_format(given: Parameters, protocol: Protocol, known: ContentFormat |
     """Return the requested format, else that of *known* or the default. A queue always has its own, bare bodies."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
-        raise CmqError(Fault.CONTENT_FORMAT)
+        raise CmqError(CmqFault.CONTENT_FORMAT)
     if protocol not in (Protocol.HTTP, Protocol.HTTPS):
         return known or ContentFormat.CMQ_SIMPLIFIED
     return _FORMATS[word] if word is not None else known or ContentFormat.CMQ_JSON
 
 
-def shown_format(value: ContentFormat) -> str:
+def format_word(value: ContentFormat) -> str:
     """Return CMQ's word for a format: it has two, and every format except bare bodies is JSON.
 
-    >>> shown_format(ContentFormat.CMQ_JSON), shown_format(ContentFormat.SIMPLIFIED)
+    >>> format_word(ContentFormat.CMQ_JSON), format_word(ContentFormat.SIMPLIFIED)
     ('JSON', 'SIMPLIFIED')
     """
     match value:
@@ -67,13 +67,13 @@ class Filters:
     binding_keys: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Parameters, too_many_tags: Fault) -> Filters:
+    def of(cls, given: Parameters, too_many_tags: CmqFault) -> Filters:
         """Read tags and binding keys. Raises CmqError."""
         if len(given.items("filterTag")) > TAGS_MAX and len(given.items("bindingKey")) > BINDING_KEYS_MAX:
-            raise CmqError(Fault.FILTERS)
+            raise CmqError(CmqFault.FILTERS)
         return cls(
             given.tags("filterTag", TAGS_MAX, CmqError(too_many_tags, str(TAGS_MAX))),
-            given.keys("bindingKey", BINDING_KEYS_MAX, CmqError(Fault.BINDING_KEYS)),
+            given.keys("bindingKey", BINDING_KEYS_MAX, CmqError(CmqFault.BINDING_KEYS)),
         )
 
     def read_by(self, topic: Topic) -> dict[str, object] | None:
@@ -83,10 +83,10 @@ class Filters:
         return {"kind": "tags", "tags": list(self.tags)} if self.tags else None
 
 
-def shown_filter(value: Mapping[str, object] | None) -> dict[str, object]:
+def format_filter(value: Mapping[str, object] | None) -> dict[str, object]:
     """Return tags, under both names that clients use, and binding keys; both empty for another kind of filter.
 
-    >>> shown_filter({"kind": "tags", "tags": ["apple"]})
+    >>> format_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}
     """
     kind = None if value is None else value["kind"]

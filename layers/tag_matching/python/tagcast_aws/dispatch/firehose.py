@@ -40,7 +40,7 @@ PAUSE_S = 0.2
 
 
 @dataclass(slots=True)
-class Parcel:
+class RecordBatch:
     """Lines that share one Firehose record; *places* are those of their changes."""
 
     kind: RecordKind
@@ -76,8 +76,8 @@ class FirehoseArchive:
 
         The lines from that place on come again. Unsent lines wait until then; accepted ones are remembered.
         """
-        taken: list[Parcel] = []
-        left = parcels_of(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
+        taken: list[RecordBatch] = []
+        left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
         for kind, parcels in left.items():
             while parcels:
                 some = parcels[:REQUEST_PARCELS_MAX]
@@ -90,7 +90,7 @@ class FirehoseArchive:
                     return lost
         return None
 
-    def _remember(self, taken: Sequence[Parcel], lost: int) -> None:
+    def _remember(self, taken: Sequence[RecordBatch], lost: int) -> None:
         """Remember the accepted lines that come again, because they are at the lost place or behind it."""
         for parcel in taken:
             texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
@@ -98,7 +98,7 @@ class FirehoseArchive:
         if len(self.ahead) > AHEAD_MAX:
             self.ahead.clear()
 
-    def _put(self, kind: RecordKind, parcels: Sequence[Parcel]) -> Sequence[Parcel]:
+    def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         """Put the parcels of one request, with retries of refused ones after a pause; return the rest."""
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
@@ -109,7 +109,7 @@ class FirehoseArchive:
         self.logger.warning("the archive was not taken", extra={"kind": kind.value, "parcels": len(parcels)})
         return parcels
 
-    def _refused(self, kind: RecordKind, parcels: Sequence[Parcel]) -> Sequence[Parcel]:
+    def _refused(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         records: list[RecordTypeDef] = [{"Data": parcel.deflated()} for parcel in parcels]
         try:
             answer = self.client.put_record_batch(DeliveryStreamName=self.streams[kind], Records=records)
@@ -126,18 +126,18 @@ def _digest(line: bytes | bytearray) -> bytes:
     return hashlib.blake2b(line, digest_size=16).digest()
 
 
-def parcels_of(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[Parcel]]:
+def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
     """Pack lines by kind, in order, into as few parcels as possible.
 
-    >>> packed = parcels_of([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
+    >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]
     [(b'{}\\n{}\\n', [0, 1])]
     """
-    packed: dict[RecordKind, list[Parcel]] = {}
+    packed: dict[RecordKind, list[RecordBatch]] = {}
     for place, kind, line in _encoded(lines):
         parcels = packed.setdefault(kind, [])
         if not parcels or len(parcels[-1].content) + len(line) > PARCEL_BYTES_MAX:
-            parcels.append(Parcel(kind))
+            parcels.append(RecordBatch(kind))
         parcels[-1].content += line
         parcels[-1].places.append(place)
     return packed

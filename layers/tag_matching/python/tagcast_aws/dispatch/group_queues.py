@@ -57,17 +57,17 @@ class SqsGroupQueues:
                 "DeduplicationScope": "messageGroup",
                 "FifoThroughputLimit": "perMessageGroupId",
             }
-        with _answered():
+        with _translate_faults():
             self._client.create_queue(QueueName=queue_name(self._prefix, queue), Attributes=attributes)
 
     def remove(self, queue: GroupQueue) -> None:
         """Delete the queue with its content, if it exists."""
-        with _answered():
+        with _translate_faults():
             self._client.delete_queue(QueueUrl=self._url(queue))
 
     def every(self) -> Iterator[GroupQueue]:
         """Yield all queues whose name is that of a group."""
-        with _answered():
+        with _translate_faults():
             pages = self._client.get_paginator("list_queues").paginate(
                 QueueNamePrefix=self._prefix, PaginationConfig={"PageSize": 1_000}
             )
@@ -88,7 +88,7 @@ class SqsGroupQueues:
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first."""
         found: Sequence[MessageTypeDef] = ()
-        with _answered():
+        with _translate_faults():
             found = (
                 self._patient()
                 .receive_message(
@@ -122,7 +122,7 @@ class SqsGroupQueues:
                 for place, receipt in enumerate(part)
             ]
             refused_here: Sequence[str] = part
-            with _answered():
+            with _translate_faults():
                 answer = self._client.change_message_visibility_batch(QueueUrl=self._url(queue), Entries=entries)
                 failed = answer.get("Failed", ())
                 if not all(each["SenderFault"] for each in failed):
@@ -138,7 +138,7 @@ class SqsGroupQueues:
             "ApproximateNumberOfMessagesNotVisible",
         ]
         found: Mapping[str, str] = {}
-        with _answered():
+        with _translate_faults():
             answer = self._client.get_queue_attributes(QueueUrl=self._url(queue), AttributeNames=names)
             found = cast("Mapping[str, str]", answer["Attributes"])
         waiting, in_flight = (int(found.get(name, 0)) for name in names)
@@ -181,7 +181,7 @@ def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
+def _translate_faults() -> Iterator[None]:
     """Treat a missing queue as empty, and raise UnavailableError for any other fault."""
     try:
         yield

@@ -38,7 +38,7 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AdapterEnvironment:
     """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real one.
 
     *make_tls* creates TLS contexts, *lookup* resolves a host name, *make_client* has the signature of ``boto3.client``,
@@ -78,6 +78,6 @@ class EndpointAdapter(Protocol):
         """Close all connections."""
 
 
-def timed_out(subscription: Subscription) -> Outcome:
+def timeout_outcome(subscription: Subscription) -> Outcome:
     """Return the outcome of a request that timed out."""
     return Outcome(False, f"timeout after {subscription.settings.timeout_s} s", unreached=True)

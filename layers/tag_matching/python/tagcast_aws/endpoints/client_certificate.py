@@ -35,7 +35,7 @@ class ClientCertificateError(ValueError):
         self.field, self.reason = field, reason
 
 
-def examined(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
+def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
     """Return the public details of the first certificate of *chain*, and the PEM with its *private_key*.
 
     A handshake in memory decides, so that an accepted certificate works in a push. Raises ClientCertificateError.
@@ -53,7 +53,7 @@ def examined(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
         raise ClientCertificateError(CERTIFICATE, "has a part that is not a certificate") from None
     _load(client, pem)
     _load(server, pem)
-    return _seen(_rehearsed(client, server)), pem
+    return _seen(_rehearse(client, server)), pem
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
@@ -96,7 +96,7 @@ def _load(context: ssl.SSLContext, pem: str) -> None:
         raise ClientCertificateError(PRIVATE_KEY, "is not a key that TLS can use") from None
 
 
-def _rehearsed(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
+def _rehearse(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
     """Return the server's end of a handshake in which the client presents its certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server)

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_certificate import present
 
 CONTEXTS_MAX = 64
@@ -16,7 +16,7 @@ CONTEXTS_MAX = 64
 class ClientContexts:
     """Creates contexts beside the event loop and caches the recent ones; bound to one loop."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
         self._kept: OrderedDict[str, asyncio.Future[ssl.SSLContext]] = OrderedDict()
 
@@ -41,7 +41,7 @@ class ClientContexts:
             raise
 
 
-def presenting(surroundings: Surroundings, pem: str) -> ssl.SSLContext:
+def presenting(surroundings: AdapterEnvironment, pem: str) -> ssl.SSLContext:
     """Return a new context whose connections present the certificate in *pem*. Raises ssl.SSLError."""
     context = surroundings.tls()
     present(context, pem)

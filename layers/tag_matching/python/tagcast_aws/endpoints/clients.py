@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
-from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, ClientFactory, timeout_outcome
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Caller:
     """Calls one AWS service within the timeout of a push, without botocore's own retries."""
 
-    def __init__(self, service: str, surroundings: Surroundings) -> None:
+    def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
         self._service = service
         self._make_client = surroundings.make_client
         self._clients: dict[tuple[str | None, int], Any] = {}
@@ -35,7 +35,7 @@ class Caller:
         try:
             return await self.call(region, subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
-            return timed_out(subscription)
+            return timeout_outcome(subscription)
         except ClientError as error:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:

@@ -13,7 +13,7 @@ from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import filter_event
 from tagcast.resource_names import function_named
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 
 if TYPE_CHECKING:
     from tagcast_aws.endpoints.clients import Caller
@@ -25,7 +25,7 @@ EVENT_BYTES_MAX = 5_000_000
 class LambdaFilterFunctions:
     """Implements the core's FilterFunctions. The client is created on first use."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
         self._caller: Caller | None = None
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from tagcast.model import Outcome, Push, PushBatch, Subscription
-from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_event
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, batch_event, read_response
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.resource_names import function_named
 
-from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, Surroundings
+from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, AdapterEnvironment
 from tagcast_aws.endpoints.clients import Caller
 
 _ERROR_TYPE = re.compile(r"[\w.$]{1,80}", re.ASCII)
@@ -23,7 +23,7 @@ _ERROR_TYPE = re.compile(r"[\w.$]{1,80}", re.ASCII)
 class FunctionEndpoint:
     """Delivers to functions, by name or ARN."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("lambda", surroundings)
         self._own = surroundings.own_functions
 
@@ -33,7 +33,7 @@ class FunctionEndpoint:
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
         """Invoke the function once; its result may list failed messages."""
-        return await self._attempt(batch.subscription, lambda: batch_event(batch), partial(answered, batch))
+        return await self._attempt(batch.subscription, lambda: batch_event(batch), partial(read_response, batch))
 
     async def close(self) -> None:
         """Do nothing: there are no connections on the event loop."""

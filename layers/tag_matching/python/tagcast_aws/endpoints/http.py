@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
-from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_request, shared_item
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, batch_request, read_response, shared_item
 from tagcast.pushing.content_formats import Content
 from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
@@ -19,7 +19,7 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.settings import SubscriptionSettings
 from yarl import URL
 
-from tagcast_aws.endpoints.adapter import Surroundings, timed_out
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, timeout_outcome
 from tagcast_aws.endpoints.addresses import parsed, url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
@@ -38,7 +38,7 @@ RESOLVED_S = 30
 class HttpEndpoint:
     """Delivers by POST, on the event loop that created it. The caller holds one of the core's slots."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._clock = surroundings.clock
         self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
         self._allow_private = surroundings.allow_private
@@ -77,7 +77,7 @@ class HttpEndpoint:
         shared = [self._shared(push, form, shared_item) for push in batch.pushes]
         request = batch_request(batch, self._clock.now(), self._version, shared, self._sign)
         outcome, answer = await self._attempt(batch.subscription, request, ANSWER_BYTES_MAX)
-        return answered(batch, outcome, answer) if outcome.delivered else outcome
+        return read_response(batch, outcome, answer) if outcome.delivered else outcome
 
     def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
         """Return the content in this *form* that concurrent requests with the message share."""
@@ -100,7 +100,7 @@ class HttpEndpoint:
                 tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
                 return await self._post(parsed(endpoint.target), request, kept_max, tls)
         except TimeoutError:
-            return timed_out(subscription), b""
+            return timeout_outcome(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return Outcome(False, failure(error), unreached=is_unreached(error)), b""
 

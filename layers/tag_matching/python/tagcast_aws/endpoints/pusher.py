@@ -10,25 +10,25 @@ from typing import Any, TypeVar
 from tagcast.model import Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.pushing.webhook_signature import SecretError
 
-from tagcast_aws.endpoints.adapter import EndpointAdapter, Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, EndpointAdapter
 
 T = TypeVar("T")
-AdapterFactory = Callable[[Surroundings], EndpointAdapter]
+AdapterFactory = Callable[[AdapterEnvironment], EndpointAdapter]
 
 
-def _http(surroundings: Surroundings) -> EndpointAdapter:
+def _http(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.http import HttpEndpoint
 
     return HttpEndpoint(surroundings)
 
 
-def _sqs(surroundings: Surroundings) -> EndpointAdapter:
+def _sqs(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.sqs import QueueEndpoint
 
     return QueueEndpoint(surroundings)
 
 
-def _function(surroundings: Surroundings) -> EndpointAdapter:
+def _function(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.function import FunctionEndpoint
 
     return FunctionEndpoint(surroundings)
@@ -51,7 +51,7 @@ class EndpointPusher:
     """
 
     def __init__(
-        self, surroundings: Surroundings, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+        self, surroundings: AdapterEnvironment, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
     ) -> None:
         self._surroundings = surroundings
         self._make_loop = make_loop

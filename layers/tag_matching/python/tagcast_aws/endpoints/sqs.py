@@ -11,7 +11,7 @@ from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
 from tagcast.pushing.envelope import queue_message
 from tagcast.resource_names import ResourceName, queue_named
 
-from tagcast_aws.endpoints.adapter import OF_A_GROUP, Surroundings
+from tagcast_aws.endpoints.adapter import OF_A_GROUP, AdapterEnvironment
 from tagcast_aws.endpoints.clients import Caller
 
 ACCEPTED = "sqs accepted"
@@ -21,7 +21,7 @@ _GROUP = re.compile(r"[!-~]{1,128}")
 class QueueEndpoint:
     """Delivers to standard and FIFO queues, by URL or ARN."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("sqs", surroundings)
         self._own, self._elsewhere = surroundings.own_queues, surroundings.allow_private
 

@@ -48,18 +48,18 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
     return PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), watched)
 
 
-def metered(handler: Handler) -> Handler:
+def flush_after(handler: Handler) -> Handler:
     """Wrap *handler* so that it writes all metrics at its end."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        return _counted(counting, event, context)
+        return _flush_counts(counting, event, context)
 
     return invoked
 
 
-def _counted(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
+def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer an event, and write the metrics per subscription, also after an error."""
     try:
         return counting(event, context)

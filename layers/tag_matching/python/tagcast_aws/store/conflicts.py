@@ -22,7 +22,7 @@ CROWDED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
 Sleep = Callable[[float], object]
 
 
-def carried_out(call: Callable[[], object], sleep: Sleep) -> None:
+def execute(call: Callable[[], object], sleep: Sleep) -> None:
     """Execute one write or transaction; conflicts are usually short and are retried for a tenth of a second.
 
     Raises ConditionLostError for a failed condition, ContendedError if others hold the rows, and ClientError otherwise.

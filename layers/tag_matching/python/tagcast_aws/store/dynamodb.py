@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.ports import Found, Key, Row, Table, Update, Write
+from tagcast.ports import Key, Row, SearchPage, Table, Update, Write
 from tagcast.tables import UPDATES_MAX
 
 from tagcast_aws.store.attributes import to_attribute, to_row
-from tagcast_aws.store.conflicts import back_off, carried_out
+from tagcast_aws.store.conflicts import back_off, execute
 from tagcast_aws.store.search import cursor_at, kept_request, search_request
 from tagcast_aws.store.statements import statement_of
 from tagcast_aws.store.writes import key_of, write_request
@@ -96,17 +96,19 @@ class DynamoStore:
             request["ExclusiveStartKey"] = key
         return self._pages(request, limit)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         """Read the next megabyte of the table, at half a read unit per 4 KB regardless of the filter."""
         request = search_request(open_before, over_before, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+    def kept(
+        self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+    ) -> SearchPage:
         """Read the next thousand rows of the table, at a read unit per 4 KB regardless of the filter."""
         request = kept_request(topic, accepted_from, before_version, alive_at, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
         """Return all pages up to *limit*. It ends: each page begins behind the one before."""
@@ -126,11 +128,11 @@ class DynamoStore:
         ((kind, request),) = write_request(write, self._names).items()
         match kind:
             case "Put":
-                carried_out(lambda: self._client.put_item(**request), self._sleep)
+                execute(lambda: self._client.put_item(**request), self._sleep)
             case "Update":
-                carried_out(lambda: self._client.update_item(**request), self._sleep)
+                execute(lambda: self._client.update_item(**request), self._sleep)
             case "Delete":
-                carried_out(lambda: self._client.delete_item(**request), self._sleep)
+                execute(lambda: self._client.delete_item(**request), self._sleep)
             case _:
                 raise TypeError("a check alone is a read")
 
@@ -144,7 +146,7 @@ class DynamoStore:
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
         items = cast("Any", [write_request(write, self._names) for write in writes])
-        carried_out(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
+        execute(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
 
 
 def _number(wanted: Mapping[str, Any]) -> int:

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.archive.record import Change
+from tagcast.archive.record import RowChange
 from tagcast.ports import Row
-from tagcast.repairing.relay import Arrival, Ended
+from tagcast.repairing.relay import Arrival, EndArrival
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, is_new_generation
@@ -34,15 +34,15 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
         case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
             return Arrival(sequence, LANES.value_of(row))
         case RowKind.END | RowKind.ROUND:
-            return Arrival(sequence, Ended(text(row, "topic"), text(row, "message_id")))
+            return Arrival(sequence, EndArrival(text(row, "topic"), text(row, "message_id")))
     return None
 
 
-def change_of(record: Mapping[str, Any]) -> Change:
+def change_of(record: Mapping[str, Any]) -> RowChange:
     """Return the change in *record*: both images, its time, and whether the time to live removed the row."""
     change = record["dynamodb"]
     before, after = change.get("OldImage"), change.get("NewImage")
-    return Change(
+    return RowChange(
         before=_row(before) if before else None,
         after=_row(after) if after else None,
         changed_at=round(change["ApproximateCreationDateTime"] * 1000),

@@ -9,7 +9,7 @@ Chosen = Mapping[int, int]
 """The element chosen in each array so far: array number to index."""
 
 
-class Wanted(NamedTuple):
+class Constraint(NamedTuple):
     """The elements in which a condition is met, and, if the path may be absent, all elements that have the path."""
 
     met: Sequence[Element | None]
@@ -26,20 +26,20 @@ class _Node:
         self.ends = False
 
 
-class TooManyStepsError(Exception):
+class TooManyCombinationsError(Exception):
     """The arrays of an event allow more combinations than the bound."""
 
 
-def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
+def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether one choice of an element per array meets all conditions, tried in order.
 
     As in EventBridge, a path counts as absent if the elements chosen so far lack it. A choice is tried once if it makes
     no difference to later conditions.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
-    >>> are_consistent([Wanted([first], None), Wanted([second], None)], 100)
+    >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
     False
-    >>> are_consistent([Wanted([first, second], None), Wanted([second], None)], 100)
+    >>> are_consistent([Constraint([first, second], None), Constraint([second], None)], 100)
     True
     """
     if (known := _in_one_array(wanted)) is not None:
@@ -62,7 +62,7 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
             return True
         steps += 1
         if steps > steps_max:
-            raise TooManyStepsError
+            raise TooManyCombinationsError
         matters = later[place]
         state = place, tuple(choice for choice in chosen.items() if choice[0] in matters)
         if state not in seen:
@@ -71,7 +71,7 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
     return False
 
 
-def _in_one_array(wanted: Sequence[Wanted]) -> bool | None:
+def _in_one_array(wanted: Sequence[Constraint]) -> bool | None:
     """Return the result if all elements stand in one outer array: whether one element meets all conditions; else
     None.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.event_pattern.arrays import TooManyStepsError, Wanted, are_consistent
+from tagcast.filters.event_pattern.arrays import Constraint, TooManyCombinationsError, are_consistent
 from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
@@ -83,14 +83,17 @@ def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
     inside = [each for each in conditions if each.path in event.elements]
     if not inside or (len(inside) == 1 and not inside[0].may_be_absent):
         return True
-    wanted = [Wanted(met_at(each, event), event.elements[each.path] if each.may_be_absent else None) for each in inside]
+    wanted = [
+        Constraint(find_elements(each, event), event.elements[each.path] if each.may_be_absent else None)
+        for each in inside
+    ]
     try:
         return are_consistent(wanted, STEPS_MAX)
-    except TooManyStepsError:
+    except TooManyCombinationsError:
         return None
 
 
-def met_at(condition: Condition, event: Event) -> list[Element | None]:
+def find_elements(condition: Condition, event: Event) -> list[Element | None]:
     """Return the distinct elements whose value meets a condition."""
     values, elements = event.values[condition.path], event.elements[condition.path]
     return list(dict.fromkeys(each for value, each in zip(values, elements, strict=True) if condition.holds(value)))

@@ -262,7 +262,7 @@ class AnythingBut:
 Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Numeric | Exists | Absent | AnythingBut
 
 
-def seen_by(leaf: Leaf, value: Value) -> Value:
+def read_value(leaf: Leaf, value: Value) -> Value:
     """Return a value as a leaf reads it: a :class:`Decimals` is a number for numeric leaves, else a text."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 

@@ -25,7 +25,7 @@ from tagcast.filters.event_pattern.leaves import (
     Suffix,
     Token,
     Wildcard,
-    seen_by,
+    read_value,
     weight_of_all,
     wildcard_parts,
 )
@@ -76,7 +76,7 @@ class Condition:
     def holds(self, value: Value) -> bool:
         """Return whether a value meets one of the leaves."""
         if type(value) is Decimals:
-            return any(leaf.holds(seen_by(leaf, value)) for leaf in self.leaves)
+            return any(leaf.holds(read_value(leaf, value)) for leaf in self.leaves)
         return value in self.tokens or any(leaf.holds(value) for leaf in self.others)
 
 
@@ -93,7 +93,7 @@ class Pattern:
     weight: int = 0
 
 
-class Written(NamedTuple):
+class WrittenPath(NamedTuple):
     """A path, and the number of objects around its list of values."""
 
     path: str
@@ -219,7 +219,7 @@ class _Reader:
             if isinstance(value, Mapping):
                 self._object(alternatives, value, path + ".", here, level + 1, in_or=in_or)
             elif isinstance(value, list):
-                self._field(alternatives, Written(path, level), value, here)
+                self._field(alternatives, WrittenPath(path, level), value, here)
             else:
                 self._fault("must be an object or a list of values", here)
 
@@ -244,7 +244,7 @@ class _Reader:
                     pointer,
                 )
 
-    def _field(self, alternatives: list[_Alternative], place: Written, listed: list[object], pointer: str) -> None:
+    def _field(self, alternatives: list[_Alternative], place: WrittenPath, listed: list[object], pointer: str) -> None:
         self._count(len(listed), pointer)
         if not listed:
             self._fault("must not be empty", pointer)

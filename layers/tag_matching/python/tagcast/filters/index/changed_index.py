@@ -32,7 +32,7 @@ class ChangedIndex:
     def match(self, message: FilterInput) -> Matched:
         """Return the subscriptions that match, and those whose filter failed."""
         before, now = self.base.match(message), self._fresh.match(message)
-        return Matched(_merged(before.ordinals, self.gone, now.ordinals), _merged(before.errors, self.gone, now.errors))
+        return Matched(_merge(before.ordinals, self.gone, now.ordinals), _merge(before.errors, self.gone, now.errors))
 
 
 Index = TopicIndex | PartedIndex | ChangedIndex
@@ -53,7 +53,7 @@ def with_changes(
     return ChangedIndex(base, gone, filters) if len(gone) <= CHANGES_MAX else None
 
 
-def _merged(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
+def _merge(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
     """Merge two sorted tuples, without *gone* in the first."""
     if not before:
         return now

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tagcast.filters.event_pattern.evaluate import hold_together, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
-from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, seen_by
+from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, read_value
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index.event_column import Column
 from tagcast.filters.sql92.cell_tests import bits_of
@@ -18,7 +18,7 @@ HANDFUL_MAX = 12
 _STEP = 8
 
 
-class Entry(NamedTuple):
+class EventEntry(NamedTuple):
     """An alternative: its owners and all of its conditions."""
 
     owners: list[int]
@@ -30,13 +30,13 @@ class Entry(NamedTuple):
         return [self.owners, conditions]
 
     @classmethod
-    def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> Entry:
+    def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> EventEntry:
         """Restore the entry of :meth:`as_row`."""
         made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 1) for path, *rows in conditions)
         return cls(owners, tuple(made))
 
 
-class Found:
+class EventMatches:
     """The result of a match: owners, possibly repeated, and owners whose alternative takes too long."""
 
     __slots__ = ("failed", "owners")
@@ -45,7 +45,7 @@ class Found:
         self.owners: list[int] = []
         self.failed: list[int] = []
 
-    def take(self, entry: Entry, event: Event) -> None:
+    def take(self, entry: EventEntry, event: Event) -> None:
         """Add an alternative whose conditions are met one by one, if array consistency holds."""
         together = hold_together(entry.conditions, event)
         if together:
@@ -54,17 +54,17 @@ class Found:
             self.failed += entry.owners
 
 
-class Handful:
+class EventList:
     """Alternatives too few for columns, evaluated one by one."""
 
     __slots__ = ("_asked", "_key")
 
-    def __init__(self, entries: Iterable[Entry], key: str | None) -> None:
+    def __init__(self, entries: Iterable[EventEntry], key: str | None) -> None:
         self._key = key
         # The condition on the key is already met.
         self._asked = [(entry, [each for each in entry.conditions if each.path != key]) for entry in entries]
 
-    def match(self, event: Event, found: Found) -> None:
+    def match(self, event: Event, found: EventMatches) -> None:
         """Add the owners of the alternatives that match."""
         for entry, conditions in self._asked:
             for condition in conditions:
@@ -78,18 +78,18 @@ class Handful:
         return [self._key, [entry.as_row() for entry, _ in self._asked]]
 
     @classmethod
-    def from_row(cls, key: str | None, rows: Sequence[Any]) -> Handful:
+    def from_row(cls, key: str | None, rows: Sequence[Any]) -> EventList:
         """Restore the alternatives of :meth:`as_row`."""
-        return cls([Entry.from_row(*row) for row in rows], key)
+        return cls([EventEntry.from_row(*row) for row in rows], key)
 
 
-class Cell:
+class EventCell:
     """Alternatives with one bit each. It has columns only for the paths they use, without the key's path."""
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 
     def __init__(
-        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[Entry] | str
+        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[EventEntry] | str
     ) -> None:
         self._owners = owners
         self._columns = columns
@@ -100,7 +100,7 @@ class Cell:
         self._tests = sorted(tests, key=lambda test: -test[1].asked.bit_count())
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], key: str | None) -> Cell:
+    def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
         """Build the cell of entries whose condition on *key* is met."""
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
@@ -111,7 +111,7 @@ class Cell:
                         column.add(leaf, place)
         return cls([entry.owners for entry in entries], columns, entries)
 
-    def match(self, event: Event, found: Found) -> None:
+    def match(self, event: Event, found: EventMatches) -> None:
         """Add the owners of the alternatives that match."""
         bits, values = self._all, event.values
         for path, test in self._tests:
@@ -125,7 +125,7 @@ class Cell:
                 found.owners += owners[place]
             return
         if isinstance(self._entries, str):
-            self._entries = [Entry.from_row(*row) for row in json.loads(self._entries)]
+            self._entries = [EventEntry.from_row(*row) for row in json.loads(self._entries)]
         for place in places_of(bits):
             found.take(self._entries[place], event)
 
@@ -139,7 +139,7 @@ class Cell:
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]
 
     @classmethod
-    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> Cell:
+    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> EventCell:
         """Restore the cell of :meth:`as_row`."""
         return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, entries)
 
@@ -166,7 +166,7 @@ class _Bits:
 
     def __init__(self, column: Column, count: int) -> None:
         self._looked_up = _LookedUp(column, count)
-        self.asked = _asked(column, count)
+        self.asked = _used_bits(column, count)
         free = (1 << count) - 1 & ~self.asked
         self._exists = free | bits_of(column.exists, count)
         self._there = bits_of(column.absent, count)
@@ -213,12 +213,12 @@ class _LookedUp:
                 found = ready[id(places)] = bits_of(places, self._count)
             bits |= found
         for leaf, place in self._others:
-            if place & wanted and leaf.holds(seen_by(leaf, value)):
+            if place & wanted and leaf.holds(read_value(leaf, value)):
                 bits |= place
         return bits
 
 
-def _asked(column: Column, count: int) -> int:
+def _used_bits(column: Column, count: int) -> int:
     """Return the bits of all alternatives with a leaf in a column."""
     places = {*column.exists, *column.absent, *column.but, *column.numeric}
     places.update(place for each in column.tokens.values() for place in each)

@@ -19,7 +19,7 @@ _EFFORTS = {"sql92": 10, "event_pattern": 3}
 """The indexing cost of one character of a filter, by kind. Other kinds cost 1, about 0.2 µs of CPU."""
 
 
-class Part(NamedTuple):
+class IndexPart(NamedTuple):
     """Filters by ordinal, and a name derived from their content."""
 
     digest: str
@@ -46,7 +46,7 @@ class PartedIndex:
         return Matched(tuple(ordinals), tuple(chain.from_iterable(each.errors for each in found)))
 
 
-def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[Part]:
+def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[IndexPart]:
     """Divide *filters* into parts of at most *effort_max* each; a single filter may exceed it.
 
     A part begins at a multiple of a power of two and ends before the next one. Its bounds depend neither on its
@@ -70,7 +70,7 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 
     root = 1 << max(ordinals, default=0).bit_length()
     return [
-        Part(
+        IndexPart(
             hashlib.sha256("\n".join(texts[here]).encode()).hexdigest(),
             {ordinal: filters[ordinal] for ordinal in ordinals[here]},
         )
@@ -79,7 +79,7 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
     ]
 
 
-def joined(snapshots: Sequence[bytes]) -> bytes:
+def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
     """Join the snapshots of parts into one snapshot."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))
     return b"\n".join([head.encode(), b"".join(snapshots)])

@@ -11,16 +11,16 @@ from typing import Any
 from tagcast.filters.sql92 import CompiledExpression, Dialect
 from tagcast.filters.sql92.access import Popularity
 from tagcast.filters.sql92.alternatives import alternatives_of
-from tagcast.filters.sql92.cell import Cell, Handful, cell_rows, cells_of
-from tagcast.filters.sql92.entry import Entry
+from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
+from tagcast.filters.sql92.entry import SqlEntry
 from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.plan import may_hide, plan_of
-from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, MessageView, Reading, as_row, from_row
+from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyReadings, Reading, as_row, from_row
 from tagcast.filters.sql92.suspect import Suspect
-from tagcast.filters.sql92.whole import Whole
+from tagcast.filters.sql92.whole import FullExpression
 
-_Cells = tuple[Cell | Handful, ...]
-_Found = list[Entry] | bytes
+_Cells = tuple[SqlCell | SqlList, ...]
+_Found = list[SqlEntry] | bytes
 """The entries below one key, or the line of a snapshot with their cells."""
 _Ready = dict[Reading, _Found | _Cells]
 _ALWAYS = Dimension(PRESENCE, "")
@@ -39,7 +39,7 @@ class Sql92Index:
     def __init__(
         self,
         postings: Mapping[Dimension, Mapping[Reading, _Found]],
-        wholes: Sequence[Whole],
+        wholes: Sequence[FullExpression],
         suspects: Sequence[Suspect | bytes],
         failing: Mapping[Dimension, list[int]],
         suspected: list[int],
@@ -73,12 +73,12 @@ class Sql92Index:
         for alternatives in apart:
             for alternative in alternatives:
                 popularity.count(alternative)
-        postings: dict[Dimension, dict[Reading, list[Entry]]] = {}
-        wholes: list[Whole] = []
+        postings: dict[Dimension, dict[Reading, list[SqlEntry]]] = {}
+        wholes: list[FullExpression] = []
         failures = _Failures()
         overlapping = False
         for (expression, owners), alternatives in zip(grouped.items(), apart, strict=True):
-            whole = Whole.of(expression)
+            whole = FullExpression.of(expression)
             if expression.dialect is Dialect.ROCKETMQ:
                 failures.add(expression, Suspect.of(owners, alternatives, whole))
             plans = [plan_of(expression, alternative, len(owners), popularity) for alternative in alternatives]
@@ -86,7 +86,7 @@ class Sql92Index:
             if hiding or not all(plan.is_exact for plan in plans):
                 wholes.append(whole)
             for access, terms, is_exact in plans:
-                entry = Entry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
+                entry = SqlEntry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
                 for dimension, value in access.keys if access is not None else ((_ALWAYS, True),):
                     postings.setdefault(dimension, {}).setdefault(value, []).append(entry)
             keys = [key for plan in plans for key in (plan.access.keys if plan.access is not None else ())]
@@ -99,7 +99,7 @@ class Sql92Index:
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Return the owners of TRUE and of failed expressions. Only an ``overlapping`` index returns an owner twice."""
-        view = MessageView(texts)
+        view = PropertyReadings(texts)
         found: list[int] = []
         for always in self._always:
             for cell in self._made(self._always, always):
@@ -140,14 +140,14 @@ class Sql92Index:
             Dimension(kind, name): {from_row(kind, value): line for value, line in zip(values, rest, strict=False)}
             for kind, name, values in rows[0]
         }
-        wholes = [Whole.from_row(*row) for row in rows[1]]
+        wholes = [FullExpression.from_row(*row) for row in rows[1]]
         failing = {Dimension(kind, name): places for kind, name, places in rows[2]}
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 
     def lines(self) -> list[bytes]:
         """Return the lines of JSON that are read on demand."""
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
-        return found + [each if isinstance(each, bytes) else _packed(each.as_row()) for each in self._suspects]
+        return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
     def _made(self, by_value: _Ready, value: Reading) -> _Cells:
         """Return the cells below a value, built at the first message that has it."""
@@ -157,7 +157,7 @@ class Sql92Index:
             cells = by_value[value] = cells_of(rows, self._wholes)
         return cells
 
-    def _failed(self, view: MessageView) -> list[int]:
+    def _failed(self, view: PropertyReadings) -> list[int]:
         suspects = dict.fromkeys(self._suspected)
         for dimension, places in self._failing.items():
             if view.fails(dimension):
@@ -193,8 +193,8 @@ class _Failures:
 
 
 def _line(found: _Found) -> bytes:
-    return found if isinstance(found, bytes) else _packed(cell_rows(found))
+    return found if isinstance(found, bytes) else _pack(cell_rows(found))
 
 
-def _packed(row: object) -> bytes:
+def _pack(row: object) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()

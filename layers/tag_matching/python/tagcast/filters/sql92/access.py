@@ -15,7 +15,7 @@ KEYS_MAX = 1_024
 """With more keys than this, an alternative is found by the presence of a property, or always evaluated."""
 
 
-class Key(NamedTuple):
+class LookupKey(NamedTuple):
     """A value of a reading."""
 
     dimension: Dimension
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 class Access(NamedTuple):
     """One of the keys holds whenever the node has the value. ``whole`` means the reverse is true, too."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[LookupKey, ...]
     place: int
     whole: bool
 
@@ -38,7 +38,7 @@ class Popularity:
     """The number of alternatives with each key: an estimate of how many messages have it."""
 
     def __init__(self) -> None:
-        self._keys: dict[Key, int] = {}
+        self._keys: dict[LookupKey, int] = {}
         self._dimensions: dict[Dimension, int] = {}
 
     def count(self, alternative: Alternative) -> None:
@@ -54,7 +54,7 @@ class Popularity:
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
 
-    def _share(self, key: Key) -> float:
+    def _share(self, key: LookupKey) -> float:
         if key.dimension.kind == PRESENCE:
             return 1.0
         return self._keys.get(key, 1) / self._dimensions.get(key.dimension, 1)
@@ -92,7 +92,7 @@ def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -
         match node.operator:
             case "not":
                 child = node.children[0]
-                needs.append((_lifted(falses[0], child, place), _lifted(trues[0], child, place)))
+                needs.append((_lift(falses[0], child, place), _lift(trues[0], child, place)))
             case "and":
                 needs.append((_best(trues, popularity.cost), _union(falses, place, node.children)))
             case "or":
@@ -106,7 +106,7 @@ def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -
     return needs
 
 
-def _keys_of(alternative: Alternative) -> Iterator[Key]:
+def _keys_of(alternative: Alternative) -> Iterator[LookupKey]:
     for part in alternative:
         access = None if part.terms is None else _terms_access(part.terms, part.place)
         if access is not None and access.whole:
@@ -118,15 +118,15 @@ def _terms_access(terms: Sequence[Term], place: int) -> Access | None:
         return None
     term = terms[0]
     if len(terms) == 1 and term.test == ANY and len(term.values) <= KEYS_MAX:
-        return Access(tuple(Key(term.dimension, value) for value in term.values), place, True)
+        return Access(tuple(LookupKey(term.dimension, value) for value in term.values), place, True)
     return _presence(term, place)
 
 
 def _presence(term: Term, place: int) -> Access:
-    return Access((Key(Dimension(PRESENCE, term.dimension.name), True),), place, False)
+    return Access((LookupKey(Dimension(PRESENCE, term.dimension.name), True),), place, False)
 
 
-def _lifted(access: Access | None, child: int, place: int) -> Access | None:
+def _lift(access: Access | None, child: int, place: int) -> Access | None:
     """Return the access of a NOT, which is that of its operand with the place of the NOT."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
@@ -140,7 +140,7 @@ def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) 
 
     In rocketmq a part that fails hides those behind it, so then the keys are not the whole condition.
     """
-    keys: dict[Key, None] = {}
+    keys: dict[LookupKey, None] = {}
     whole = True
     for part, child in zip(parts, children, strict=True):
         if part is None:

@@ -19,7 +19,7 @@ PARTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExpressionPart:
     """A node that must be ``wanted`` (TRUE or FALSE), and equivalent terms, if there are any."""
 
     place: int
@@ -27,7 +27,7 @@ class Part:
     terms: tuple[Term, ...] | None
 
 
-Alternative = tuple[Part, ...]
+Alternative = tuple[ExpressionPart, ...]
 
 
 def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
@@ -38,24 +38,24 @@ def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative
     >>> [[part.terms[0].test for part in alternative] for alternative in alternatives_of(nodes, Dialect.STRICT)]
     [['any', 'at_most'], ['any', 'none']]
     """
-    wanted = _wanted(nodes)
+    wanted = _wanted_values(nodes)
     found: dict[int, list[Alternative]] = {}
     for place in sorted(wanted):
         node, asked = nodes[place], wanted[place]
         if node.operator == "not":
             found[place] = found[node.children[0]]
         elif node.operator not in ("and", "or"):
-            found[place] = [(Part(place, asked, terms_of(nodes, place, asked, dialect)),)]
+            found[place] = [(ExpressionPart(place, asked, terms_of(nodes, place, asked, dialect)),)]
         elif (node.operator == "and") is asked:
-            found[place] = _all([found[child] for child in node.children], node.children, wanted)
+            found[place] = _combine([found[child] for child in node.children], node.children, wanted)
         else:
-            each = _united([alternative for child in node.children for alternative in found[child]])
+            each = _unite([alternative for child in node.children for alternative in found[child]])
             small = len(each) <= ALTERNATIVES_MAX and sum(map(len, each)) <= PARTS_MAX
-            found[place] = each if small or len(each) == 1 else [(Part(place, asked, None),)]
+            found[place] = each if small or len(each) == 1 else [(ExpressionPart(place, asked, None),)]
     return found[len(nodes) - 1]
 
 
-def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
+def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
     """Return the wanted value of each node that is reached only through AND, OR and NOT."""
     wanted = {len(nodes) - 1: True}
     for place in range(len(nodes) - 1, -1, -1):
@@ -65,15 +65,15 @@ def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
     return wanted
 
 
-def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
+def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
     """Return all combinations of one alternative of each child. A child with too many becomes one part."""
-    made: list[list[Part]] = [[]]
+    made: list[list[ExpressionPart]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)
         if len(choices) > 1 and (
             count > ALTERNATIVES_MAX or count * max(map(len, made)) + len(made) * sum(map(len, choices)) > PARTS_MAX
         ):
-            choices = [(Part(place, wanted[place], None),)]
+            choices = [(ExpressionPart(place, wanted[place], None),)]
         if len(choices) == 1:
             for parts in made:
                 parts.extend(choices[0])
@@ -82,7 +82,7 @@ def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[
     return [tuple(parts) for parts in made]
 
 
-def _united(each: list[Alternative]) -> list[Alternative]:
+def _unite(each: list[Alternative]) -> list[Alternative]:
     """Merge alternatives that are values of the same reading into one part."""
     made: list[Alternative] = []
     values: dict[Dimension, dict[Reading, None]] = {}
@@ -98,7 +98,7 @@ def _united(each: list[Alternative]) -> list[Alternative]:
         values.setdefault(term.dimension, {}).update(dict.fromkeys(term.values))
     for dimension, place in first.items():
         part = made[place][0]
-        made[place] = (Part(part.place, part.wanted, (Term(dimension, ANY, tuple(values[dimension])),)),)
+        made[place] = (ExpressionPart(part.place, part.wanted, (Term(dimension, ANY, tuple(values[dimension])),)),)
     return made
 
 

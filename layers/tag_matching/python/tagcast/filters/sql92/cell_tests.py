@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from tagcast.filters.sql92.readings import TEXT, Dimension, MessageView, Reading, from_row
+from tagcast.filters.sql92.readings import TEXT, Dimension, PropertyReadings, Reading, from_row
 from tagcast.filters.sql92.terms import (
     ABOVE,
     ANY,
@@ -27,7 +27,7 @@ from tagcast.filters.sql92.terms import (
     search_of,
 )
 
-Bits = Callable[[MessageView], int]
+Bits = Callable[[PropertyReadings], int]
 _STEP = 8
 _REMEMBERED_MAX = 128
 _ONE = ord("1")
@@ -91,7 +91,7 @@ def _none(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
     hits = Hits(_readings(dimension, values), places, count)
     free, every = hits.free, (1 << count) - 1
 
-    def bits(view: MessageView) -> int:
+    def bits(view: PropertyReadings) -> int:
         value = view.get(dimension)
         # Excluded values: every entry with such a term remains, except those found by the value.
         return free if value is None else every ^ (hits.bits(value) ^ free)
@@ -124,7 +124,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
         steps = _prefixes(places, free if lower else (1 << count) - 1)
         remembered: dict[Reading, int] = {}
 
-        def bits(view: MessageView) -> int:
+        def bits(view: PropertyReadings) -> int:
             value = view.get(dimension)
             if value is None:
                 return free
@@ -172,7 +172,7 @@ def _searched(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
         free, every = free_of(list(chain.from_iterable(places)), count), (1 << count) - 1
         name = dimension.name
 
-        def bits(view: MessageView) -> int:
+        def bits(view: PropertyReadings) -> int:
             text = view.texts.get(name)
             if text is None:
                 return free

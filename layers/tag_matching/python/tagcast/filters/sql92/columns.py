@@ -7,7 +7,7 @@ property has no bit: it is stored below that value.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tagcast.filters.sql92.entry import Entry
+from tagcast.filters.sql92.entry import SqlEntry
 from tagcast.filters.sql92.readings import TEXT, Dimension, Reading, as_row, float_of
 from tagcast.filters.sql92.terms import (
     ABOVE,
@@ -47,17 +47,17 @@ class Columns(NamedTuple):
     tests: list[tuple[str, str, str, Any, Any]]
 
 
-def columns_of(entries: Iterable[Entry]) -> Columns:
+def columns_of(entries: Iterable[SqlEntry]) -> Columns:
     """Turn entries into columns.
 
     >>> term = Term(Dimension("number", "a"), "above", (5,))
-    >>> columns_of([Entry([7], (), None), Entry([8], (term,), None)])[2:]
+    >>> columns_of([SqlEntry([7], (), None), SqlEntry([8], (term,), None)])[2:]
     ([8], [], [], [('number', 'a', 'above', [5], [0])])
     """
     columns = Columns([], {}, [], [], [], [])
     asked: dict[_Column, _Asked] = {}
     for entry in entries:
-        terms = merged(entry.terms)
+        terms = merge_terms(entry.terms)
         if any(column[1] == ANY and not values for column, values in terms.items()):
             continue  # Nothing has two values at once.
         text = _only_text(terms) if entry.whole is None else None
@@ -74,11 +74,11 @@ def columns_of(entries: Iterable[Entry]) -> Columns:
     return columns
 
 
-def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
+def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
     """Merge terms with the same property and test where one term can express several.
 
     >>> a = Dimension("number", "a")
-    >>> merged([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
+    >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
     {(Dimension(kind='number', name='a'), 'above', 0): (7,), (Dimension(kind='number', name='a'), 'none', 0): (9,)}
     """
     found: dict[_Column, tuple[Reading, ...]] = {}
@@ -115,7 +115,7 @@ def _turn(column: _Column) -> int:
 
 
 def _place(
-    columns: Columns, entry: Entry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
+    columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
 ) -> None:
     """Give an entry its bits."""
     many = len(entry.owners) > _FEW_OWNERS

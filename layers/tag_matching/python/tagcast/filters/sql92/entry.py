@@ -11,7 +11,7 @@ from tagcast.filters.sql92.terms import Term
 _dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
-class Entry(NamedTuple):
+class SqlEntry(NamedTuple):
     """The owners, the remaining terms, and the index of the full expression if the terms are not exact."""
 
     owners: list[int]
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
         return [self.owners, [term_row(term) for term in self.terms], self.whole]
 
     @classmethod
-    def from_row(cls, owners: list[int], terms: Sequence[Sequence[str]], whole: int | None) -> "Entry":
+    def from_row(cls, owners: list[int], terms: Sequence[Sequence[str]], whole: int | None) -> "SqlEntry":
         """Restore the entry of :meth:`as_row`."""
         return cls(owners, tuple([term_from_row(*row) for row in terms]), whole)
 

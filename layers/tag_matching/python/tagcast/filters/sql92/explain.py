@@ -49,7 +49,7 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
 
 def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the properties that are compared with a number or a boolean and whose text is neither."""
-    names = (_names(nodes, node, want) for node in nodes for want in (_wanted(nodes, node),) if want)
+    names = (_names(nodes, node, want) for node in nodes for want in (_wanted_sort(nodes, node),) if want)
     found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
     return tuple(found)
 
@@ -70,7 +70,7 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
     return found
 
 
-def _wanted(nodes: Sequence[Node], node: Node) -> str:
+def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
     """Return ``number`` or ``truth`` if the strict dialect reads the properties of a comparison so, else an empty
     text.
     """
@@ -102,7 +102,7 @@ def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
 
 
 def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
-    want = _wanted(nodes, node) if dialect is Dialect.STRICT else ""
+    want = _wanted_sort(nodes, node) if dialect is Dialect.STRICT else ""
     for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
         text = properties.get(name)
         note = f"{name} is missing" if text is None else f"{name} is {text!r}"

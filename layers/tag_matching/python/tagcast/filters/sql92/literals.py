@@ -8,16 +8,16 @@ from tagcast.filters.sql92.tokens import INTEGER, Lexer, Token
 _LONG_DIGITS = 19
 
 
-def unquoted(token: Token) -> str:
+def unquote(token: Token) -> str:
     """Return the text of a literal in quotes. A doubled quote is one quote; a backslash has no special meaning.
 
-    >>> unquoted(Token("text", "'it''s'", 0, 7))
+    >>> unquote(Token("text", "'it''s'", 0, 7))
     "it's"
     """
     return token.text[1:-1].replace("''", "'")
 
 
-def checked_number(lexer: Lexer, token: Token) -> str:
+def check_number(lexer: Lexer, token: Token) -> str:
     """Return the digits of a number literal, without the suffix ``L``.
 
     rocketmq refuses whole numbers beyond a long and, like RocketMQ, floating literals that are zero.

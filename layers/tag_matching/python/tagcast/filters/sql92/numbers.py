@@ -30,7 +30,7 @@ def number_of(text: str) -> Number | None:
     return Decimal(text)
 
 
-def negated(number: Number) -> Number:
+def negate(number: Number) -> Number:
     """Return the negated number, without the rounding of decimal arithmetic."""
     return number.copy_negate() if isinstance(number, Decimal) else -number
 

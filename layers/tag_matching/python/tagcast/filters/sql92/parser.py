@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tagcast.filters.sql92.dialect import DEPTH_MAX, ELEMENTS_MAX, Dialect
 from tagcast.filters.sql92.like import parse_like
-from tagcast.filters.sql92.literals import checked_number, unquoted
+from tagcast.filters.sql92.literals import check_number, unquote
 from tagcast.filters.sql92.tokens import END, FLOAT, INTEGER, NAME, TEXT, Lexer, Token
 from tagcast.filters.sql92.tree import TOO_DEEP, Node, Operand, TreeBuilder
 
@@ -80,11 +80,11 @@ class Parser:
         if token.kind == NAME:
             return self._tree.literal("property", token.text, token.start, token.end)
         if token.kind == TEXT:
-            return self._tree.literal("text", unquoted(token), token.start, token.end)
+            return self._tree.literal("text", unquote(token), token.start, token.end)
         if token.kind in ("TRUE", "FALSE", "NULL"):
             return self._tree.literal(token.kind.lower(), None, token.start, token.end)
         if token.kind in (INTEGER, FLOAT):
-            return self._tree.literal(token.kind, checked_number(self.lexer, token), token.start, token.end)
+            return self._tree.literal(token.kind, check_number(self.lexer, token), token.start, token.end)
         is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
         raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
@@ -163,7 +163,7 @@ class Parser:
         elif token.kind in _SEARCHES:
             self.lexer.advance()
             text = self._text("a text in quotes, e.g. 'eu'")
-            self._operands.append(self._tree.search(prefix + token.kind.lower(), unquoted(text), subject, text.end))
+            self._operands.append(self._tree.search(prefix + token.kind.lower(), unquote(text), subject, text.end))
         elif self._is_word(token, "LIKE"):
             self.lexer.advance()
             self._operands.append(self._like(prefix + "like", subject))
@@ -177,14 +177,14 @@ class Parser:
         if self._is_word(self.lexer.token, "ESCAPE"):
             self.lexer.advance()
             token = self._text("one character in quotes, e.g. '!'")
-            end, escape = token.end, unquoted(token)
+            end, escape = token.end, unquote(token)
             if len(escape) != 1:
                 raise self.lexer.error("ESCAPE requires exactly one character", token.start, str(token))
         try:
-            parse_like(unquoted(pattern), escape)
+            parse_like(unquote(pattern), escape)
         except ValueError as error:
             raise self.lexer.error(str(error), pattern.start, str(pattern)) from None
-        return self._tree.search(operator, (unquoted(pattern), escape), subject, end)
+        return self._tree.search(operator, (unquote(pattern), escape), subject, end)
 
     def _texts(self) -> tuple[tuple[str, ...], int]:
         if self.lexer.advance().kind != "(":
@@ -195,7 +195,7 @@ class Parser:
             if len(texts) == ELEMENTS_MAX:
                 hint = f"At most {ELEMENTS_MAX} are allowed"
                 raise self.lexer.error("Too many elements", self.lexer.token.start, hint=hint)
-            texts.append(unquoted(self._text("a text in quotes, e.g. 'eu'")))
+            texts.append(unquote(self._text("a text in quotes, e.g. 'eu'")))
             token = self.lexer.token
             if token.kind == ")":
                 self.lexer.advance()

@@ -13,7 +13,7 @@ COPIES_MAX = 1_024
 """The total size of an alternative stored below all its keys. Beyond it, the alternative is found by presence."""
 
 
-class Plan(NamedTuple):
+class AccessPlan(NamedTuple):
     """The keys, or ``None`` for an alternative that is always evaluated; the remaining terms; whether both are
     exact.
     """
@@ -23,7 +23,9 @@ class Plan(NamedTuple):
     is_exact: bool
 
 
-def plan_of(expression: CompiledExpression, alternative: Alternative, owners: int, popularity: Popularity) -> Plan:
+def plan_of(
+    expression: CompiledExpression, alternative: Alternative, owners: int, popularity: Popularity
+) -> AccessPlan:
     """Choose the keys of an alternative."""
     plan = _with(alternative, access_of(alternative, expression.nodes, expression.dialect, popularity))
     if plan.access is None or len(plan.access.keys) == 1:
@@ -37,8 +39,8 @@ def may_hide(expression: CompiledExpression) -> bool:
     return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
 
 
-def _with(alternative: Alternative, access: Access | None) -> Plan:
+def _with(alternative: Alternative, access: Access | None) -> AccessPlan:
     implied = access.place if access is not None and access.whole else None
     rest = [part for part in alternative if part.place != implied]
     terms = tuple(term for part in rest for term in part.terms or ())
-    return Plan(access, terms, all(part.terms is not None for part in rest))
+    return AccessPlan(access, terms, all(part.terms is not None for part in rest))

@@ -83,10 +83,10 @@ def from_row(kind: str, row: str | bool | float) -> Reading:
     return number
 
 
-class MessageView:
+class PropertyReadings:
     """The readings of one message's properties, each computed on first use.
 
-    >>> view = MessageView({"price": "7.5"})
+    >>> view = PropertyReadings({"price": "7.5"})
     >>> view.get(Dimension("number", "price")), view.get(Dimension("int", "price")), view.get(Dimension("text", "a"))
     (Decimal('7.5'), None, None)
     """

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from tagcast.filters.sql92.like import parse_like
-from tagcast.filters.sql92.numbers import Number, negated, number_of, truth_of
+from tagcast.filters.sql92.numbers import Number, negate, number_of, truth_of
 from tagcast.filters.sql92.rocketmq import SEARCHES
 from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 
@@ -62,7 +62,7 @@ def constant_number(nodes: Sequence[Node], place: int) -> Number | None:
     node = nodes[place]
     if node.operator == "signed":
         base = constant_number(nodes, node.children[0])
-        return negated(base) if base is not None and node.value == -1 else base
+        return negate(base) if base is not None and node.value == -1 else base
     return number_of(str(node.value)) if node.operator in NUMBER_LITERALS else None
 
 
@@ -167,7 +167,7 @@ def _numbers(nodes: Sequence[Node], place: int) -> _Numbers:
     def number(p: Mapping[str, str], _: Values) -> Number | None:
         text = p.get(name)
         value = None if text is None else number_of(text)
-        return negated(value) if minus and value is not None else value
+        return negate(value) if minus and value is not None else value
 
     return number
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from tagcast.filters.sql92.alternatives import Alternative
 from tagcast.filters.sql92.entry import term_from_row, term_row
-from tagcast.filters.sql92.readings import MessageView
+from tagcast.filters.sql92.readings import PropertyReadings
 from tagcast.filters.sql92.terms import MISSING, PRESENT, Term, is_search
-from tagcast.filters.sql92.whole import Whole
+from tagcast.filters.sql92.whole import FullExpression
 
 
 class Suspect:
@@ -15,13 +15,13 @@ class Suspect:
 
     __slots__ = ("_terms", "_whole", "owners")
 
-    def __init__(self, owners: list[int], terms: tuple[Term, ...], whole: Whole | None) -> None:
+    def __init__(self, owners: list[int], terms: tuple[Term, ...], whole: FullExpression | None) -> None:
         self.owners = owners
         self._terms = terms
         self._whole = whole
 
     @classmethod
-    def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: Whole) -> "Suspect":
+    def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
         """Return the suspect of an expression with its alternatives."""
         if len(alternatives) > 1:
             return cls(owners, (), whole)
@@ -32,7 +32,7 @@ class Suspect:
             terms += part.terms
         return cls(owners, tuple(terms), None)
 
-    def fails(self, view: MessageView) -> bool:
+    def fails(self, view: PropertyReadings) -> bool:
         """Return whether the expression fails. Terms are evaluated from left to right, until one is not TRUE."""
         if self._whole is not None:
             return self._whole.fails(view.texts)
@@ -60,4 +60,4 @@ class Suspect:
     def from_row(cls, owners: list[int], terms: Sequence[Any], whole: Sequence[str] | None) -> "Suspect":
         """Restore the suspect of :meth:`as_row`."""
         restored = tuple(term_from_row(*row) for row in terms)
-        return cls(owners, restored, None if whole is None else Whole.from_row(*whole))
+        return cls(owners, restored, None if whole is None else FullExpression.from_row(*whole))

@@ -6,10 +6,10 @@ from tagcast.errors import FilterEvaluationError
 from tagcast.filters.sql92.expression import CompiledExpression, compile_sql92
 
 
-class Whole:
+class FullExpression:
     """The text of an expression, compiled on first use.
 
-    >>> Whole.from_row("a < b", "strict").is_true({"a": "1", "b": "2"})
+    >>> FullExpression.from_row("a < b", "strict").is_true({"a": "1", "b": "2"})
     True
     """
 
@@ -21,7 +21,7 @@ class Whole:
         self._expression = expression
 
     @classmethod
-    def of(cls, expression: CompiledExpression) -> "Whole":
+    def of(cls, expression: CompiledExpression) -> "FullExpression":
         """Wrap a compiled expression."""
         return cls(expression.text, expression.dialect.value, expression)
 
@@ -45,7 +45,7 @@ class Whole:
         return [self.text, self.dialect]
 
     @classmethod
-    def from_row(cls, text: str, dialect: str) -> "Whole":
+    def from_row(cls, text: str, dialect: str) -> "FullExpression":
         """Restore the expression of :meth:`as_row`."""
         return cls(text, dialect, None)
 
