@@ -1,6 +1,6 @@
 """Plays Lambda's event source mapping of a table's stream.
 
-It keeps the order and applies filters. It repeats a failed batch from its first failure, halved if so declared, and
+It keeps the order and applies filters. It repeats a failed batch from its first failure, halved if so declared. It
 gives up after the last attempt or when the records are too old, with a note to the on-failure destination.
 """
 

@@ -45,9 +45,9 @@ T = TypeVar("T")
 class Dependencies:
     """The dependencies of a composition; the defaults are real, and adapters choose for None.
 
-    *make_client* has the signature of ``boto3.client``, *lookup* resolves a host name, *make_loop* creates the event
-    loop of the pushes, *make_socket* its sockets, *make_thread* the thread that resolves a name at subscribe time,
-    *make_threads* those of blocking calls.
+    *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
+    event loop of the pushes, *make_socket* its sockets. *make_thread* starts the thread that resolves a name at
+    subscribe time, *make_threads* those of blocking calls.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)

@@ -69,7 +69,7 @@ def message_view(
     *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
     *only* selects entries in these states, from as many sections as it takes for a thousand.
     """
-    backlogs = BacklogFronts(world, read_topic(world, topic).topic_id)
+    backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
     row = read_message(world, topic, message_id)
     if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
@@ -103,7 +103,7 @@ def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
     return replace(view, counts=counts, subscribers=chosen)
 
 
-def _of_section(backlogs: BacklogFronts, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
+def _of_section(backlogs: BacklogFront, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
     """Return the view of one section, with the entries of *only*, or of all."""
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
@@ -111,7 +111,7 @@ def _of_section(backlogs: BacklogFronts, row: MessageRow, only: Collection[int] 
 
 
 def _of_sections(
-    backlogs: BacklogFronts, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+    backlogs: BacklogFront, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all; or, from *section* on, entries in the requested states."""
     pulled = next((part for part in parts if part.map.enqueued), parts[0])
@@ -133,7 +133,7 @@ def _of_sections(
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
 
 
-def _states(backlogs: BacklogFronts, row: MessageRow, pulls: Mapping[int, FailedPulls]) -> dict[int, EntryState]:
+def _states(backlogs: BacklogFront, row: MessageRow, pulls: Mapping[int, FailedPulls]) -> dict[int, EntryState]:
     """Return the states of a part of a map, without the reads that a full entry needs."""
     expired = row.message.is_expired(backlogs.now)
     waiting = (row.map.waiting | row.map.enqueued) - pulls.keys()
@@ -195,7 +195,7 @@ class ViewsOfTopic:
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic
-        self._backlogs = BacklogFronts(world, read_topic(world, topic).topic_id)
+        self._backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
         self._names = cache(partial(stored.names, world.store, topic))
 
     def as_read(self, row: MessageRow) -> MessageView:
@@ -222,7 +222,7 @@ class ViewsOfTopic:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
 
-class BacklogFronts:
+class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
     Due rows are sorted by position, so one cannot be read by message id. Only the front is attempted: deliveries behind
@@ -243,7 +243,7 @@ class BacklogFronts:
 
 
 def _view(
-    backlogs: BacklogFronts,
+    backlogs: BacklogFront,
     row: MessageRow,
     known: Mapping[int, str],
     versions: Mapping[int, FilterVersion] | None,
@@ -274,7 +274,7 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
     """
     if ordinal not in row.map.matched:
         return None
-    backlogs = BacklogFronts(world, read_topic(world, row.message.topic).topic_id)
+    backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id)
     return _entry(backlogs, row, ordinal, _pulls(world, row))
 
 
@@ -290,7 +290,7 @@ def _state(row: MessageRow, *, expired: bool) -> MessageState:
     return MessageState.DELETED if row.map.matched else MessageState.UNMATCHED
 
 
-def _entry(backlogs: BacklogFronts, row: MessageRow, ordinal: int, pulls: Mapping[int, FailedPulls]) -> Entry:
+def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping[int, FailedPulls]) -> Entry:
     """Return one entry with the current attempts from its due row or pulls. The clock, not the TTL, decides expiry.
 
     A late entry includes the time and the filter version that added it.
