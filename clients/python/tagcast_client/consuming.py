@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum
 
-from tagcast_client.filters import Filter, SqlDialect, SqlFilter, TagExpressionFilter
-from tagcast_client.groups import Pulled
+from tagcast_client.filters import Filter, SqlDialect
+from tagcast_client.received import Pulled
+from tagcast_client.settings import SqlFilter, TagExpressionFilter
 
 PULL_MAX = 32
 """A pull brings at most 32 messages."""

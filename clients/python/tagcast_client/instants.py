@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 
 def instant(value: str | datetime) -> str:
@@ -22,15 +23,18 @@ def instant(value: str | datetime) -> str:
     return _written(value) if isinstance(value, datetime) else value
 
 
-def json_default(value: object) -> str:
-    """Write an instant within JSON. Raises TypeError for anything else that is no JSON, ValueError without an offset.
+def json_default(value: object) -> Any:
+    """Write an instant, or a message, within JSON. Raises TypeError for other values, ValueError without an offset.
 
     >>> json_default(datetime(2027, 1, 15, 8, tzinfo=UTC))
     '2027-01-15T08:00:00.000Z'
     """
     if isinstance(value, datetime):
         return instant(value)
-    raise TypeError(f"{value!r} is not JSON")
+    as_json = getattr(value, "as_json", None)
+    if as_json is None:
+        raise TypeError(f"{value!r} is not JSON")
+    return as_json()
 
 
 def _written(value: datetime) -> str:

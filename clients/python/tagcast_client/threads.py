@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tagcast_client.groups import Pulled
 from tagcast_client.operation import Page
+from tagcast_client.received import Pulled
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
-from tagcast_client.filters import AnyFilter
+from tagcast_client.settings import AnyFilter
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
@@ -103,7 +103,7 @@ class AsyncConsumer:
             topic,
             self.consumer_group,
             options.member_id,
-            filter=self._filters[topic],
+            self._filters[topic],
             member_version=options.member_version,
             mode=options.message_model.value,
             ordered=options.ordered,
