@@ -107,7 +107,7 @@ def test_the_client_brings_both_halves(wheels: dict[str, Path]) -> None:
 
 def test_the_command_line_asks_for_the_client_and_typer_alone(wheels: dict[str, Path]) -> None:
     assert {each.name for each in requirements(wheels["clients/cli"])} == {"tagcast-client", "typer"}
-    assert {each.name for each in requirements(wheels["clients/python"])} == {"httpx", "standardwebhooks"}
+    assert {each.name for each in requirements(wheels["clients/python"])} == {"httpx"}
 
 
 def test_the_command_line_runs_without_the_stack(command: Path) -> None:

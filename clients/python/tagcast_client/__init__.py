@@ -22,7 +22,6 @@ from tagcast_client.consuming import ConsumerOptions as ConsumerOptions
 from tagcast_client.consuming import ConsumeStatus as ConsumeStatus
 from tagcast_client.consuming import Later as Later
 from tagcast_client.consuming import MessageModel as MessageModel
-from tagcast_client.consuming import MessageSelector as MessageSelector
 from tagcast_client.errors import *  # noqa: F403
 from tagcast_client.filters import Filter as Filter
 from tagcast_client.models import *  # noqa: F403

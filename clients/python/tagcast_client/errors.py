@@ -8,24 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "AlreadyExistsError",
-    "BatchInterruptedError",
-    "ConflictError",
-    "DisagreementError",
-    "Fault",
-    "ForbiddenError",
-    "InvalidError",
-    "NotFoundError",
-    "PreconditionFailedError",
-    "ProblemError",
-    "ServerError",
-    "SigningError",
-    "TagcastError",
-    "ThrottledError",
-    "TooLargeError",
-    "UnexpectedAnswerError",
-    "UnreachableError",
-]
+    "AlreadyExistsError", "BatchInterruptedError", "ConflictError", "DisagreementError", "Fault", "ForbiddenError",
+    "InvalidError", "NotFoundError", "PreconditionFailedError", "ProblemError", "ServerError", "SigningError",
+    "TagcastError", "ThrottledError", "TooLargeError", "UnexpectedAnswerError", "UnreachableError",
+]  # fmt: skip
 
 
 class TagcastError(Exception):
