@@ -82,18 +82,18 @@ def write(document: Schema, package: Path) -> None:
     operations = modules.operations()
     for name in USED_BY_HAND:
         modules.class_of(name)
-    forms = "".join(text for _, text in sorted(modules.forms.items()))
     models = "".join(text for _, text in sorted(modules.models.items()))
-    unions = "".join(f"\n{name} = {' | '.join(members)}\n" for name, members in sorted(modules.unions.items()))
     tables = modules.table("TOPIC_SETTINGS", "TopicBody") + modules.table("SUBSCRIPTION_SETTINGS", "SubscriptionBody")
-    names = [*modules.forms, *modules.unions, "FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS"]
+    names = [*modules.forms, "FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS"]
     texts = {
-        "settings": exports(names) + forms + unions + modules.filter_defaults() + tables,
+        "settings": exports(names) + "".join(modules.forms.values()) + modules.filter_defaults() + tables,
         "models": exports(modules.models) + models,
         "_async/operations": operations,
     }
     for module, text in texts.items():
-        (package / f"{module}.py").write_text(HEAD + IMPORTS[module] + text)
+        # Forms stand in the order of their use: evaluated, their annotations load faster than as texts.
+        head = HEAD.replace("from __future__ import annotations\n\n", "") if module == "settings" else HEAD
+        (package / f"{module}.py").write_text(head + IMPORTS[module] + text)
 
 
 def exports(names: Iterable[str]) -> str:
@@ -145,7 +145,9 @@ class Modules:
         if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
             kinds = list(dict.fromkeys(self.annotation(each, place) for each in choices))
             if kinds[0] in UNIONS:
-                self.unions[name := UNIONS[kinds[0]]] = kinds
+                name = UNIONS[kinds[0]]
+                self.unions[name] = kinds
+                self.forms.setdefault(name, f"\n\n{name} = {' | '.join(kinds)}\n")
                 return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is one, too.
             return " | ".join(sorted(kinds, key=lambda kind: kind == "None"))
         if words := schema.get("enum", [schema[key] for key in ("const",) if key in schema]):
@@ -273,10 +275,12 @@ class Modules:
         conditions = [REPEATABLE_IF[name]] if name in REPEATABLE_IF else []
         if "If-None-Match" in headers:
             sent.append('headers={"If-None-Match": "*"}')
+            arguments.help.append("Raises AlreadyExistsError.")
             conditions = ["False"]
         elif "If-Match" in headers:
             arguments.keywords.insert(0, "if_version: int | None = None")
             sent.append("headers=if_match(if_version)")
+            arguments.help.append("*if_version*: only this version, else raises PreconditionFailedError.")
             conditions += ["if_version is None"] if verb != "DELETE" else []
         sent += [f"repeatable={' and '.join(conditions)}"] if conditions else []
         sent += ["gone_is_done=True"] if verb == "DELETE" else []
@@ -312,7 +316,7 @@ class Arguments:
         self._positional = ["self", *(f"{name}: str" for name in path_parameters)]
         self.keywords: list[str] = []
         self._rest: list[str] = []
-        self._help: list[str] = []
+        self.help: list[str] = []
 
     def add(self, name: str, schema: Schema, *, is_required: bool) -> None:
         """Add an argument."""
@@ -321,7 +325,7 @@ class Arguments:
             self._positional.append(f"{name}: {kind}")
         else:
             self.keywords.append(f"{name}: {without_null(kind)} | None = None")
-        self._help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
+        self.help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
 
     def body(self, content: Schema) -> str:
         """Add the arguments of a body, and return the expression that makes it; empty if there is none."""
@@ -349,5 +353,6 @@ class Arguments:
 
     def documented(self, operation: Schema) -> str:
         """Return the docstring of the method."""
-        parts = [f"{operation['summary'].rstrip('.')}.", operation.get("description", ""), *self._help]
+        summary = operation["summary"].replace("Create or replace", "Create").rstrip(".")
+        parts = [f"{summary}.", operation.get("description", ""), *self.help]
         return "\n\n".join(filter(None, parts))
