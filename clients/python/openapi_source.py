@@ -6,7 +6,7 @@ below hold what the document does not say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill, indent
 from typing import Any
@@ -26,7 +26,7 @@ NAMES = {
 }
 """Classes with another name than their schema; an answer loses its ``Answer``."""
 UNIONS = {"BackoffRetry": "Retry", "HttpEndpoint": "Endpoint", "TagsFilter": "AnyFilter"}
-"""Names of unions, by their first member."""
+"""Names of unions, by one of their members."""
 BY_HAND = {
     "MessageBody": "NewMessage",
     "PulledAnswer": "Pulled",
@@ -82,23 +82,18 @@ def write(document: Schema, package: Path) -> None:
     operations = modules.operations()
     for name in USED_BY_HAND:
         modules.class_of(name)
-    models = "".join(text for _, text in sorted(modules.models.items()))
     tables = modules.table("TOPIC_SETTINGS", "TopicBody") + modules.table("SUBSCRIPTION_SETTINGS", "SubscriptionBody")
-    names = [*modules.forms, "FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS"]
+    settings = "".join(modules.forms.values()) + modules.filter_defaults() + tables
+    names = ["FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS", *modules.forms]
     texts = {
-        "settings": exports(names) + "".join(modules.forms.values()) + modules.filter_defaults() + tables,
-        "models": exports(modules.models) + models,
+        "settings": f"\n__all__ = {names!r}\n{settings}",
+        "models": f"\n__all__ = {[*modules.models]!r}\n" + "".join(modules.models.values()),
         "_async/operations": operations,
     }
     for module, text in texts.items():
-        # Forms stand in the order of their use: evaluated, their annotations load faster than as texts.
+        # Annotations that are evaluated load faster than texts; forms stand in the order of their use.
         head = HEAD.replace("from __future__ import annotations\n\n", "") if module == "settings" else HEAD
         (package / f"{module}.py").write_text(head + IMPORTS[module] + text)
-
-
-def exports(names: Iterable[str]) -> str:
-    """Return the list of a module's public names."""
-    return f"\n__all__ = {sorted(names)!r}\n"
 
 
 def docstring(text: str, margin: str = "    ") -> str:
@@ -144,8 +139,7 @@ class Modules:
             return self.class_of(schema["$ref"].rpartition("/")[2])
         if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
             kinds = list(dict.fromkeys(self.annotation(each, place) for each in choices))
-            if kinds[0] in UNIONS:
-                name = UNIONS[kinds[0]]
+            if name := next((UNIONS[each] for each in kinds if each in UNIONS), None):
                 self.unions[name] = kinds
                 self.forms.setdefault(name, f"\n\n{name} = {' | '.join(kinds)}\n")
                 return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is one, too.
@@ -335,7 +329,7 @@ class Arguments:
         sent: list[str] = []
         optional: list[str] = []
         for field, described in schema["properties"].items():
-            is_required, is_instant = field in schema.get("required", ()), False
+            is_required = field in schema.get("required", ())
             if is_required or not name.endswith(("Settings", "Changes")):
                 self.add(field, described, is_required=is_required)
                 is_instant = self._modules.flattened(described).get("format") in INSTANTS
