@@ -1977,8 +1977,8 @@ CLIENT = (
     _planted(
         "a program that starts gives up when the answer to what it creates is lost",
         "tagcast_client._sync.connection:Connection._bring",
-        "replace(operation, repeatable=True)",
-        "operation",
+        'headers={"If-None-Match": "*"}',
+        'headers={"If-None-Match": "*"}, repeatable=False',
         "clients/test_changing.py::test_whatever_answers_are_lost",
     ),
     _planted(
