@@ -214,7 +214,7 @@ def test_what_a_rotated_key_and_the_search_cost_is_told() -> None:
     costs = " ".join(COSTS.split())
     assert f"{PRICES_USD['kms: a rotation and month']:.2f} USD more after each of its first two years" in costs
     worst = max(search_pass(rate).usd_a_million for rate in (1, 100, 1_000, 5_000))
-    assert f"| the search for what nobody works on | 3 read units at most | {worst:.2f} |" in costs
+    assert f"| the search for lost work | 3 read units at most | {worst:.2f} |" in costs
     opened, seed = usd_of_keys(100)
     assert f"{opened:.2f} USD a month, and {seed:.2f}" in costs
 
