@@ -57,7 +57,7 @@ def is_live(claim: Claim, now: int) -> bool:
     return claim.accepted.expires_at > now
 
 
-def answer_repetition(known: Claim, claim: Idempotency) -> Accepted:
+def answer_again(known: Claim, claim: Idempotency) -> Accepted:
     """Return the answer to the first request. Raise ConflictError if that was another request."""
     if known.fingerprint != claim.fingerprint:
         until = rfc3339(known.accepted.expires_at)
@@ -84,10 +84,12 @@ class _AcceptedDraft:
 
 def check_draft(topic: Topic, draft: Draft) -> Fault | None:
     """Return the fault of *draft* for *topic*, or None: its body may be too large."""
-    if len(draft.body) <= topic.body_bytes_max:
+    if len(draft.body) <= topic.settings.body_bytes_max:
         return None
     return Fault(
-        f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body", FaultCode.TOO_LARGE
+        f"the body has {len(draft.body)} bytes; the topic allows {topic.settings.body_bytes_max}",
+        "/body",
+        FaultCode.TOO_LARGE,
     )
 
 
@@ -190,7 +192,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    lost = world.queue.send(pack_entries(topic.ordering, waiting))
+    lost = world.queue.send(pack_entries(topic.settings.ordering, waiting))
     if lost:
         named = {message_id for entry in lost for message_id in entry.message_ids}
         world.telemetry.count("QueueSendsLeftToRelay", len(named))
@@ -207,7 +209,7 @@ def _carrying(topic: Topic, taken: Sequence[_AcceptedDraft], size: int, row: Mes
     if len(taken) + 1 < size:
         return replace(row, is_alone=False)
     rows = [each.row for each in taken if each.row is not None]
-    packs = pack_entries(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
+    packs = pack_entries(topic.settings.ordering, [each for each in (*rows, row) if each.map.waiting])
     return replace(row, is_alone=False, packs=packs)
 
 
@@ -241,7 +243,7 @@ def _accept(
         except ConditionLostError:
             earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
-                accepted = answer_repetition(earlier, claim)
+                accepted = answer_again(earlier, claim)
                 return _AcceptedDraft(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
             if claim is not None or not _is_stored(world, message):
                 raise
@@ -271,13 +273,15 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         message_id=world.dice.unique_id(now),
         draft=draft,
         accepted_at=now,
-        expires_at=now + round(topic.retention_s * 1000 / world.time_scale),
+        expires_at=now + round(topic.settings.retention_s * 1000 / world.time_scale),
         replay_of=replay_of,
     )
     matched = directory.match(message)
-    is_kept = topic.keep is Keep.LIFE
+    is_kept = topic.settings.keep is Keep.LIFE
     in_order = directory.in_order.intersection(matched.ordinals)
-    has_order = queue_group(topic.ordering, topic.name, message.message_id, draft.ordering_key) != message.message_id
+    has_order = (
+        queue_group(topic.settings.ordering, topic.name, message.message_id, draft.ordering_key) != message.message_id
+    )
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
     return MessageRow(
         message=message,
