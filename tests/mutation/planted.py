@@ -1976,7 +1976,7 @@ CLIENT = (
     ),
     _planted(
         "a program that starts gives up when the answer to what it creates is lost",
-        "tagcast_client._sync.connection:Connection._bring",
+        "tagcast_client._sync.connection:Connection._ensure",
         'headers={"If-None-Match": "*"}',
         'headers={"If-None-Match": "*"}, repeatable=False',
         "clients/test_changing.py::test_whatever_answers_are_lost",
