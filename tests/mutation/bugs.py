@@ -142,18 +142,20 @@ def _globals_in(code: CodeType) -> set[str]:
 
 
 def changed(source: str, change: str) -> ast.Module:
-    """Return the function of this *source* with *change* in it.
+    r"""Return the function of this *source* with *change* in it.
 
-    >>> source = "def f(a, b):\\n    if a or b:\\n        g(a, key=b)\\n    return a"
-    >>> print(ast.unparse(changed(source, "without b")))
+    >>> source = "def f(a, b):\n    if a or b:\n        g(a, key=b)\n    return a"
+    >>> for change in ("never a", "drop g", "without key", "key := 1", "a or b => b", "return 2"):
+    ...     print(" / ".join(line.strip() for line in ast.unparse(changed(source, change)).splitlines()[1:]))
+    if False: / g(a, key=b) / return a
+    if a or b: / pass / return a
+    if a or b: / g(a) / return a
+    if a or b: / g(a, key=1) / return a
+    if b: / g(a, key=b) / return a
+    return 2
+    >>> changed(source, "without b")
     Traceback (most recent call last):
     tests.mutation.bugs.PlantingError: there are 2 for 'without b', not one
-    >>> [ast.unparse(changed(source, each)).splitlines()[1:] for each in ("never a", "drop g", "without key")]
-    [['    if False:', '        g(a, key=b)', '    return a'], ['    if a or b:', '        pass', '    return a'], \
-['    if a or b:', '        g(a)', '    return a']]
-    >>> [ast.unparse(changed(source, each)).splitlines()[1:] for each in ("key := 1", "return 2", "a or b => b")]
-    [['    if a or b:', '        g(a, key=1)', '    return a'], ['    return 2'], \
-['    if b:', '        g(a, key=b)', '    return a']]
     """
     if " =>" in change:
         return ast.parse(_exchanged(source, *change.split(" =>", 1)))
