@@ -91,15 +91,6 @@ def test_pages_together_are_the_whole(account: SmallAccount, forward: bool, cons
     assert (len(read), pages) == (7, 3)
 
 
-def test_a_full_last_page_does_not_say_that_it_is_the_last(account: SmallAccount) -> None:
-    client = fill(account, 2)
-    answer = query(client, Limit=2)
-    assert answer["LastEvaluatedKey"] == key("0001")
-    rest = query(client, Limit=2, ExclusiveStartKey=answer["LastEvaluatedKey"])
-    assert rest["Items"] == []
-    assert "LastEvaluatedKey" not in rest
-
-
 def test_a_page_ends_before_1_mb_and_before_its_filter(account: SmallAccount) -> None:
     client = fill(account, 4, size=300 * 1024, n=1)
     answer = query(client, "pk = :p", values={":n": {"N": "2"}}, FilterExpression="n = :n", ConsistentRead=True)
@@ -191,14 +182,6 @@ def test_a_scan_reads_every_row_in_no_order_of_the_hash_key(account: SmallAccoun
     halves = [client.scan(TableName="rows", Segment=place, TotalSegments=2)["Count"] for place in range(2)]
     assert sum(halves) == 16
     assert 0 not in halves
-
-
-def test_a_batch_of_keys_answers_what_is_there(account: SmallAccount) -> None:
-    client = fill(account, 3)
-    keys = [key("0000"), key("nothing"), key("0002")]
-    answer = client.batch_get_item(RequestItems={"rows": {"Keys": keys, "ConsistentRead": True}})
-    assert sorted(row["sk"]["S"] for row in answer["Responses"]["rows"]) == ["0000", "0002"]
-    assert answer["UnprocessedKeys"] == {}
 
 
 def test_a_batch_of_keys_stops_at_16_mb(account: SmallAccount) -> None:

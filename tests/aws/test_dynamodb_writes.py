@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ParamValidationError
+from botocore.exceptions import ParamValidationError
 
 from local.rules import limits
 from tests.aws.attributes import item_bytes
@@ -44,13 +44,6 @@ class Rows:
 @pytest.fixture
 def rows() -> Rows:
     return Rows()
-
-
-def test_a_row_is_read_as_it_was_written(rows: Rows) -> None:
-    row = {**item("a", n=7), "m": {"M": {"k": {"L": [{"B": b"\x00"}]}}}, "z": {"NULL": True}, "s": {"SS": ["x", "y"]}}
-    rows.put(row)
-    assert rows.get("a") == row
-    assert rows.get("b") is None
 
 
 def test_numbers_are_answered_in_their_plain_form(rows: Rows) -> None:
@@ -103,43 +96,6 @@ def test_a_lost_condition_shows_the_row_on_request(rows: Rows) -> None:
         rows.put(item("a"), "attribute_not_exists(pk)", ReturnValuesOnConditionCheckFailure="ALL_OLD")
     assert caught.value.response["Item"] == item("a", n=5)
     assert caught.value.response["Error"]["Message"] == "The conditional request failed"
-
-
-def test_an_update_sets_removes_adds_and_deletes_at_once(rows: Rows) -> None:
-    rows.put({**item("a", n=5, gone="x"), "s": {"SS": ["x", "y"]}, "m": {"M": {}}, "l": {"L": [{"S": "one"}]}})
-    answer = rows.update(
-        "a",
-        "SET t = :t, m.k = :t, l = list_append(l, :l), c = if_not_exists(c, :n), d = n - :n "
-        "REMOVE gone ADD n :n DELETE s :s",
-        {":t": {"S": "t"}, ":n": {"N": "2"}, ":s": {"SS": ["x"]}, ":l": {"L": [{"S": "two"}]}},
-        ReturnValues="ALL_NEW",
-    )
-    assert rows.get("a") == answer["Attributes"]
-    assert answer["Attributes"] == {
-        **item("a", n=7, t="t", c=2, d=3),
-        "s": {"SS": ["y"]},
-        "m": {"M": {"k": {"S": "t"}}},
-        "l": {"L": [{"S": "one"}, {"S": "two"}]},
-    }
-
-
-def test_an_update_of_no_row_makes_one(rows: Rows) -> None:
-    rows.update("new", "ADD n :n", {":n": {"N": "3"}})
-    assert rows.get("new") == item("new", n=3)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "attributes"),
-    [
-        ("ALL_OLD", item("a", n=1, t="x")),
-        ("UPDATED_OLD", {"n": {"N": "1"}}),
-        ("UPDATED_NEW", {"n": {"N": "2"}}),
-        ("ALL_NEW", item("a", n=2, t="x")),
-    ],
-)
-def test_an_update_returns_what_was_asked_for(rows: Rows, wanted: str, attributes: Any) -> None:
-    rows.put(item("a", n=1, t="x"))
-    assert rows.update("a", "SET n = :n", {":n": {"N": "2"}}, ReturnValues=wanted)["Attributes"] == attributes
 
 
 def test_deleting_what_is_not_there_succeeds_unless_a_condition_asks(rows: Rows) -> None:
@@ -207,17 +163,6 @@ def test_a_key_with_another_attribute_is_no_key(rows: Rows) -> None:
     assert code_of(lambda: rows.client.get_item(TableName="rows", Key=item("a", n=1))) == "ValidationException"
 
 
-def test_an_item_may_have_400_kb_with_the_names_of_its_attributes(rows: Rows) -> None:
-    names = len("pk" + "p" + "sk" + "a" + "body")
-    fits = {**item("a"), "body": {"B": bytes(limits.ITEM_BYTES_MAX - names)}}
-    rows.put(fits)
-    too_large = {**item("a"), "body": {"B": bytes(limits.ITEM_BYTES_MAX - names + 1)}}
-    assert code_of(lambda: rows.put(too_large)) == "ValidationException"
-    with pytest.raises(ClientError, match="Item size to update has exceeded"):
-        rows.update("a", "SET c = :c", {":c": {"S": ""}})
-    assert rows.get("a") == fits
-
-
 def test_an_empty_text_is_a_value_but_no_key(rows: Rows) -> None:
     rows.put({**item("a"), "t": {"S": ""}})
     assert rows.get("a")["t"] == {"S": ""}
@@ -231,11 +176,6 @@ def test_what_botocore_refuses_never_reaches_the_table(rows: Rows) -> None:
     with pytest.raises(ParamValidationError, match="Invalid type"):
         rows.put({**item("a"), "n": {"N": 5}})
     assert not rows.account.box.calls
-
-
-def test_a_table_that_is_not_there_is_not_found(rows: Rows) -> None:
-    missing = code_of(lambda: rows.client.get_item(TableName="other", Key=key("a")))
-    assert missing == "ResourceNotFoundException"
 
 
 def test_capacity_is_told_on_request(rows: Rows) -> None:

@@ -27,21 +27,6 @@ def test_an_object_is_read_as_it_was_put(account: SmallAccount) -> None:
     assert code_of(lambda: client.get_object(**OBJECT, IfNoneMatch=etag)) == "304"
 
 
-def test_an_object_is_put_once_under_if_none_match(account: SmallAccount) -> None:
-    client = account.client("s3")
-    client.put_object(**OBJECT, Body=b"first", IfNoneMatch="*")
-    assert code_of(lambda: client.put_object(**OBJECT, Body=b"second", IfNoneMatch="*")) == "PreconditionFailed"
-    assert client.get_object(**OBJECT)["Body"].read() == b"first"
-
-
-def test_an_object_is_replaced_only_as_it_is_under_if_match(account: SmallAccount) -> None:
-    client = account.client("s3")
-    assert code_of(lambda: client.put_object(**OBJECT, Body=b"x", IfMatch='"etag"')) == "NoSuchKey"
-    etag = client.put_object(**OBJECT, Body=b"first")["ETag"]
-    client.put_object(**OBJECT, Body=b"second", IfMatch=etag)
-    assert code_of(lambda: client.put_object(**OBJECT, Body=b"third", IfMatch=etag)) == "PreconditionFailed"
-
-
 def test_what_is_not_there_has_its_codes(account: SmallAccount) -> None:
     client = account.client("s3")
     assert code_of(lambda: client.get_object(**OBJECT)) == "NoSuchKey"
@@ -169,16 +154,6 @@ def test_kms_refuses_what_is_too_large_and_keys_that_are_not_there_or_disabled(a
 
 
 # Secrets Manager.
-
-
-def test_a_secret_has_a_current_and_a_previous_version(account: SmallAccount) -> None:
-    client = account.client("secretsmanager")
-    arn = client.create_secret(Name="app/one", SecretString="first")["ARN"]
-    assert client.get_secret_value(SecretId="app/one")["SecretString"] == "first"
-    client.put_secret_value(SecretId=arn, SecretString="second")
-    assert client.get_secret_value(SecretId=arn)["SecretString"] == "second"
-    previous = client.get_secret_value(SecretId="app/one", VersionStage="AWSPREVIOUS")
-    assert (previous["SecretString"], previous["VersionStages"]) == ("first", ["AWSPREVIOUS"])
 
 
 def test_the_same_token_makes_one_version(account: SmallAccount) -> None:

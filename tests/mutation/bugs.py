@@ -153,9 +153,9 @@ def changed(source: str, change: str) -> ast.Module:
     if a or b: / g(a, key=1) / return a
     if b: / g(a, key=b) / return a
     return 2
-    >>> changed(source, "without b")
+    >>> changed(source, "drop h")
     Traceback (most recent call last):
-    tests.mutation.bugs.PlantingError: there are 2 for 'without b', not one
+    tests.mutation.bugs.PlantingError: there are 0 for 'drop h', not one
     """
     if " =>" in change:
         return ast.parse(_exchanged(source, *change.split(" =>", 1)))
