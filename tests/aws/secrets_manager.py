@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from local.rules import limits
@@ -12,7 +12,6 @@ from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
 
 CURRENT, PREVIOUS = "AWSCURRENT", "AWSPREVIOUS"
-_PAGE = 100
 
 
 @dataclass
@@ -24,7 +23,6 @@ class Secret:
     created_at: datetime
     versions: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
-    deleted_at: datetime | None = None
 
 
 class SecretsManager(Service):
@@ -45,9 +43,6 @@ class SecretsManager(Service):
         return secret
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
-        if call.operation == "ListSecrets":
-            yield "secretsmanager:ListSecrets", "*"
-            return
         named = call["Name"] if call.operation == "CreateSecret" else call["SecretId"]
         known = self._find(named)
         arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{named}" if known is None else known.arn
@@ -59,8 +54,6 @@ class SecretsManager(Service):
         content = _content(call)
         known = self._find(name)
         if known is not None:
-            if known.deleted_at is not None:
-                raise _request("You can't create this secret because a secret with this name is already scheduled.")
             if known.versions.get(token) != content:
                 raise ApiError(
                     "ResourceExistsException", f"The operation failed because the secret {name} already exists."
@@ -100,37 +93,6 @@ class SecretsManager(Service):
         told = {"ARN": secret.arn, "Name": secret.name, "VersionId": version, "CreatedDate": secret.created_at}
         return {**told, **secret.versions[version], "VersionStages": _stages(secret, version)}
 
-    def delete_secret(self, call: Call) -> dict[str, Any]:
-        """DeleteSecret: after its days of recovery, or at once when that is forced."""
-        secret = self._find(call["SecretId"])
-        days, forced = call.parameters.get("RecoveryWindowInDays"), call.parameters.get("ForceDeleteWithoutRecovery")
-        low, high = limits.SECRET_RECOVERY_DAYS
-        if days is not None and (forced or not low <= days <= high):
-            raise ApiError(
-                "InvalidParameterException", f"The RecoveryWindowInDays value must be between {low} and {high}."
-            )
-        if secret is None:
-            raise _absent()
-        if forced:
-            del self.secrets[secret.name]
-            at = self._now()
-        else:
-            at = self._now() + timedelta(days=days or high)
-            secret.deleted_at = at
-        return {"ARN": secret.arn, "Name": secret.name, "DeletionDate": at}
-
-    def list_secrets(self, call: Call) -> dict[str, Any]:
-        """ListSecrets; filters of names are prefixes."""
-        names = sorted(name for name, secret in self.secrets.items() if secret.deleted_at is None)
-        for each in call.parameters.get("Filters", ()):
-            if each["Key"] != "name":
-                raise NotImplementedError(f"the box does not filter secrets by {each['Key']}")
-            names = [name for name in names if name.startswith(tuple(each["Values"]))]
-        start = int(call.parameters.get("NextToken", 0))
-        end = start + call.parameters.get("MaxResults", _PAGE)
-        told = [{"ARN": self.secrets[name].arn, "Name": name} for name in names[start:end]]
-        return {"SecretList": told, **({"NextToken": str(end)} if end < len(names) else {})}
-
     def _find(self, named: str) -> Secret | None:
         if named.startswith("arn:"):
             return next(
@@ -142,8 +104,6 @@ class SecretsManager(Service):
         secret = self._find(call["SecretId"])
         if secret is None:
             raise _absent()
-        if secret.deleted_at is not None:
-            raise _request("You can't perform this operation on the secret because it was marked for deletion.")
         return secret
 
     def _put(self, secret: Secret, token: str, content: dict[str, Any]) -> None:
@@ -174,7 +134,3 @@ def _stages(secret: Secret, version: str) -> list[str]:
 
 def _absent() -> ApiError:
     return ApiError("ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
-
-
-def _request(message: str) -> ApiError:
-    return ApiError("InvalidRequestException", message)
