@@ -215,22 +215,6 @@ def sealed(world: World) -> Any:
     return [opened, refusal(client.decrypt, CiphertextBlob=blob)]
 
 
-@case
-def secret_versions(world: World) -> Any:
-    client = world.client("secretsmanager")
-    client.create_secret(Name="versions", SecretString="first")
-    client.put_secret_value(SecretId="versions", SecretString="second")
-    current = client.get_secret_value(SecretId="versions")["SecretString"]
-    return [current, client.get_secret_value(SecretId="versions", VersionStage="AWSPREVIOUS")["SecretString"]]
-
-
-@case
-def secret_again(world: World) -> Any:
-    client = world.client("secretsmanager")
-    client.create_secret(Name="again", SecretString="x")
-    return refusal(client.create_secret, Name="again", SecretString="y")
-
-
 REFUSALS: dict[str, Case] = {
     "without_a_group": lambda world: world.client("sqs").send_message(
         QueueUrl=world.queue("groupless.fifo", **FIFO), MessageBody="x", MessageDeduplicationId="d"

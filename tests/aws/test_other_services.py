@@ -1,11 +1,9 @@
-"""S3, Firehose, KMS and Secrets Manager: what they keep, and what they refuse."""
+"""S3, Firehose and KMS: what they keep, and what they refuse."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
-
-import pytest
 
 from local.rules import limits
 from tests.aws.firehose import RECORDS, REQUESTS
@@ -135,36 +133,3 @@ def test_kms_refuses_what_is_too_large_and_keys_that_are_not_there_or_disabled(a
     assert code_of(lambda: client.encrypt(KeyId="alias/other", Plaintext=b"x")) == "NotFoundException"
     account.key.enabled = False
     assert code_of(lambda: client.encrypt(KeyId="key-1", Plaintext=b"x")) == "DisabledException"
-
-
-# Secrets Manager.
-
-
-def test_the_same_token_makes_one_version(account: SmallAccount) -> None:
-    client = account.client("secretsmanager")
-    request = {"Name": "one", "SecretString": "x", "ClientRequestToken": "t" * 32}
-    assert client.create_secret(**request) | {"ResponseMetadata": 0} == client.create_secret(**request) | {
-        "ResponseMetadata": 0
-    }
-    assert code_of(lambda: client.create_secret(Name="one", SecretString="y")) == "ResourceExistsException"
-    changed = {"SecretId": "one", "SecretString": "y", "ClientRequestToken": "t" * 32}
-    assert code_of(lambda: client.put_secret_value(**changed)) == "ResourceExistsException"
-
-
-@pytest.mark.parametrize("size", [limits.SECRET_BYTES_MAX, limits.SECRET_BYTES_MAX + 1])
-def test_a_secret_has_at_most_64_kb(account: SmallAccount, size: int) -> None:
-    client = account.client("secretsmanager")
-    if size <= limits.SECRET_BYTES_MAX:
-        assert "VersionId" in client.create_secret(Name="one", SecretString="x" * size)
-    else:
-        too_large = {"Name": "one", "SecretString": "x" * size}
-        assert code_of(lambda: client.create_secret(**too_large)) == "ValidationException"
-
-
-def test_a_secret_without_content_has_no_version(account: SmallAccount) -> None:
-    client = account.client("secretsmanager")
-    client.create_secret(Name="empty")
-    assert code_of(lambda: client.get_secret_value(SecretId="empty")) == "ResourceNotFoundException"
-    assert code_of(lambda: client.get_secret_value(SecretId="none")) == "ResourceNotFoundException"
-    both = {"SecretId": "empty", "SecretString": "x", "SecretBinary": b"x"}
-    assert code_of(lambda: client.put_secret_value(**both)) == "InvalidParameterException"
