@@ -10,8 +10,8 @@ catches it, then a line for each function that it changes::
 A change is one of these; what it names has to be in the function exactly once:
 
 ===================  ===========================================================================================
-``drop f``           the statement that calls f is left out
-``never x``          the condition that mentions x is false; ``always x``: it is true
+``drop f``           the statement that calls f is left out; ``drop f x``: the one that mentions x, too
+``never x``          the condition that mentions x (and y: ``never x y``) is false; ``always x``: it is true
 ``without x``        the operand of and/or, the argument, the item that is called x or mentions it is left out
 ``x := value``       the argument, the item or the variable called x has this value
 ``swap f g``         the statements that call f and g change places
@@ -168,7 +168,9 @@ def changed(source: str, change: str) -> ast.Module:
     elif name.startswith(":= "):
         _only(change, _values(function, word)).put(ast.parse(name[3:], mode="eval").body)
     elif word == "drop":
-        _only(change, _statements(function, name)).put(ast.Pass())
+        called, *names = name.split()
+        places = _statements(function, called)
+        _only(change, (place for place in places if _mentions(place.node, *names))).put(ast.Pass())
     elif word in ("never", "always"):
         _only(change, _conditions(function, name)).put(ast.Constant(word == "always"))
     elif word == "without":
@@ -230,8 +232,8 @@ def _leave_out(function: ast.AST, place: Place) -> None:
             next(each for each in _places(function) if each.node is place.parent).put(last)
 
 
-def _mentions(node: ast.AST, name: str) -> bool:
-    return any(_is_called(each, name) for each in ast.walk(node))
+def _mentions(node: ast.AST, *names: str) -> bool:
+    return all(any(_is_called(each, name) for each in ast.walk(node)) for name in names)
 
 
 def _is_called(node: ast.AST, name: str) -> bool:
@@ -256,7 +258,11 @@ def _statements(function: ast.AST, name: str, *, assigned: bool = False) -> Iter
 
 def _conditions(function: ast.AST, name: str) -> Iterator[Place]:
     for place in _places(function):
-        if place.field in ("test", "ifs") and not isinstance(place.parent, ast.Assert) and _mentions(place.node, name):
+        if (
+            place.field in ("test", "ifs")
+            and not isinstance(place.parent, ast.Assert)
+            and _mentions(place.node, *name.split())
+        ):
             yield place
 
 
