@@ -10,10 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
 LONG = {
-    ("clients/cli/tagcast_cli/consume.py", "consume"),
     ("clients/cli/tagcast_cli/listen.py", "listen"),
-    ("clients/cli/tagcast_cli/subscription_update.py", "update"),
-    ("clients/cli/tagcast_cli/subscriptions.py", "subscribe"),
 }
 """Commands, whose signature is their list of options."""
 TRACKED = subprocess.run(

@@ -17,7 +17,7 @@ BUGS = read_bugs(Path(__file__).with_name("planted_groups.txt"))
 @pytest.mark.parametrize(
     ("kind", "seeds"), [("groups", range(20)), ("groups", range(20, 40)), ("late entries", range(12))]
 )
-def test_every_promise_holds_under_accidents(kind: str, seeds: range) -> None:
+def test_every_promise_of_a_group_holds_under_accidents(kind: str, seeds: range) -> None:
     for seed in seeds:
         try:
             KINDS[kind](seed).play()
