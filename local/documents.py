@@ -6,54 +6,39 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-import typer
 from tagcast.model import LaneState
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import TRANSITIONS, Transition
 from tagcast.tables import Delete, Update
-from tagcast_cli.app import app
 
 from local.template.translated import read_template
 
 ROOT = Path(__file__).resolve().parents[1]
-CLI, DEPLOY, PROTOCOL = "docs/cli.md", "docs/deploy.md", "docs/protocol.md"
+ARCHIVE, DEPLOY, PROTOCOL = "docs/archive.md", "docs/deploy.md", "docs/protocol.md"
 _STATES = tuple(LaneState)
 _ATTRIBUTES = tuple(each.name for each in fields(Lane))
 
 
 def documents() -> dict[str, str]:
     """Return the text of every document that is made from the code, whole or in part, by its path."""
+    archive = (ROOT / ARCHIVE).read_text()
+    for name, columns in _columns():
+        archive = _with_part(archive, f"{name} columns", columns)
     deploy = _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())
     protocol = _with_part((ROOT / PROTOCOL).read_text(), "lane transitions", _transitions())
-    return {CLI: commands(), DEPLOY: deploy, PROTOCOL: protocol}
+    return {ARCHIVE: archive, DEPLOY: deploy, PROTOCOL: protocol}
 
 
-def commands() -> str:
-    """Return the page of the command line: each command and its help's first sentence, by the panels of the help."""
-    panels: dict[str, list[str]] = {}
-    for panel, name, sentence in _commands(typer.main.get_command(app)):
-        panels.setdefault(panel, []).append(f"| `{name}` | {sentence} |")
-    tables = ["\n".join([f"## {panel}\n", "| command | |", "|---|---|", *rows]) for panel, rows in panels.items()]
-    return "\n\n".join([_COMMANDS_HEAD, *tables]) + "\n"
-
-
-_COMMANDS_HEAD = """# The command line
-
-`tagcast COMMAND --help` prints the arguments and options of a command, `tagcast --help` the options of all commands.
-How to install it, and what some commands need besides: [clients/cli](../clients/cli/README.md)."""
-
-
-def _commands(command: Any, name: str = "tagcast", panel: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield panel, name and first sentence of each command that has none below it."""
-    below = getattr(command, "commands", None)
-    if below is None:
-        first = " ".join(command.help.split("\n\n")[0].split())
-        yield panel, name, re.split(r"(?<=\.) (?=[A-Z`])", first)[0].replace("|", "\\|")
-        return
-    for inner, one in below.items():
-        yield from _commands(one, f"{name} {inner}", panel or one.rich_help_panel)
+def _columns() -> Iterator[tuple[str, str]]:
+    """Yield the name of each table of the archive, and the columns that the template gives it."""
+    for _, table in read_template(ROOT / "template.yaml").of_type("AWS::Glue::Table"):
+        named = table["TableInput"]
+        rows = (
+            f"| `{each['Name']}` | {each['Type']} | {each['Comment']} |"
+            for each in named["StorageDescriptor"]["Columns"]
+        )
+        yield named["Name"], "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def _parameters() -> str:
