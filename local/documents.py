@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,23 +12,32 @@ from tagcast.model import LaneState
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import TRANSITIONS, Transition
 from tagcast.tables import Delete, Update
+from tagcast_aws.api.subscriptions.headers import REFUSED_BY_MEANING
+from tagcast_aws.cmq.errors import Fault
 
 from local.template.translated import read_template
 
 ROOT = Path(__file__).resolve().parents[1]
-ARCHIVE, DEPLOY, PROTOCOL = "docs/archive.md", "docs/deploy.md", "docs/protocol.md"
 _STATES = tuple(LaneState)
 _ATTRIBUTES = tuple(each.name for each in fields(Lane))
 
 
 def documents() -> dict[str, str]:
-    """Return the text of every document that is made from the code, whole or in part, by its path."""
-    archive = (ROOT / ARCHIVE).read_text()
-    for name, columns in _columns():
-        archive = _with_part(archive, f"{name} columns", columns)
-    deploy = _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())
-    protocol = _with_part((ROOT / PROTOCOL).read_text(), "lane transitions", _transitions())
-    return {ARCHIVE: archive, DEPLOY: deploy, PROTOCOL: protocol}
+    """Return the text of every document that has parts made from the code, by its path."""
+    columns = {f"{name} columns": rows for name, rows in _columns()}
+    made = {
+        "docs/archive.md": {**columns, "questions": _questions(), "violations": _violations()},
+        "docs/deploy.md": {"parameters": _parameters()},
+        "docs/from-cmq.md": {"pairs": _pairs()},
+        "docs/http-api.md": {"refused headers": _refused_headers()},
+        "docs/metrics.md": {"alarms": _alarms()},
+        "docs/protocol.md": {"lane transitions": _transitions()},
+    }
+    return {path: _with_parts((ROOT / path).read_text(), parts) for path, parts in made.items()}
+
+
+def _table(head: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {head} |", re.sub(r"[^|]+", "---", f"|{head}|"), *rows])
 
 
 def _columns() -> Iterator[tuple[str, str]]:
@@ -38,12 +48,56 @@ def _columns() -> Iterator[tuple[str, str]]:
             f"| `{each['Name']}` | {each['Type']} | {each['Comment']} |"
             for each in named["StorageDescriptor"]["Columns"]
         )
-        yield named["Name"], "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
+        yield named["Name"], _table("column | type | meaning", rows)
+
+
+def _questions() -> str:
+    return _table("question | query | parameters", map(_question, sorted((ROOT / "events/athena").glob("*.sql"))))
+
+
+def _question(path: Path) -> str:
+    asked, parameters = (line.removeprefix("-- ") for line in path.read_text().splitlines()[:2])
+    told = parameters.partition(": ")[2].removesuffix(".")
+    return f"| {asked} | [`{path.stem}`](../events/athena/{path.name}) | {told} |"
+
+
+def _violations() -> str:
+    """Return the kinds of violations; the module of the job is only read, since it imports Spark."""
+    for node in ast.parse((ROOT / "glue_jobs/audit.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KINDS":
+            kinds = ast.literal_eval(node.value)
+            return _table("kind of violation | broken promise", (f"| `{kind}` | {kinds[kind]} |" for kind in kinds))
+    raise LookupError("KINDS")
+
+
+def _pairs() -> str:
+    by_code: dict[int, list[int]] = {}
+    for code, module in sorted(fault.pair for fault in Fault):
+        by_code.setdefault(code, []).append(module)
+    rows = (f"| {code} | {' '.join(map(str, modules))} |" for code, modules in by_code.items())
+    return _table("code | module codes", rows)
+
+
+def _refused_headers() -> str:
+    rows = (
+        f"| {' '.join(f'`{name}…`' for name in names)} | {meaning} |" for meaning, names in REFUSED_BY_MEANING.items()
+    )
+    return _table("refused | what they say", rows)
+
+
+def _alarms() -> str:
+    """Return the alarms by what they look at; those that differ only in their function stand in one row."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for name, alarm in read_template(ROOT / "template.yaml").of_type("AWS::CloudWatch::Alarm"):
+        starts = re.sub(r"(?<=An invocation) of \w+", "", alarm["AlarmDescription"])
+        named.setdefault((alarm["MetricName"], starts), []).append(f"`{name}`")
+    rows = (f"| {', '.join(names)} | `{metric}` | {starts} |" for (metric, starts), names in named.items())
+    return _table("alarm | metric | starts", rows)
 
 
 def _parameters() -> str:
     rows = (f"| `{name}` | {default} | {text} |" for name, default, text in _described())
-    return "\n".join(["| parameter | default | |", "|---|---|---|", *rows])
+    return _table("parameter | default | meaning", rows)
 
 
 def _described() -> Iterator[tuple[str, str, str]]:
@@ -55,7 +109,7 @@ def _described() -> Iterator[tuple[str, str, str]]:
 
 def _transitions() -> str:
     rows = [f"| {' | '.join(each)} |" for each in map(_shown, TRANSITIONS)]
-    return "\n".join(["| transition | by | from | to | sets | if |", "|---|---|---|---|---|---|", *rows])
+    return _table("transition | by | from | to | sets | if", rows)
 
 
 def _shown(transition: Transition) -> tuple[str, ...]:
@@ -70,10 +124,13 @@ def _shown(transition: Transition) -> tuple[str, ...]:
     return transition.name, f"`{transition.by}`", before, after or "the same", sets, given
 
 
-def _with_part(text: str, name: str, part: str) -> str:
-    """Return *text* with what stands between the marks of a part exchanged."""
-    marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
-    return marks.sub(lambda found: f"{found[1]}{part}\n{found[2]}", text)
+def _with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """Return *text* with new contents between the marks of each part."""
+    for name, part in parts.items():
+        marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, found = marks.subn(lambda marked, part=part: f"{marked[1]}{part}\n{marked[2]}", text)  # type: ignore[misc]
+        assert found == 1, name
+    return text
 
 
 if __name__ == "__main__":
