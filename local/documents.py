@@ -104,7 +104,14 @@ def _described() -> Iterator[tuple[str, str, str]]:
     for name, parameter in read_template(ROOT / "template.yaml").parameters.items():
         text = " ".join(parameter["Description"].split())
         default = str(parameter["Default"])
-        yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+        yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+)\.md(?:, ([\w ]+))?", _link, text)
+
+
+def _link(named: re.Match[str]) -> str:
+    """Return the link to a document, or to its heading, that a text names."""
+    page, heading = named.groups()
+    anchor = "#" + heading.lower().replace(" ", "-") if heading else ""
+    return f"[{heading or page}]({page}.md{anchor})"
 
 
 def _transitions() -> str:
