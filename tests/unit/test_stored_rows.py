@@ -55,9 +55,10 @@ from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import ABSENT, Put, Update, Value
+from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import TraceContext
 
-TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
+TOPIC = Topic("t", "07457000000000000001", TopicSettings(3_600, ordering=Ordering.KEY), 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
     topic="t",
     name="A",
@@ -116,6 +117,7 @@ def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
         "retention_s": 3_600,
         "body_bytes_max": 65_536,
         "ordering": "key",
+        "keep": "pending",
         "created_at": 1_000,
         "updated_at": 2_000,
         "subscriptions_version": 7,
@@ -142,6 +144,7 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
         "interval_s_max": 64,
         "timeout_s": 15,
         "content_format": "cloudevents",
+        "signature": "v1",
         "secret": "whsec_x",
         "version": 4,
         "created_at": 1_000,
