@@ -29,7 +29,7 @@ REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
         *("x-auth-request-", "x-authenticated-", "x-auth-user", "x-user", "x-webauth-", "x-ssl-", "x-tls-"),
         *("x-consumer-", "x-credential-", "x-anonymous-", "x-apigateway-", "x-endpoint-api-", "x-jwt-", "x-pomerium-"),
     ),
-    "any of these, by the products named": (
+    "any of these; the names are products": (
         *("x-amz", "x-goog-", "x-ms-", "x-azure-", "x-arr-", "x-waws-", "x-appengine-", "x-envoy-", "x-nf-"),
         *("x-vercel-",),
     ),
