@@ -5,21 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 
-from tagcast.model import LaneState
-from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import TRANSITIONS, Transition
-from tagcast.tables import Delete, Update
 from tagcast_aws.api.subscriptions.headers import REFUSED_BY_MEANING
 from tagcast_aws.cmq.errors import Fault
 
 from local.template.translated import read_template
 
 ROOT = Path(__file__).resolve().parents[1]
-_STATES = tuple(LaneState)
-_ATTRIBUTES = tuple(each.name for each in fields(Lane))
 
 
 def documents() -> dict[str, str]:
@@ -31,7 +24,6 @@ def documents() -> dict[str, str]:
         "docs/from-cmq.md": {"pairs": _pairs()},
         "docs/http-api.md": {"refused headers": _refused_headers()},
         "docs/metrics.md": {"alarms": _alarms()},
-        "docs/protocol.md": {"lane transitions": _transitions()},
     }
     return {path: _with_parts((ROOT / path).read_text(), parts) for path, parts in made.items()}
 
@@ -112,23 +104,6 @@ def _link(named: re.Match[str]) -> str:
     page, heading = named.groups()
     anchor = "#" + heading.lower().replace(" ", "-") if heading else ""
     return f"[{heading or page}]({page}.md{anchor})"
-
-
-def _transitions() -> str:
-    rows = [f"| {' | '.join(each)} |" for each in map(_shown, TRANSITIONS)]
-    return _table("transition | by | from | to | sets | if", rows)
-
-
-def _shown(transition: Transition) -> tuple[str, ...]:
-    """Return one transition as cells: what it sets, and on which condition, is read off its write."""
-    write = transition.example(min(transition.before, key=_STATES.index))
-    sets = "the row goes" if isinstance(write, Delete) else "the whole row"
-    if isinstance(write, Update):
-        names = sorted({*write.changes, *write.remove} - {"wake_shard"}, key=_ATTRIBUTES.index)
-        sets = ", ".join(f"`{name}`" for name in names)
-    given = ", ".join(f"`{name}`" for name in write.expect if name != "pk") or "no row"
-    before, after = (", ".join(sorted(some, key=_STATES.index)) for some in (transition.before, transition.after))
-    return transition.name, f"`{transition.by}`", before, after or "the same", sets, given
 
 
 def _with_parts(text: str, parts: Mapping[str, str]) -> str:
