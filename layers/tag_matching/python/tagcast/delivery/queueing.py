@@ -68,7 +68,7 @@ def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 
 
 def _of_sections(ordering: Ordering, row: MessageRow) -> Iterator[QueueEntry]:
-    """Yield the entries of a wide message: for each section one in its order, one in its own group, or both.
+    """Yield the entries of a wide message: for each section one in its order, one in a group of its own, or both.
 
     The ordered entries of all sections are in one group.
     """
