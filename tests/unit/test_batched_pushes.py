@@ -37,13 +37,6 @@ class SetForward(FakeClock):
         return self.read
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def batched(
     fake: FakeWorld, messages_max: int = 100, bytes_max: int = 65_536, strategy: Strategy = Strategy.BACKOFF_RETRY
 ) -> Subscription:

@@ -31,13 +31,6 @@ DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 MINUTE_MS = 60_000
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
     return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
 

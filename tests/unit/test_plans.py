@@ -19,13 +19,6 @@ DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 NOW = 1_800_000_000_000
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def lane(fake: FakeWorld, name: str = "A") -> Lane:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))

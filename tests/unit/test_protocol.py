@@ -26,15 +26,9 @@ from tagcast.rows.values import row_bytes
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.blocked import blocked
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
 
 
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
@@ -190,10 +184,7 @@ def test_invariant_3_terminal_entries_never_change(fake: FakeWorld) -> None:
 
 
 def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1", "2")
-    fake.deliver()
+    blocked(fake, "1", "2")
     assert lane(fake).state is LaneState.BLOCKED
 
     fake.pusher.behaviours["A"] = lambda push: OK
@@ -204,10 +195,7 @@ def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
 
 
 def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     [due_key] = [key for key in fake.store.rows if key.pk.startswith("DUE#")]
     copy = dict(fake.store.rows[due_key])
     fake.pusher.behaviours["A"] = lambda push: OK
@@ -222,10 +210,7 @@ def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) 
 
 
 def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     [stale] = fake.workflow.tasks
     lanes.retry_now(fake.world, "test1", "A")
     fake.clock.sleep(60)
@@ -238,10 +223,7 @@ def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake: FakeWo
 
 
 def test_invariant_6_a_worker_that_loses_the_lane_while_pushing_writes_nothing(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     [task] = fake.workflow.tasks
     fake.clock.sleep(60)
     fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
@@ -267,10 +249,7 @@ def test_invariant_7_no_attempt_starts_at_or_after_the_expiry_even_if_ttl_never_
 
 
 def test_an_owed_entry_reads_as_expired_from_the_exact_instant_on(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     fake.clock.instant = row_of(fake, message_id).message.expires_at
 
     view = messages.message_view(fake.world, "test1", message_id)
@@ -354,10 +333,7 @@ def test_a_message_published_while_the_lane_is_activated_is_neither_lost_nor_ove
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocking while activating: the append wins the race for the lane's row, so the lane stays."""
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     fake.pusher.behaviours["A"] = lambda push: OK
     delete_lane = type(fake.store).write
     raced: list[bool] = []
@@ -484,10 +460,7 @@ def test_retry_after_is_waited_for_and_never_beyond_the_life_of_the_message(fake
 
 
 def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=DECAY)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish(*[str(n) for n in range(30)])
-    fake.deliver()
+    blocked(fake, *[str(n) for n in range(30)], strategy=DECAY)
     assert lane(fake).state is LaneState.LOST_CONTACT
     fake.pusher.behaviours["A"] = lambda push: OK
 
@@ -499,10 +472,7 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeW
 
 def test_a_head_whose_life_ends_before_its_retry_keeps_its_last_attempt(fake: FakeWorld) -> None:
     fake.topic(retention_s=60)
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     failed_at = fake.clock.now()
     fake.clock.sleep(60)
     fake.redeliver(fake.workflow.tasks[0])
@@ -529,10 +499,7 @@ def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWor
 
 
 def test_a_long_lived_execution_hands_over_to_a_new_generation(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     [task] = fake.workflow.tasks
     fake.workflow.tasks = []
     fake.clock.sleep(60)

@@ -49,13 +49,6 @@ SETTINGS = SubscriptionSettings(
 )
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def put(
     fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None
 ) -> tuple[Subscription, bool]:

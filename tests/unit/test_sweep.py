@@ -26,6 +26,7 @@ from tagcast_aws.runtime.executor import ThreadExecutor
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
+from tests.unit.blocked import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -200,10 +201,7 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
 
 
 def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     failed_at = fake.clock.now()
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -220,10 +218,7 @@ def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "REACH", 1)
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    ids = blocked(fake, "1", "2")
     fake.clock.sleep(300 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 1
@@ -563,10 +558,7 @@ def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, mon
 def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(
     fake: FakeWorld, store: SlowStore
 ) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish(*map(str, range(45)))
-    fake.deliver()
+    ids = blocked(fake, *map(str, range(45)))
     store.refused = set(ids[:20])
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -574,10 +566,7 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
 
 
 def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     del store.rows[message_key("test1", message_id)]
     [task] = fake.workflow.tasks
     fake.clock.sleep(15)
@@ -666,10 +655,7 @@ def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
 
 
 def test_a_message_that_cannot_be_written_keeps_no_other_from_expiring(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish("1", "2", "3")
-    fake.deliver()
+    ids = blocked(fake, "1", "2", "3")
     store.refused = {ids[1]}
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -697,10 +683,7 @@ def test_what_could_not_expire_for_others_write_it_is_looked_at_by_the_next_swee
 
 
 def test_what_is_owed_without_a_lane_or_a_due_row_expires_without_an_attempt(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     for key in [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]:
         del store.rows[key]
     fake.clock.sleep(300 + expiry.LEFT_S)
@@ -710,10 +693,7 @@ def test_what_is_owed_without_a_lane_or_a_due_row_expires_without_an_attempt(fak
 
 
 def test_where_time_is_scaled_what_is_retained_is_left_to_its_lanes_for_a_shorter_while(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     fake.world = replace(fake.world, time_scale=30.0)
     fake.clock.sleep(300 + expiry.LEFT_S / 5 - 1)
     assert fake.sweep().expired == 0
