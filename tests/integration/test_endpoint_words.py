@@ -442,10 +442,6 @@ def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None
     assert addresses.url_refusal.__wrapped__(url, Protocol.HTTP, False) == refusal_
 
 
-def test_a_private_address_is_reached_where_that_is_allowed() -> None:
-    assert addresses.url_refusal.__wrapped__("http://10.0.0.1/", Protocol.HTTP, True) is None
-
-
 @pytest.mark.parametrize(
     ("url", "words"), [("http://10.0.0.1/", "address not public"), ("ftp://a.test/", "URL scheme is not http")]
 )
@@ -486,17 +482,3 @@ def test_a_name_is_subscribed_if_all_that_it_resolves_to_is_public(found: Any, r
     assert Guard(allow_private=True, lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) is None
     assert guard.refusal(Endpoint(Protocol.HTTPS, "https://93.184.215.14/")) is None
     assert asked == ["a.test"]
-
-
-@pytest.mark.parametrize(
-    ("target", "refusal_"),
-    [
-        ("https://sqs.eu-west-1.amazonaws.com/123456789012/q", None),
-        ("https://sqs.eu-west-1.amazonaws.com/123456789012/q?a=b", "not a queue URL or ARN"),
-        ("https://sqs.eu-west-1.amazonaws.com/12345678901/q", "not a queue URL or ARN"),
-        ("https://a.test/123456789012/q", "not a queue of AWS"),
-        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "not a queue of AWS"),
-    ],
-)
-def test_a_queue_is_one_of_aws_and_reached_by_https(target: str, refusal_: str | None) -> None:
-    assert Guard().refusal(Endpoint(Protocol.SQS, target)) == refusal_

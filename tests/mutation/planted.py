@@ -28,7 +28,7 @@ BODY, MIXED, PACKS = "unit/test_body.py", "unit/test_mixed_orders.py", "unit/tes
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
-QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
+QUEUED = "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
 FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
@@ -943,7 +943,7 @@ AROUND = (
         "tagcast_aws.dispatch.queue:SqsQueue._send_batch",
         'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
         "return []",
-        f"{QUEUE}::test_what_a_request_refuses",
+        f"{QUEUED}::test_without_an_answer",
     ),
     _planted(
         "a request that failed counts as sent",
@@ -957,7 +957,7 @@ AROUND = (
         "tagcast_aws.dispatch.queue:_request",
         '"MessageDeduplicationId": entry.deduplication_id',
         '"MessageDeduplicationId": f"{entry.group}{entry.message_id}"',
-        f"{QUEUE}::test_ten_messages_go_into_one_request",
+        f"{QUEUED}::test_everything_is_sent",
     ),
     _planted(
         "an execution that is there is a failed start",
@@ -1560,7 +1560,7 @@ ADAPTERS = (
         "tagcast_aws.dispatch.queue:SqsQueue.give_back",
         '"VisibilityTimeout": after_s}',
         '"VisibilityTimeout": 30}',
-        f"{QUEUE}::test_what_is_given_back",
+        f"{QUEUED}::test_what_is_served_is_deleted",
     ),
     _planted(
         "the time to live takes what is owed",
