@@ -13,18 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from tagcast.filters.kinds import KINDS, canonical
-from tagcast_client import (
-    AnyFilter,
-    Endpoint,
-    Filter,
-    Retry,
-    groups,
-    models,
-    operations,
-    publishing,
-    settings,
-    tailing,
-)
+from tagcast_client import AnyFilter, Endpoint, Filter, Retry, groups, models, operations, publishing, settings, tailing
 from tagcast_client.filters import with_defaults
 from tagcast_client.operation import Operation
 

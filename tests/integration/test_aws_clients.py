@@ -27,11 +27,7 @@ from local.template.translated import read_template
 
 TEMPLATE = read_template(Path(__file__).resolve().parents[2] / "template.yaml")
 TIMEOUTS_S = {name: int(function["Timeout"]) for name, function in TEMPLATE.of_type("AWS::Lambda::Function")}
-RESERVES_S = {
-    "FanOutFunction": fan_out.RESERVE_S,
-    "RetryFunction": retry.RESERVE_S,
-    "SweepFunction": sweep.RESERVE_S,
-}
+RESERVES_S = {"FanOutFunction": fan_out.RESERVE_S, "RetryFunction": retry.RESERVE_S, "SweepFunction": sweep.RESERVE_S}
 """Of functions that begin nothing any more when so much is left."""
 ANSWER_S = 1.0
 """What a function needs besides a call that took its longest."""
@@ -136,11 +132,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "events": lambda client: client.put_events(Entries=[]),
     "lambda": lambda client: client.invoke(FunctionName="f"),
 }
-HOSTS = {
-    "dynamodb": r"(\d+\.ddb|dynamodb)",
-    "stepfunctions": "states",
-    "s3": r"bucket\.s3",
-}
+HOSTS = {"dynamodb": r"(\d+\.ddb|dynamodb)", "stepfunctions": "states", "s3": r"bucket\.s3"}
 
 
 class Caught(BaseException):

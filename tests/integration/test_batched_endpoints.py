@@ -140,17 +140,7 @@ def failures(*ids: object) -> bytes:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        b"",
-        b"ok",
-        b"null",
-        b"[]",
-        b"<html>",
-        b"{}",
-        b'{"ok": true}',
-        b'{"batchItemFailures": null}',
-        failures(),
-    ],
+    [b"", b"ok", b"null", b"[]", b"<html>", b"{}", b'{"ok": true}', b'{"batchItemFailures": null}', failures()],
 )
 def test_an_answer_that_names_nobody_takes_all(answer: bytes) -> None:
     assert answered(batch_to(Protocol.HTTP, ""), TAKEN, answer) == TAKEN

@@ -53,11 +53,7 @@ def strict_tls() -> ssl.SSLContext:
 
 def around(clock: StoppedClock | None = None) -> Surroundings:
     return Surroundings(
-        clock or StoppedClock(NOW),
-        "1",
-        allow_private=True,
-        make_tls=strict_tls,
-        lookup=lambda host: ["127.0.0.1"],
+        clock or StoppedClock(NOW), "1", allow_private=True, make_tls=strict_tls, lookup=lambda host: ["127.0.0.1"]
     )
 
 

@@ -258,10 +258,7 @@ def test_no_push_reaches_what_the_guard_refuses_and_every_push_what_it_lets_thro
     assert len(asked) == sum(not refused for _, refused in SPELLINGS)
 
 
-@given(
-    st.from_regex(re.compile(FUNCTION_OF_LAMBDA), fullmatch=True),
-    st.sampled_from(("", ":1", ":$LATEST", ":live")),
-)
+@given(st.from_regex(re.compile(FUNCTION_OF_LAMBDA), fullmatch=True), st.sampled_from(("", ":1", ":$LATEST", ":live")))
 def test_what_lambda_reads_as_a_function_of_the_service_is_refused(before: str, version: str) -> None:
     assert Guard(**OWN).refusal(Endpoint(Protocol.LAMBDA, f"{before}tagcast-fan-out{version}")) is not None
 

@@ -143,12 +143,7 @@ def item(key: Key) -> dict[str, Any]:
 
 
 def unprocessed(*keys: Key) -> dict[str, Any]:
-    return {
-        "messages": {
-            "Keys": [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys],
-            "ConsistentRead": True,
-        }
-    }
+    return {"messages": {"Keys": [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys], "ConsistentRead": True}}
 
 
 def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table: ToldTable, slept: list[float]) -> None:

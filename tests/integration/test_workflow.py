@@ -107,9 +107,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         client = boto3.client("stepfunctions")
         dynamodb = boto3.client("dynamodb")
         arn = client.create_state_machine(
-            name="redelivery",
-            roleArn="arn:aws:iam::123456789012:role/redelivery",
-            definition=definition(),
+            name="redelivery", roleArn="arn:aws:iam::123456789012:role/redelivery", definition=definition()
         )["stateMachineArn"]
         fake = FakeWorld()
         fake.world = replace(

@@ -195,11 +195,7 @@ def test_what_a_failed_batch_held_goes_on_when_its_head_expires_with_the_attempt
     fake.deliver()
 
     assert requests(fake) == [["0", "1"], ["1"], ["2"]]
-    assert [entry(fake, each).state for each in ids] == [
-        EntryState.EXPIRED,
-        EntryState.DELIVERED,
-        EntryState.DELIVERED,
-    ]
+    assert [entry(fake, each).state for each in ids] == [EntryState.EXPIRED, EntryState.DELIVERED, EntryState.DELIVERED]
 
 
 def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:

@@ -458,8 +458,7 @@ def test_who_loses_to_others_again_and_again_records_nothing_and_loses_nothing(
     def faster(write: Write) -> None:
         if write.key.pk == "HOSTS":
             row = store.rows.setdefault(
-                write.key,
-                {"pk": "HOSTS", "sk": write.key.sk, "host": DEAD, "version": 0, "failures": {}, "ttl": 1},
+                write.key, {"pk": "HOSTS", "sk": write.key.sk, "host": DEAD, "version": 0, "failures": {}, "ttl": 1}
             )
             row["version"] += 1
         known(write)

@@ -115,11 +115,7 @@ def skip_head(world: World, topic: str, name: str) -> object:
 
 @pytest.mark.parametrize(
     ("command", "state"),
-    [
-        (lanes.pause, LaneState.PAUSED),
-        (lanes.retry_now, LaneState.BLOCKED),
-        (skip_head, LaneState.BLOCKED),
-    ],
+    [(lanes.pause, LaneState.PAUSED), (lanes.retry_now, LaneState.BLOCKED), (skip_head, LaneState.BLOCKED)],
     ids=["pause", "retry_now", "skip_head"],
 )
 def test_batches_that_join_all_the_time_hold_up_no_command(

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tagcast.model import Entry, EntryState
-from tagcast.rows.ended_entries import (
-    ENTRY_BYTES,
-    OUTCOME_BYTES_MAX,
-    bounded,
-    of_bytes,
-    shortened,
-    to_bytes,
-)
+from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES_MAX, bounded, of_bytes, shortened, to_bytes
 
 ENDED = {
     3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"),

@@ -61,13 +61,7 @@ def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
 )
 def test_retry_after_makes_a_wait_longer_and_never_shorter(failures: int, asked_s: float | None, wait_s: float) -> None:
     verdict = after_failure(
-        DECAY,
-        failures,
-        ended_at=NOW,
-        expires_at=NOW + 9**9,
-        retry_after_s=asked_s,
-        jitter_s=15.0,
-        time_scale=1.0,
+        DECAY, failures, ended_at=NOW, expires_at=NOW + 9**9, retry_after_s=asked_s, jitter_s=15.0, time_scale=1.0
     )
 
     assert verdict.next_attempt_at == NOW + wait_s * 1000

@@ -8,12 +8,7 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.lease import Task
-from tagcast.errors import (
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.model import (
     ContentFormat,
     Draft,
