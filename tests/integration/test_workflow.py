@@ -186,19 +186,6 @@ def test_short_waits_of_the_decay_schedule_happen_in_the_function(machine: Machi
     assert machine.waits == [rfc3339(began + 31_000), rfc3339(began + 63_000)]
 
 
-def test_a_head_whose_retries_are_spent_is_discarded_and_the_next_is_tried(machine: Machine) -> None:
-    machine.fake.subscribe("A", max_retries=3)
-    machine.fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
-    machine.fake.publish("1", "2", "3")
-
-    machine.fake.deliver()
-
-    assert machine.output()["status"] == "end"
-    assert [push.message.draft.body.decode() for push in machine.fake.pusher.pushes] == ["1"] * 4 + ["2", "3"]
-    assert machine.fake.pusher.received["A"] == ["2", "3"]
-    assert machine.lane_state("A") == "active"
-
-
 def test_a_workflow_that_wakes_early_attempts_nothing_before_the_instant(machine: Machine) -> None:
     machine.wakes_early_ms = 900
     machine.fake.subscribe("A")

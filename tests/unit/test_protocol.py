@@ -13,7 +13,7 @@ from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
-from tagcast.ports import Table, Update, Write
+from tagcast.ports import Update, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import ordinals
@@ -432,33 +432,6 @@ def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(
     check_invariants(fake)
 
 
-def test_skipping_the_head_cancels_it_with_its_reason_and_the_next_one_is_tried(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
-    ids = fake.publish("1", "2")
-    fake.deliver()
-
-    lanes.skip_head(fake.world, "test1", "A", "poison")
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert entry(fake, ids[0]).state is EntryState.CANCELLED
-    assert entry(fake, ids[0]).last_outcome == "skipped: poison"
-    assert fake.pusher.received["A"] == ["2"]
-
-
-def test_retry_after_is_waited_for_and_never_beyond_the_life_of_the_message(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=DECAY)
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=90.0)
-    ids = fake.publish("1")
-    fake.deliver()
-    assert lane(fake).next_attempt_at == fake.clock.instant + 90_000
-
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=1e6)
-    fake.run_workflows(until=fake.clock.instant + 100_000)
-
-    assert entry(fake, ids[0]).state is EntryState.EXPIRED
-
-
 def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeWorld) -> None:
     blocked(fake, *[str(n) for n in range(30)], strategy=DECAY)
     assert lane(fake).state is LaneState.LOST_CONTACT
@@ -468,18 +441,6 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeW
 
     assert sorted(fake.pusher.received["A"], key=int) == [str(n) for n in range(30)]
     assert lane_if_any(fake) is None
-
-
-def test_a_head_whose_life_ends_before_its_retry_keeps_its_last_attempt(fake: FakeWorld) -> None:
-    fake.topic(retention_s=60)
-    [message_id] = blocked(fake, "1")
-    failed_at = fake.clock.now()
-    fake.clock.sleep(60)
-    fake.redeliver(fake.workflow.tasks[0])
-
-    told = entry(fake, message_id)
-    assert (told.state, told.attempts) == (EntryState.EXPIRED, 1)
-    assert (told.last_attempt_at, told.last_outcome) == (failed_at, "http 500")
 
 
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWorld) -> None:
@@ -522,28 +483,6 @@ def test_a_subscription_with_no_retries_discards_and_goes_on_with_the_next(fake:
     assert lane_if_any(fake) is None
 
 
-def test_a_topic_made_again_never_uses_an_ordinal_twice(fake: FakeWorld) -> None:
-    first = fake.subscribe("A")
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-    topics.delete_topic(fake.world, "test1")
-    fake.topic()
-
-    second = fake.subscribe("A")
-
-    assert second.ordinal > first.ordinal
-    assert second.subscription_id != first.subscription_id
-
-
-def test_happy_path_takes_two_writes_whatever_the_number_of_subscribers(fake: FakeWorld) -> None:
-    for number in range(50):
-        fake.subscribe(f"S{number}")
-    before = fake.store.writes
-    fake.publish("1")
-    fake.deliver()
-
-    assert fake.store.writes - before == 2
-
-
 def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib() -> None:
     done = {ordinal: Entry(EntryState.DELIVERED, 1, 1_000 + ordinal) for ordinal in range(1_000)}
 
@@ -553,9 +492,3 @@ def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib() -> None:
     known = round_in(attributes, 900, "")
     assert known is not None
     assert known.entries()[7].last_attempt_at == 1_007
-
-
-def test_tables_are_two(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-
-    assert {key.table for key in fake.store.rows} == {Table.REGISTRY}
