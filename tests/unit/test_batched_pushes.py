@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from tagcast.errors import ConditionLostError
 from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy, Subscription
-from tagcast.operating import lanes, messages
+from tagcast.operating import lanes
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
+from tests.unit.worlds import entry
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 A = "/topics/test1/subscriptions/A"
@@ -51,10 +52,6 @@ def bodies(batch: PushBatch) -> list[str]:
 
 def requests(fake: FakeWorld) -> list[list[str]]:
     return [bodies(batch) for batch in fake.pusher.batches]
-
-
-def entry(fake: FakeWorld, message_id: str) -> Any:
-    return messages.message_view(fake.world, "test1", message_id).subscribers["A"]
 
 
 def failing(*poison: str) -> Callable[[PushBatch], Outcome]:

@@ -16,11 +16,12 @@ from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.lane import LANES
 from tagcast.rows.lane_transitions import claim
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.unit.worlds import lane
 
 APPLE = {"kind": "tags", "tags": ["apple"]}
 
@@ -71,18 +72,6 @@ def fake(store: CrowdedStore) -> FakeWorld:
     fake.topic()
     fake.subscribe("A")
     return fake
-
-
-def lane_if_any(fake: FakeWorld) -> Lane | None:
-    key = lane_key("test1", subscriptions.get_subscription(fake.world, "test1", "A").subscription_id)
-    row = fake.store.rows.get(key)
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld) -> Lane:
-    found = lane_if_any(fake)
-    assert found is not None
-    return found
 
 
 def owing(fake: FakeWorld) -> None:

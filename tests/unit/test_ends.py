@@ -20,7 +20,7 @@ from tagcast.rows.message import MESSAGES
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
 MINUTE_MS = 60_000

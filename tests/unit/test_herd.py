@@ -7,7 +7,7 @@ from tagcast.operating import lanes
 
 from tests.fakes.herd import removal, stampede
 from tests.fakes.world import OK, FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked
 
 
 @pytest.mark.parametrize("number", [10, 60, 200])

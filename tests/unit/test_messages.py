@@ -12,7 +12,7 @@ from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked
 
 ANSWER_BYTES_MAX = 6_000_000
 CONTROL = "\x01" * (64 * 1024)

@@ -9,21 +9,12 @@ from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.pushing.retry import after_failure
-from tagcast.registry import subscriptions
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import lane
 
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 NOW = 1_800_000_000_000
-
-
-def lane(fake: FakeWorld, name: str = "A") -> Lane:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    assert row is not None
-    return LANES.value_of(row)
 
 
 def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push], Outcome]:

@@ -17,40 +17,17 @@ from tagcast.ports import Update, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import ordinals
-from tagcast.rows.keys import lane_key, retained_key
-from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MessageRow, round_attributes, round_in
+from tagcast.rows.keys import retained_key
+from tagcast.rows.message import round_attributes, round_in
 from tagcast.rows.state_map import Round
 from tagcast.rows.values import row_bytes
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked, entry, lane, lane_if_any, row_of
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
-
-
-def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
-    return row
-
-
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
-
-
-def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld, name: str = "A") -> Lane:
-    found = lane_if_any(fake, name)
-    assert found is not None
-    return found
 
 
 def due_rows(fake: FakeWorld) -> list[str]:

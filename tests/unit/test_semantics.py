@@ -11,7 +11,7 @@ from tagcast.operating.messages import message_view
 from tagcast.registry import subscriptions, topics
 
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
 

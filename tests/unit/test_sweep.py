@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
-from tagcast.operating import lanes, messages
+from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.operating import lanes
 from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
@@ -26,7 +26,7 @@ from tagcast_aws.runtime.executor import ThreadExecutor
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
-from tests.unit.blocked import blocked
+from tests.unit.worlds import blocked, entry
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -123,10 +123,6 @@ def _name(fake: FakeWorld, lane: Key) -> str:
         if key.sk.startswith("SUB#") and row["ordinal"] == ordinal and row["topic"] == topic
     ]
     return str(names[0])
-
-
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
 
 
 def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(
