@@ -18,7 +18,6 @@ from tagcast.registry.directory import DIRECTORIES_MAX, Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.registry.subscribing import Wanted, put_subscriptions
-from tagcast.rows import stored
 from tagcast.rows.topic import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
@@ -308,21 +307,3 @@ def test_a_process_keeps_a_bounded_number_of_topics() -> None:
         fake.topic(f"t{number}")
         directory.directory_of(fake.world, f"t{number}")
         assert len(fake.world.memory.of(Directories)) == (number + 1 if number < DIRECTORIES_MAX else 1)
-
-
-def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it() -> None:
-    fake = FakeWorld()
-    with pytest.raises(NotFoundError):
-        directory.directory_of(fake.world, "test1")
-    fake.topic()
-    fake.subscribe("A")
-
-    with pytest.raises(NotFoundError):
-        directory.directory_of(fake.world, "test1").only("B")
-
-
-def test_receipts_know_the_names_of_present_and_removed_subscriptions(fake: FakeWorld) -> None:
-    first, second = fake.subscribe("A"), fake.subscribe("B")
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-
-    assert stored.names(fake.world.store, "test1") == {first.ordinal: "A", second.ordinal: "B"}

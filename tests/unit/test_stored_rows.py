@@ -342,14 +342,6 @@ def test_a_message_of_which_nothing_is_owed_loses_its_body_unless_an_entry_was_a
     assert listed.key == keys.retained_key("t", MESSAGE.message_id)
 
 
-def test_with_the_last_delivery_of_a_healthy_round_the_body_goes() -> None:
-    [update] = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], {**ENDED, 0: Entry(EntryState.CANCELLED)}, frozenset())
-
-    assert isinstance(update, Update)
-    assert update.remove == ("body", "deflated")
-    assert (update.changes["pending"], update.changes["ttl"]) == (0, 70 + GARBAGE_S)
-
-
 def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
     """A row gets one with its last end, and loses it when an entry is added: no delay of a repair loses a delivery."""
     assert "ttl" not in MESSAGES.row_of(FIRST_ROUND)
