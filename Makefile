@@ -17,8 +17,8 @@ JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
 SEED ?= 1
-SYNC := clients/python/tagcast_client/_sync/client.py
-READY := .venv/.installed $(SYNC)
+BUILT := clients/python/tagcast_client/_sync/client.py
+READY := .venv/.installed $(BUILT)
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Everything here starts many processes, each of which would compile all modules anew.
@@ -44,7 +44,7 @@ install: $(READY)  ## Make the environment (every other command does it by itsel
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e clients/cli
 	@touch $@
 
-$(SYNC): .venv/.installed clients/python/hatch_build.py $(wildcard clients/python/tagcast_client/_async/*.py)
+$(BUILT): .venv/.installed docs/openapi.json $(wildcard clients/python/*.py clients/python/tagcast_client/_async/*.py)
 	@$(BIN)/python clients/python/hatch_build.py
 
 spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).
@@ -168,4 +168,4 @@ jobs: $(READY)  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sync dist/
 	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
-	rm -rf .venv .venv-3.13 .venv-second .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis $(dir $(SYNC))
+	rm -rf .venv .venv-3.13 .venv-second .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis $(dir $(BUILT))

@@ -1,18 +1,37 @@
-"""Writes the synchronous half of the client, `_sync`, from the asynchronous one: each build does, and this file run."""
+"""Writes the parts of the client that are not in the repository: each build does, and this file run.
+
+`openapi_source` writes settings, models and operations from the API's document. The synchronous half, `_sync`, comes
+from the asynchronous one.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import unasync
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-HERE = Path(__file__).parent / "tagcast_client"
+HERE = Path(__file__).parent
+sys.path.append(str(HERE))  # A build loads this file by its path.
+
+import openapi_source  # noqa: E402
+
 WORDS = {"_async": "_sync", "aclose": "close", "asyncio": "time", "asyncio_tasks": "threads"}
 """Each name that begins with ``Async`` loses this beginning; unasync knows the language's own words."""
+WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
+
+
+def write_all(package: Path) -> None:
+    """Write everything that is built into the folder *package*."""
+    places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # Of a source distribution, and here.
+    document = next(place for place in places if place.exists())
+    openapi_source.write(json.loads(document.read_text()), package)
+    write_sync(package)
 
 
 def write_sync(package: Path) -> None:
@@ -24,14 +43,14 @@ def write_sync(package: Path) -> None:
     unasync.unasync_files([str(source) for source in sources], [unasync.Rule("/_async/", "/_sync/", words)])
 
 
-class SyncHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Builds the synchronous half before a wheel, or an editable one, takes the files of the package."""
+class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Builds before a wheel, or an editable one, takes the files of the package."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the files, which git ignores, and name them to hatchling."""
-        write_sync(Path(self.root) / "tagcast_client")
-        build_data["artifacts"].append("tagcast_client/_sync/*.py")
+        write_all(Path(self.root) / "tagcast_client")
+        build_data["artifacts"] += [f"tagcast_client/{name}" for name in WRITTEN]
 
 
 if __name__ == "__main__":
-    write_sync(HERE)
+    write_all(HERE / "tagcast_client")

@@ -104,7 +104,8 @@ async def change(request: web.Request) -> web.Response:
     form = await request.post()
     if act == "skip":
         try:
-            await desk.api.skip(topic, name, str(form.get("reason", "")), str(form.get("head", "")) or None)
+            head = str(form.get("head", "")) or None
+            await desk.api.skip(topic, name, str(form.get("reason", "")), message_id=head)
         except ConflictError:
             told = lane_preview(await desk.api.get_subscription(topic, name), act)
             return desk.page("confirm.html", 409, preview=told, changed="The head has changed. Review it again:")

@@ -7,8 +7,8 @@ import uuid
 
 from aiohttp import web
 from tagcast_cli.job_run import JobError
-from tagcast_client import Accepted, NewMessage
-from tagcast_client.models import ArchivedMessage, Message, Subscription
+from tagcast_client import Accepted, ArchivedMessage, NewMessage
+from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of
@@ -26,7 +26,7 @@ async def preview(request: web.Request) -> web.Response:
     title = f"Replay {message_id} to {name}"
     if message is None:
         return desk.page("confirm.html", preview=Preview(title, (), "Replay", back, stop=source))
-    verdict = (await desk.api.test_filter(subscription.filter, _as_sent(message))).verdict
+    verdict = (await desk.api.test_filter(_as_sent(message), filter=subscription.filter)).verdict
     stop = None if verdict == "matched" else f"The filter of {name} does not match this message now."
     sentences = (
         f"A copy is published to {name} only, as a new message with its own id and retention.",

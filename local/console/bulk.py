@@ -103,7 +103,7 @@ class Bulk:
             heads = (await api.list_backlog(*lane, limit=1).page()).items
             if not heads or (self.messages and heads[0].message_id not in self.messages):
                 return any_was
-            await api.skip(*lane, self.reason, heads[0].message_id)
+            await api.skip(*lane, self.reason, message_id=heads[0].message_id)
             self.skipped, any_was = self.skipped + 1, True
             if not self.messages:
                 return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiohttp import web
-from tagcast_client import TailWish
 
 from local.console.desk import desk_of, together
 from local.console.tail import Rates, rates_of
@@ -37,7 +36,7 @@ async def costs(request: web.Request) -> web.Response:
     """Show the topics of a page with what they cost."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
-    told = await together(desk.api.tail(each.name, TailWish(max_events=0)) for each in topics.items)
+    told = await together(desk.api.tail(each.name, max_events=0) for each in topics.items)
     found = [cost_of(topic.name, rates_of(tail.counts)) for topic, tail in zip(topics.items, told, strict=True)]
     return desk.page(
         "costs.html",

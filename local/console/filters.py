@@ -192,7 +192,7 @@ def _as_sent(message: Message) -> NewMessage:
 
 
 async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, sent: NewMessage) -> Verdict:
-    said = await desk.api.test_filter(candidate, sent)
+    said = await desk.api.test_filter(sent, filter=candidate)
     return Verdict(of, said.verdict, lines(said.explanation))
 
 
@@ -211,7 +211,7 @@ async def save(request: web.Request) -> web.Response:
     desk, bench = desk_of(request), await _bench(request)
     try:
         candidate = filter_of(bench.form)
-        await desk.api.test_filter(candidate)
+        await desk.api.test_filter(NewMessage(""), filter=candidate)
     except (UnreadableFilterError, InvalidError):
         return await _page(desk, bench)
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)

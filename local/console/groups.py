@@ -8,8 +8,7 @@ from datetime import datetime
 
 from aiohttp import web
 from tagcast_client import NotFoundError
-from tagcast_client.groups import Member
-from tagcast_client.models import Lane, Subscription
+from tagcast_client.models import Lane, Member, Subscription
 
 from local.console.desk import Desk, desk_of, together
 

@@ -36,14 +36,13 @@ def _asked(said: dict[str, str]) -> dict[str, Any]:
     """Return what the fields ask for. Raises ValueError for one that cannot be read.
 
     >>> _asked({"tag": "a", "property": "customer=42"})
-    {'tag': 'a', 'property': ('customer', '42')}
+    {'tag': 'a', 'property': 'customer=42'}
     """
     asked: dict[str, Any] = {field: said[field] for field in ("tag", "subscription", "state") if field in said}
     if "property" in said:
-        name, is_given, value = said["property"].partition("=")
-        if not (name and is_given):
+        if said["property"].find("=") < 1:
             raise ValueError("a property is name=value")
-        asked["property"] = (name, value)
+        asked["property"] = said["property"]
     if "within" in said:
         asked["since"] = since_of(said["within"])
     return asked

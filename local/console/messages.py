@@ -114,7 +114,8 @@ async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: 
     if found.next_cursor is None or state == NOT_FOR_IT:
         return found
     if state or cursor:
-        part = await desk.api.get_message(topic, message_id, only=state or None, cursor=cursor or None)
+        only: Any = state or None
+        part = await desk.api.get_message(topic, message_id, only=only, cursor=cursor or None)
         return replace(found, subscribers=part.subscribers, next_cursor=part.next_cursor)
     failing = await desk.api.get_message(topic, message_id, only="failing")
     return replace(found, subscribers={**failing.subscribers, **found.subscribers})

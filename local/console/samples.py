@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from tagcast.ids import accepted_at_of
-from tagcast_client import AsyncClient, NotFoundError, TagcastError, TailWish
-from tagcast_client.tailing import Tail, TailEvent
+from tagcast_client import AsyncClient, NotFoundError, TagcastError
+from tagcast_client.models import Tail, TailEvent
 
 from local.console.minutes import KEPT, MINUTE, Minute, MinuteFile
 
@@ -121,7 +121,7 @@ class Samples:
         """Ask what happened in a topic since it was asked last."""
         watched = self._topics[topic]
         try:
-            told = await self._api.tail(topic, TailWish(max_events=EVENTS_MAX), cursor=watched.cursor)
+            told = await self._api.tail(topic, max_events=EVENTS_MAX, cursor=watched.cursor)
             settings = await self._api.get_topic(topic)
         except NotFoundError:
             del self._topics[topic]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
-from tagcast_client import NotFoundError, TailWish, ThrottledError, UnreachableError
-from tagcast_client.tailing import Counts, Tail
+from tagcast_client import NotFoundError, ThrottledError, UnreachableError
+from tagcast_client.models import Counts, Tail
 
 from local.console.desk import desk_of
 
@@ -45,10 +46,9 @@ def rates_of(counts: Counts) -> Rates | None:
     return Rates(seconds, *(each / seconds for each in (counts.published, counts.delivered, counts.failed)))
 
 
-def wish_of(query: Mapping[str, str], max_events: int) -> TailWish:
-    """Return what a form of the page wants to see."""
-    kind, subscription, state = (query.get(name, "").strip() or None for name in ("kind", "subscription", "state"))
-    return TailWish(kind, subscription, state, max_events)
+def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the events that a form of the page selects, as arguments."""
+    return {name: query.get(name, "").strip() or None for name in ("kind", "subscription", "state")}
 
 
 async def tail(request: web.Request) -> web.Response:
@@ -60,10 +60,10 @@ async def tail(request: web.Request) -> web.Response:
     try:
         if topic and after:
             with suppress(ThrottledError):  # Too many wait for the topic: the page looks again all the same.
-                await desk.api.tail(topic, wish_of(query, 1), cursor=after, wait_seconds=WAIT_S)
+                await desk.api.tail(topic, **wish_of(query), max_events=1, cursor=after, wait_seconds=WAIT_S)
         if topic:
             shown = SHOWN_IN_TOPIC if query.get("short") == "yes" else SHOWN
-            told = await desk.api.tail(topic, wish_of(query, shown))
+            told = await desk.api.tail(topic, **wish_of(query), max_events=shown)
     except (NotFoundError, UnreachableError) as fault:
         if not after:
             raise
@@ -84,7 +84,7 @@ async def tail(request: web.Request) -> web.Response:
 async def rates(request: web.Request) -> web.Response:
     """Tell how much happens in a topic: a part of a page, which asks for it again."""
     desk, topic = desk_of(request), request.match_info["topic"]
-    told = await desk.api.tail(topic, TailWish(max_events=0))
+    told = await desk.api.tail(topic, max_events=0)
     return desk.page("rates.html", rates=rates_of(told.counts), published_at=desk.charted.published_at(topic))
 
 

@@ -18,7 +18,6 @@ from tagcast.model import (
     EntryState,
     FilterType,
     Keep,
-    Ordering,
     Outcome,
     Protocol,
     RetryPolicy,
@@ -44,6 +43,7 @@ from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES
 from tagcast.rows.state_map import Round
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
+from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import trace_made
 
 from tests.architecture.test_documents import text_of
@@ -256,9 +256,7 @@ def store() -> WatchedStore:
     store = WatchedStore(clock)
     fake = FakeWorld(store=store, clock=clock)
     fake.topic()
-    topics.create_topic(
-        fake.world, "cmq", body_bytes_max=1, ordering=Ordering.TOPIC, filter_type=FilterType.ROUTING_KEY
-    )
+    topics.create_topic(fake.world, "cmq", TopicSettings(body_bytes_max=1), FilterType.ROUTING_KEY)
     take_once(fake.world, "AKID", 0, "1")
     tail(fake.world, "test1", TailWish(wait_s=1))
     stream = FakeStream(fake)

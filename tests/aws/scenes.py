@@ -19,6 +19,7 @@ from tagcast.model import (
 )
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.message import MESSAGES
+from tagcast.topic_settings import TopicSettings
 from tagcast_aws.store.attributes import to_row
 
 from tests.aws.administrator import administrator
@@ -108,7 +109,7 @@ class Scene:
         self.deployment.begin()
 
     def topic(self, name: str, retention_s: int = 86_400, ordering: Ordering = Ordering.NONE) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
+        topics.put_topic(self.world, name, TopicSettings(retention_s, ordering=ordering))
 
     def subscribe(
         self,

@@ -21,7 +21,6 @@ from tagcast.model import (
     ContentFormat,
     Endpoint,
     LaneState,
-    Ordering,
     Protocol,
     RetryPolicy,
     Strategy,
@@ -35,6 +34,7 @@ from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import topic_puts
 from tagcast.tables import Put, Table
+from tagcast.topic_settings import TopicSettings
 from tagcast_aws.store.attributes import to_attribute
 
 from tests.console.browser import console_of
@@ -61,7 +61,7 @@ def rows(topics: int, now: int) -> Iterator[Put]:
     for number in range(topics):
         name, topic_id = f"topic{number:04d}", f"{(now << ID_SEQUENCE_BITS) + number:020d}"
         topic = Topic(
-            name, topic_id, DAY_S, 65_536, Ordering.TOPIC, now, now, SUBSCRIPTIONS_EACH, SUBSCRIPTIONS_EACH,
+            name, topic_id, TopicSettings(DAY_S), now, now, SUBSCRIPTIONS_EACH, SUBSCRIPTIONS_EACH,
             SUBSCRIPTIONS_EACH,
         )  # fmt: skip
         yield from (write for write in topic_puts(topic) if isinstance(write, Put))

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from tagcast.delivery.publishing import publish
-from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, SubscriptionSettings
+from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, SubscriptionSettings, TopicSettings
 from tagcast.registry import subscriptions, topics
 
 from tests.aws.administrator import administrator
@@ -93,7 +93,7 @@ def play(count: int, members: int, orders: int | None) -> Crowd:
     world = administrator(deployment)
     deployment.begin()
     ordering = Ordering.NONE if orders is None else Ordering.KEY
-    topics.put_topic(world, TOPIC, retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
+    topics.put_topic(world, TOPIC, TopicSettings(ordering=ordering))
     endpoint = Endpoint(Protocol.PULL, "")
     settings = SubscriptionSettings(endpoint, None, DECAY, 15, ContentFormat.JSON, None, ordered=orders is not None)
     subscriptions.put_subscription(world, TOPIC, GROUP, settings)

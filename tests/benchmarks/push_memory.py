@@ -16,7 +16,15 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+    TopicSettings,
+)
 from tagcast.registry import topics
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import Surroundings
@@ -88,7 +96,7 @@ def serve(port: int) -> tuple[float, int, int]:
     fake, clock = FakeWorld(store=PartitionedStore()), SystemClock()
     pusher = Counting(Surroundings(clock, "0", allow_private=True))
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
-    topics.put_topic(world, "test1", retention_s=3600, body_bytes_max=BODY_BYTES, ordering=Ordering.TOPIC)
+    topics.put_topic(world, "test1", TopicSettings(3600, body_bytes_max=BODY_BYTES))
     for number in range(SUBSCRIBERS):
         settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://127.1.0.{number + 1}:{port}/"),

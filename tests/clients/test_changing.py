@@ -228,7 +228,7 @@ def test_an_instant_may_be_a_datetime_that_says_its_offset(client: Client, api: 
     client.create_topic("orders", keep="life")
     group = client.create_subscription("orders", "workers", {"protocol": "pull"}, start_from=AWARE)
     assert group.start_from == "2027-01-15T08:00:00.123Z"
-    client.heartbeat("orders", "others", "c", start_from=AWARE)
+    client.heartbeat("orders", "others", "c", None, start_from=AWARE)
     assert client.get_subscription("orders", "others").start_from == "2027-01-15T08:00:00.123Z"
     client.publish("orders", {"at": AWARE})
     assert json.loads(json.loads(api.requests[-1].content)["body"]) == {"at": "2027-01-15T08:00:00.123Z"}
@@ -244,7 +244,7 @@ def test_an_instant_without_an_offset_is_refused_before_anything_is_sent(
     with pytest.raises(ValueError, match="has no time zone"):
         client.ensure_subscription("orders", "workers", {"protocol": "pull"}, start_from=naive)
     with pytest.raises(ValueError, match="has no time zone"):
-        client.heartbeat("orders", "workers", "c", start_from=naive)
+        client.heartbeat("orders", "workers", "c", None, start_from=naive)
     with pytest.raises(ValueError, match="has no time zone"):
         client.request("PUT", "/topics/orders/subscriptions/s", {"endpoint": pull, "start_from": NAIVE})
     with pytest.raises(ValueError, match="has no time zone"):

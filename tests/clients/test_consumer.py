@@ -19,9 +19,9 @@ from tagcast_client import (
     ConsumerOptions,
     ConsumeStatus,
     DisagreementError,
+    Filter,
     Later,
     MessageModel,
-    MessageSelector,
     Pulled,
 )
 
@@ -121,7 +121,7 @@ def api() -> PullingApi:
 def made(api: PullingApi) -> None:
     """Make the group that the consumers are going to find."""
     with Client(URL, transport=api) as client:
-        wanted = MessageSelector.by_tag("TagA || TagB")
+        wanted = Filter.tag_expression("TagA || TagB")
         client.create_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
 
 
@@ -295,7 +295,7 @@ def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
 
 def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:
     with Client(URL, transport=api) as client:
-        client.heartbeat("TopicTest", "workers", "other", filter=MessageSelector.by_tag("TagA"))
+        client.heartbeat("TopicTest", "workers", "other", filter=Filter.tag_expression("TagA"))
     with pytest.raises(DisagreementError) as refused, running(api, Gate()):
         pass
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
@@ -303,11 +303,11 @@ def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, 
 
 def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingApi, running: type[Running]) -> None:
     with running(api, Gate()) as consumer, Client(URL, transport=api) as client:
-        new = MessageSelector.by_sql("price > 5")
+        new = Filter.sql("price > 5")
         client.update_subscription("TopicTest", "workers", filter=new, if_version=1)
         assert wait_until(lambda: bool(consumer.faults))
         assert isinstance(consumer.faults[0], DisagreementError)
-        old = MessageSelector.by_tag("TagA || TagB")
+        old = Filter.tag_expression("TagA || TagB")
         client.update_subscription("TopicTest", "workers", filter=old, if_version=2)
         assert wait_until(lambda: all(each.agrees for each in client.list_members("TopicTest", "workers")))
 

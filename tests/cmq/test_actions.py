@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy
+from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.verification import Consent
@@ -51,11 +51,15 @@ def test_there_are_thirteen_of_them() -> None:
 
 def test_a_topic_is_made_with_its_type_of_filters_which_nothing_changes() -> None:
     asking = with_topic(filterType="2", maxMsgSize="2048")
-    topics.put_topic(asking.fake.world, "t", retention_s=60, body_bytes_max=4096, ordering=Ordering.NONE)
+    topics.put_topic(asking.fake.world, "t", TopicSettings(60, body_bytes_max=4096, ordering=Ordering.NONE))
     asking.ask("SetTopicAttributes", topicName="t", maxMsgSize="8192")
 
     topic = topics.get_topic(asking.fake.world, "t")
-    assert (topic.filter_type, topic.body_bytes_max, topic.retention_s) == (FilterType.ROUTING_KEY, 8192, 60)
+    assert (topic.filter_type, topic.settings.body_bytes_max, topic.settings.retention_s) == (
+        FilterType.ROUTING_KEY,
+        8192,
+        60,
+    )
 
 
 def test_a_topic_shows_six_integers() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tagcast_client import Client, NotFoundError, PullEndpoint
-from tagcast_client.groups import Pulled
+from tagcast_client import Client, NotFoundError, Pulled, PullEndpoint
 
 from tests.e2e.killing_members import run
 from tests.running_stack import RunningStack, wait_until

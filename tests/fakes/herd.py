@@ -17,7 +17,7 @@ from typing import TypeVar
 from tagcast.delivery.lease import Task
 from tagcast.delivery.redelivery import redeliver
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import Ordering, Outcome, Push
+from tagcast.model import Outcome, Push, TopicSettings
 from tagcast.ports import Key, Put, Table, World, Write
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import delete_subscription
@@ -174,7 +174,7 @@ class Stampede:
 def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 1) -> Stampede:
     """Let *lanes* lanes fail at one message, heal their receivers, wake all workers at once and see them settle."""
     timed = TimedWorld(0.0)
-    put_topic(timed.world, "test1", retention_s=86_400, body_bytes_max=262_144, ordering=Ordering.TOPIC)
+    put_topic(timed.world, "test1", TopicSettings(body_bytes_max=262_144))
     names = [f"s{number}" for number in range(lanes)]
     timed.subscribe(*names, answers=(0.0, FAIL))
     letters = [chr(code) for code in range(33, 127)]  # Hardly anything deflates less.

@@ -41,6 +41,7 @@ from tagcast.repairing.relay import Arrival, Ended, relay
 from tagcast.repairing.sweep import Swept, sweep
 from tagcast.rows.message import MESSAGES
 from tagcast.tables import Key
+from tagcast.topic_settings import TopicSettings
 from tagcast.verification import Consent, Verification
 from tagcast_aws.store.signing_key import SubscriptionKeys
 
@@ -411,8 +412,8 @@ class FakeWorld:
         keep: Keep = Keep.PENDING,
         events_topic: str | None = None,
     ) -> None:
-        sizes = {"retention_s": retention_s, "body_bytes_max": 65_536}
-        topics.put_topic(self.world, name, **sizes, ordering=ordering, keep=keep, events_topic=events_topic)
+        settings = TopicSettings(retention_s, ordering=ordering, keep=keep, events_topic=events_topic)
+        topics.put_topic(self.world, name, settings)
 
     def subscribe(
         self,

@@ -23,9 +23,12 @@ OURS = {"tagcast-client", "tagcast-cli"}
 
 
 def fresh_checkout(folder: Path) -> Path:
-    """Copy the clients without the files that git ignores: a build writes the synchronous half beside its source."""
+    """Copy the clients without the files that git ignores, which a build writes, and the document that it reads."""
     shutil.copy(ROOT / ".gitignore", folder)
-    shutil.copytree(ROOT / "clients", folder / "clients", ignore=shutil.ignore_patterns("_sync", "__pycache__"))
+    ignored = shutil.ignore_patterns("_sync", "settings.py", "models.py", "operations.py", "__pycache__")
+    shutil.copytree(ROOT / "clients", folder / "clients", ignore=ignored)
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / "docs/openapi.json", folder / "docs")
     return folder
 
 
@@ -99,11 +102,12 @@ def test_the_client_brings_both_halves(wheels: dict[str, Path]) -> None:
         names = set(archive.namelist())
     source = {path.name for path in (ROOT / "clients/python/tagcast_client/_async").glob("*.py")}
     assert {f"tagcast_client/{half}/{name}" for half in ("_async", "_sync") for name in source} <= names
+    assert {"tagcast_client/settings.py", "tagcast_client/models.py"} <= names
 
 
 def test_the_command_line_asks_for_the_client_and_typer_alone(wheels: dict[str, Path]) -> None:
     assert {each.name for each in requirements(wheels["clients/cli"])} == {"tagcast-client", "typer"}
-    assert {each.name for each in requirements(wheels["clients/python"])} == {"httpx", "standardwebhooks"}
+    assert {each.name for each in requirements(wheels["clients/python"])} == {"httpx"}
 
 
 def test_the_command_line_runs_without_the_stack(command: Path) -> None:

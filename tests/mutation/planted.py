@@ -867,8 +867,8 @@ ARCHIVED = (
     _planted(
         "the relay sends without an order",
         "tagcast.repairing.relay:orderings",
-        "read_topic(world, topic).ordering",
-        "read_topic(world, topic).ordering and Ordering.NONE",
+        "read_topic(world, topic).settings.ordering",
+        "read_topic(world, topic).settings.ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
     ),
 )
@@ -1977,8 +1977,8 @@ CLIENT = (
     _planted(
         "a program that starts gives up when the answer to what it creates is lost",
         "tagcast_client._sync.connection:Connection._bring",
-        "replace(operation, repeatable=True)",
-        "operation",
+        'headers={"If-None-Match": "*"}',
+        'headers={"If-None-Match": "*"}, repeatable=False',
         "clients/test_changing.py::test_whatever_answers_are_lost",
     ),
     _planted(
@@ -2086,14 +2086,14 @@ RIGHTS = (
     _planted(
         "a subscription names any topic for its dead letters",
         "tagcast_aws.api.subscriptions.routes:put",
-        'check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")',
+        'check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")',
         "pass",
         "unit/api/test_dead_letter_rights.py::test_a_token_names",
     ),
     _planted(
         "one of a batch names any topic for its dead letters",
         "tagcast_aws.api.subscriptions.several:_read",
-        'check_publishing(world, request.rights, request.topic, body.dead_letter_topic, "dead_letter_topic")',
+        'check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")',
         "pass",
         "unit/api/test_dead_letter_rights.py::test_a_token_names",
     ),

@@ -14,7 +14,6 @@ from tagcast.model import (
     Draft,
     Endpoint,
     LaneState,
-    Ordering,
     Protocol,
     Push,
     RetryPolicy,
@@ -25,6 +24,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Key, World
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.directory import Directories, Directory
+from tagcast.topic_settings import TopicSettings
 
 from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
@@ -101,7 +101,7 @@ class Bounds:
 def beginning(bounds: Bounds) -> State:
     """Return the world with two subscribers and two accepted messages in the queue."""
     fake = FakeWorld()
-    topics.put_topic(fake.world, TOPIC, retention_s=86_400, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    topics.put_topic(fake.world, TOPIC, TopicSettings())
     for name in ("A", "B"):
         settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),

@@ -11,6 +11,7 @@ from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscribing import Made, Wanted, put_subscriptions
+from tagcast.topic_settings import TopicSettings
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
@@ -119,9 +120,7 @@ class Operators:
         topics.put_topic(
             self._history.world(),
             plan.topic,
-            retention_s=retention_s,
-            body_bytes_max=BODY_BYTES_MAX,
-            ordering=plan.ordering,
+            TopicSettings(retention_s, BODY_BYTES_MAX, plan.ordering),
         )
 
     def _sweep(self) -> None:

@@ -34,7 +34,7 @@ from tagcast.rows.due import UNTOLD
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import StateMap
-from tagcast.rows.subscription import settings_attributes
+from tagcast.rows.subscription import SETTINGS as STORED_SETTINGS
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
 from tagcast_aws.store.stream import change_of
@@ -383,7 +383,7 @@ def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -
         Endpoint(Protocol.SQS, "q"), None, RetryPolicy(Strategy.BACKOFF_RETRY, 3), 15, ContentFormat.JSON, "whsec_x"
     )
     hidden = {each.name for each in fields(settings) if not each.repr}
-    told = settings_attributes(settings).keys()
+    told = set(STORED_SETTINGS.names)
 
     assert hidden & told == {"secret"}
     assert hidden - told == {"client_key", "formers", "headers"}, "they are nowhere but where they are sealed"

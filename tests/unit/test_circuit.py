@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tagcast.errors import UnavailableError
 from tagcast.memory import Memory
-from tagcast.model import Endpoint, EntryState, Ordering, Outcome, Protocol, Strategy, Subscription
+from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
 from tagcast.operating import lanes
 from tagcast.ports import Write
 from tagcast.pushing.circuit import (
@@ -329,7 +329,7 @@ def test_a_probe_that_makes_no_attempt_leaves_it_to_the_next(fake: FakeWorld) ->
 
 
 def test_life_runs_on_while_a_circuit_is_open(fake: FakeWorld) -> None:
-    topics.put_topic(fake.world, "test1", retention_s=600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    topics.put_topic(fake.world, "test1", TopicSettings(600))
     [message_id] = fail_lanes(fake)
     fake.run_workflows(until=fake.clock.instant + 1_200_000)
 

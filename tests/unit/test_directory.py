@@ -12,7 +12,7 @@ import pytest
 from tagcast.delivery import publishing
 from tagcast.errors import NotFoundError
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.model import Draft, Message, Ordering
+from tagcast.model import Draft, Message, Ordering, TopicSettings
 from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import DIRECTORIES_MAX, Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
@@ -269,13 +269,13 @@ def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_th
     fake.topic(retention_s=3_600)
     fake.subscribe("A")
     fake.publish("1")
-    topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=5, ordering=Ordering.NONE)
+    topics.put_topic(fake.world, "test1", TopicSettings(60, body_bytes_max=5, ordering=Ordering.NONE))
 
     [accepted] = publishing.publish(fake.world, "test1", [Draft(b"2")])
 
     assert accepted.expires_at - accepted.accepted_at == 60_000
     assert fake.queue.entries[-1].group == accepted.message_id
-    assert directory.directory_of(fake.world, "test1").topic.body_bytes_max == 5
+    assert directory.directory_of(fake.world, "test1").topic.settings.body_bytes_max == 5
 
 
 def test_a_topic_made_again_is_not_taken_for_the_one_before(fake: FakeWorld) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tagcast.delivery.lease import Task, continue_as_new
-from tagcast.model import Entry, EntryState, Ordering, Outcome
+from tagcast.model import Entry, EntryState, Outcome, TopicSettings
 from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table
 from tagcast.registry import subscriptions, topics
@@ -148,13 +148,13 @@ def test_a_message_that_nobody_drives_is_expired_by_the_sweep_when_its_lane_had_
 def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expires(
     fake: FakeWorld, asleep_first: bool
 ) -> None:
-    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: GONE
     [long] = fake.publish("long")
     if asleep_first:
         fake.deliver()
-    topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    topics.put_topic(fake.world, "test1", TopicSettings(60))
     [short] = fake.publish("short")
     fake.deliver()
     fake.sweep()
@@ -172,7 +172,7 @@ def test_a_long_delivery_that_joins_a_sleeping_backlog_puts_its_waking_off_for_n
     fake.pusher.behaviours["A"] = lambda push: GONE
     [short] = fake.publish("short")
     fake.deliver()
-    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
     [long] = fake.publish("long")
     fake.deliver()
     assert owed(fake) == [short, long]

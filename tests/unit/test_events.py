@@ -281,13 +281,13 @@ def test_two_topics_that_are_set_to_each_other_at_once_make_no_ring(
     with pytest.raises(ConflictError):
         world.topic("first", events_topic="second", ordering=Ordering.NONE)
 
-    assert topics.get_topic(world.world, "first").events_topic is None
+    assert topics.get_topic(world.world, "first").settings.events_topic is None
 
 
 def test_other_settings_change_although_the_events_topic_is_gone(world: FakeWorld) -> None:
     delete_subscription(world.world, "events", "watch")
     topics.delete_topic(world.world, "events")
 
-    topics.change_topic(world.world, "test1", lambda known: replace(known, retention_s=600))
+    topics.change_topic(world.world, "test1", lambda settings: replace(settings, retention_s=600))
 
-    assert topics.get_topic(world.world, "test1").retention_s == 600
+    assert topics.get_topic(world.world, "test1").settings.retention_s == 600

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tagcast.model import Keep, Ordering
+from tagcast.model import Keep, TopicSettings
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.directory import CLOCKS_APART_S
@@ -104,9 +104,7 @@ CHANGES: dict[str, Callable[[FakeWorld], object]] = {
         shadows.put_shadow(fake.world, "test1", "A", PEAR),
         shadows.promote_shadow(fake.world, "test1", "A"),
     ),
-    "settings": lambda fake: topics.put_topic(
-        fake.world, "test1", retention_s=60, body_bytes_max=1_024, ordering=Ordering.TOPIC, keep=Keep.LIFE
-    ),
+    "settings": lambda fake: topics.put_topic(fake.world, "test1", TopicSettings(60, 1_024, keep=Keep.LIFE)),
     "resized": lambda fake: topics.resize_topic(fake.world, "test1", 1_024),
 }
 

@@ -12,7 +12,7 @@ import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import SubscriptionRound
 from tagcast.errors import UnavailableError
-from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription
+from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription, TopicSettings
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
@@ -696,7 +696,7 @@ def test_a_pull_ends_before_its_answer_is_too_large(world: FakeWorld) -> None:
 
 
 def test_no_pull_asks_for_more_than_its_answer_can_hold(world: FakeWorld) -> None:
-    topics.put_topic(world.world, "test1", retention_s=60, body_bytes_max=262_144, ordering=Ordering.TOPIC)
+    topics.put_topic(world.world, "test1", TopicSettings(60, body_bytes_max=262_144))
     most = {f"p{number:02}": "\x01" * 320 for number in range(50)}
     draft = Draft(b"\x01" * 262_144, properties=most, tags=tuple("\x01" * 63 + f"{n}" for n in range(10)))
     publishing.publish(world.world, "test1", [draft] * 6)

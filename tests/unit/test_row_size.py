@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.errors import ConditionLostError, TooLargeError
-from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ordering, Topic
+from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Topic
 from tagcast.ports import Row
 from tagcast.queues import Audience
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
@@ -20,6 +20,7 @@ from tagcast.rows.keys import message_key, topic_key
 from tagcast.rows.log import accepted_put, round_writes
 from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, may_outgrow, outgrows
 from tagcast.rows.state_map import Round, StateMap
+from tagcast.topic_settings import TopicSettings
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
@@ -185,7 +186,7 @@ def everybody(gap: int, body: bytes, *, mixed: bool) -> MessageRow:
 
 
 def topic_of(gap: int) -> Topic:
-    return Topic("t", "1", 60, BODY_BYTES_MAX, Ordering.TOPIC, 1, 1, 1, MANY, MANY * gap)
+    return Topic("t", "1", TopicSettings(60, BODY_BYTES_MAX), 1, 1, 1, MANY, MANY * gap)
 
 
 @pytest.mark.parametrize("gap", [4, 129])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tagcast.errors import ConflictError
-from tagcast.model import EntryState, LaneState, Ordering, Outcome, Push
+from tagcast.model import EntryState, LaneState, Ordering, Outcome, Push, TopicSettings
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
@@ -17,7 +17,7 @@ GONE = Outcome(False, "http 410", gone=True)
 
 
 def put_topic(fake: FakeWorld, ordering: Ordering) -> None:
-    topics.put_topic(fake.world, "test1", retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
+    topics.put_topic(fake.world, "test1", TopicSettings(ordering=ordering))
 
 
 def test_what_matches_nobody_is_a_receipt_without_a_body_and_is_not_queued(fake: FakeWorld) -> None:
@@ -54,7 +54,7 @@ def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(
 
     fake.clock.sleep(43_200)
     put_topic(fake, Ordering.NONE)
-    assert topics.get_topic(fake.world, "test1").ordering is Ordering.NONE
+    assert topics.get_topic(fake.world, "test1").settings.ordering is Ordering.NONE
 
 
 def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorld) -> None:

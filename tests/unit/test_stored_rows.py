@@ -56,9 +56,10 @@ from tagcast.rows.subscription import SUBSCRIPTIONS
 from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import ABSENT, Put, Update, Value
+from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import TraceContext
 
-TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
+TOPIC = Topic("t", "07457000000000000001", TopicSettings(3_600, ordering=Ordering.KEY), 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
     topic="t",
     name="A",
@@ -120,6 +121,7 @@ TOPIC_ROW: dict[str, Value] = {
     "retention_s": 3_600,
     "body_bytes_max": 65_536,
     "ordering": "key",
+    "keep": "pending",
     "created_at": 1_000,
     "updated_at": 2_000,
     "subscriptions_version": 7,
@@ -140,6 +142,7 @@ SUBSCRIPTION_ROW: dict[str, Value] = {
     "interval_s_max": 64,
     "timeout_s": 15,
     "content_format": "cloudevents",
+    "signature": "v1",
     "secret": "whsec_x",
     "version": 4,
     "created_at": 1_000,

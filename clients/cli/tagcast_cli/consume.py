@@ -15,20 +15,10 @@ from tagcast_client.consuming import member_id as new_member_id
 
 from tagcast_cli.content import body_fields
 from tagcast_cli.durations import duration
-from tagcast_cli.filters import (
-    AllTags,
-    EventPattern,
-    FilterDialect,
-    JsonFilter,
-    PatternScope,
-    RoutingKeyFilter,
-    SqlFilter,
-    TagExpression,
-    TagFilter,
-    filter_of,
-)
+from tagcast_cli.filters import FilterOptions
 from tagcast_cli.groups import GroupName
 from tagcast_cli.listen import body_text
+from tagcast_cli.options import with_options
 from tagcast_cli.session import Session, TopicName, session_of
 from tagcast_cli.visible import visible_line
 
@@ -79,19 +69,12 @@ def _listener(
     return listener
 
 
+@with_options
 def consume(
     ctx: typer.Context,
     topic: TopicName,
     name: GroupName,
-    tag: TagFilter = None,
-    all_tags: AllTags = False,
-    tag_expression: TagExpression = None,
-    routing_key: RoutingKeyFilter = None,
-    sql: SqlFilter = None,
-    event_pattern: EventPattern = None,
-    dialect: FilterDialect = None,
-    scope: PatternScope = None,
-    filter_json: JsonFilter = None,
+    filter: FilterOptions,
     member_id: Annotated[
         str | None, typer.Option(help="Id of this consumer; default: host, process and a random part.")
     ] = None,
@@ -114,17 +97,7 @@ def consume(
     the differences.
     """
     session = session_of(ctx)
-    wanted = filter_of(
-        tags=tag,
-        all_tags=all_tags,
-        tag_expression=tag_expression,
-        patterns=routing_key,
-        sql=sql,
-        event_pattern=event_pattern,
-        dialect=dialect,
-        scope=scope,
-        filter_json=filter_json,
-    )
+    wanted = filter.filter()
     options = replace(
         OPTIONS,
         member_id=member_id or new_member_id(),

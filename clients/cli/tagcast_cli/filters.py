@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
 from tagcast_cli.content import BodyArgument, ContentType, PropertyPairs, body_bytes, message_of
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import Session, session_of
 from tagcast_cli.tree import explanation_tree
@@ -43,42 +45,9 @@ TagFilter = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="Receive messages with this tag; may be repeated."),
 ]
-TagExpression = Annotated[
-    str | None,
-    typer.Option("--tag-expression", metavar="EXPR", help="Tag expression, such as 'TagA || TagB'."),
-]
-RoutingKeyFilter = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--routing-key", metavar="PATTERN", help="Pattern such as 'order.*.eu' or 'audit.#'; may be repeated."
-    ),
-]
 SqlFilter = Annotated[
     str | None, typer.Option("--sql", metavar="EXPR", help='SQL92 over properties, such as "price > 100".')
 ]
-EventPattern = Annotated[
-    str | None,
-    typer.Option(
-        "--event-pattern",
-        metavar="JSON",
-        help="Pattern of EventBridge or SNS as JSON, or @file.json.",
-    ),
-]
-AllTags = Annotated[
-    bool, typer.Option("--all-tags", help="Match only messages that have every --tag; default: any --tag.")
-]
-FilterDialect = Annotated[
-    Dialect | None,
-    typer.Option("--dialect", help="Dialect of --sql (default: strict) or --event-pattern (default: eventbridge)."),
-]
-PatternScope = Annotated[
-    Scope | None, typer.Option("--scope", help="Part of the message that --event-pattern reads; default: body.")
-]
-JsonFilter = Annotated[
-    str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
-]
-
-
 FILTER_OPTIONS = "--tag, --tag-expression, --routing-key, --sql, --event-pattern, --filter"
 
 
@@ -97,52 +66,80 @@ def _parsed_pattern(text: str) -> Json:
     return _parsed("--event-pattern", content, '{"price": [{"numeric": [">", 100]}]}')
 
 
-def filter_of(
-    *,
-    tags: list[str] | None = None,
-    all_tags: bool = False,
-    tag_expression: str | None = None,
-    patterns: list[str] | None = None,
-    sql: str | None = None,
-    event_pattern: str | None = None,
-    dialect: Dialect | None = None,
-    scope: Scope | None = None,
-    filter_json: str | None = None,
-) -> Json | None:
-    """The one filter that the options describe; None means everything.
+@dataclass(frozen=True)
+class FilterOptions:
+    """One filter; without an option it matches everything."""
 
-    >>> filter_of(tags=["apple"])
-    {'kind': 'tags', 'tags': ['apple']}
-    >>> filter_of(sql="a = 1", dialect=Dialect.ROCKETMQ)
-    {'kind': 'sql92', 'expression': 'a = 1', 'dialect': 'rocketmq'}
-    >>> filter_of() is None
-    True
-    """
-    for option, is_given, belongs, is_there in (
-        ("--dialect", dialect, "--sql or --event-pattern", sql is not None or event_pattern is not None),
-        ("--scope", scope, "--event-pattern", event_pattern is not None),
-        ("--all-tags", all_tags, "--tag", bool(tags)),
-    ):
-        if is_given and not is_there:
-            raise typer.BadParameter(f"{option} requires {belongs}")
-    described: list[Json] = []
-    chosen: Json = {"dialect": dialect.value} if dialect else {}
-    if tags:
-        described.append({"kind": "tags", "tags": tags, **({"match": "all"} if all_tags else {})})
-    if tag_expression is not None:
-        described.append({"kind": "tag_expression", "expression": tag_expression})
-    if patterns:
-        described.append({"kind": "routing_key", "patterns": patterns})
-    if sql is not None:
-        described.append({"kind": "sql92", "expression": sql, **chosen})
-    if event_pattern is not None:
-        read: Json = {"scope": scope.value} if scope else {}
-        described.append({"kind": "event_pattern", "pattern": _parsed_pattern(event_pattern), **chosen, **read})
-    if filter_json is not None:
-        described.append(_parsed("--filter", filter_json, '{"kind": "tags", "tags": ["apple"]}'))
-    if len(described) > 1:
-        raise typer.BadParameter(f"only one filter is allowed: give one of {FILTER_OPTIONS}")
-    return described[0] if described else None
+    tag: TagFilter = None
+    all_tags: Annotated[
+        bool, typer.Option("--all-tags", help="Match only messages that have every --tag; default: any --tag.")
+    ] = False
+    tag_expression: Annotated[
+        str | None,
+        typer.Option("--tag-expression", metavar="EXPR", help="Tag expression, such as 'TagA || TagB'."),
+    ] = None
+    routing_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--routing-key", metavar="PATTERN", help="Pattern such as 'order.*.eu' or 'audit.#'; may be repeated."
+        ),
+    ] = None
+    sql: SqlFilter = None
+    event_pattern: Annotated[
+        str | None,
+        typer.Option("--event-pattern", metavar="JSON", help="Pattern of EventBridge or SNS as JSON, or @file.json."),
+    ] = None
+    dialect: Annotated[
+        Dialect | None,
+        typer.Option("--dialect", help="Dialect of --sql (default: strict) or --event-pattern (default: eventbridge)."),
+    ] = None
+    scope: Annotated[
+        Scope | None, typer.Option("--scope", help="Part of the message that --event-pattern reads; default: body.")
+    ] = None
+    filter_json: Annotated[
+        str | None, typer.Option("--filter", metavar="JSON", help='Any filter as JSON: {"kind": "function", …}.')
+    ] = None
+
+    def filter(self) -> Json | None:
+        """Return the one filter that the options describe; None matches everything.
+
+        >>> FilterOptions(tag=["apple"]).filter()
+        {'kind': 'tags', 'tags': ['apple']}
+        >>> FilterOptions(sql="a = 1", dialect=Dialect.ROCKETMQ).filter()
+        {'kind': 'sql92', 'expression': 'a = 1', 'dialect': 'rocketmq'}
+        >>> FilterOptions().filter() is None
+        True
+        """
+        for option, is_given, belongs, is_there in (
+            ("--dialect", self.dialect, "--sql or --event-pattern", self.sql is not None or self._has_pattern),
+            ("--scope", self.scope, "--event-pattern", self._has_pattern),
+            ("--all-tags", self.all_tags, "--tag", bool(self.tag)),
+        ):
+            if is_given and not is_there:
+                raise typer.BadParameter(f"{option} requires {belongs}")
+        described: list[Json] = []
+        chosen: Json = {"dialect": self.dialect.value} if self.dialect else {}
+        if self.tag:
+            described.append({"kind": "tags", "tags": self.tag, **({"match": "all"} if self.all_tags else {})})
+        if self.tag_expression is not None:
+            described.append({"kind": "tag_expression", "expression": self.tag_expression})
+        if self.routing_key:
+            described.append({"kind": "routing_key", "patterns": self.routing_key})
+        if self.sql is not None:
+            described.append({"kind": "sql92", "expression": self.sql, **chosen})
+        if self.event_pattern is not None:
+            read: Json = {"scope": self.scope.value} if self.scope else {}
+            pattern = _parsed_pattern(self.event_pattern)
+            described.append({"kind": "event_pattern", "pattern": pattern, **chosen, **read})
+        if self.filter_json is not None:
+            described.append(_parsed("--filter", self.filter_json, '{"kind": "tags", "tags": ["apple"]}'))
+        if len(described) > 1:
+            raise typer.BadParameter(f"only one filter is allowed: give one of {FILTER_OPTIONS}")
+        return described[0] if described else None
+
+    @property
+    def _has_pattern(self) -> bool:
+        return self.event_pattern is not None
 
 
 def filter_text(described: Any) -> str:
@@ -204,18 +201,11 @@ def _verdict(answer: Json) -> RenderableType:
 
 
 @filters.command("test")
+@with_options
 def try_filter(
     ctx: typer.Context,
+    filter: FilterOptions,
     body: BodyArgument = "",
-    tag: TagFilter = None,
-    all_tags: AllTags = False,
-    tag_expression: TagExpression = None,
-    routing_key: RoutingKeyFilter = None,
-    sql: SqlFilter = None,
-    event_pattern: EventPattern = None,
-    dialect: FilterDialect = None,
-    scope: PatternScope = None,
-    filter_json: JsonFilter = None,
     message_tag: Annotated[
         list[str] | None,
         typer.Option("--message-tag", "-t", metavar="TAG", help="Tag of the message; may be repeated."),
@@ -231,17 +221,7 @@ def try_filter(
     Give the filter as for `subscribe`. Give the message by its body, --message-tag, --message-routing-key and
     --property. The exit code is 0 for every verdict.
     """
-    described = filter_of(
-        tags=tag,
-        all_tags=all_tags,
-        tag_expression=tag_expression,
-        patterns=routing_key,
-        sql=sql,
-        event_pattern=event_pattern,
-        dialect=dialect,
-        scope=scope,
-        filter_json=filter_json,
-    )
+    described = filter.filter()
     if described is None:
         raise typer.BadParameter(f"a filter is required: give one of {FILTER_OPTIONS}")
     message = message_of(

@@ -19,18 +19,7 @@ from tagcast_client.operation import path_of
 from tagcast_client.signing import is_aws
 
 from tagcast_cli.api_client import client_for, url_fault
-from tagcast_cli.filters import (
-    AllTags,
-    EventPattern,
-    FilterDialect,
-    JsonFilter,
-    PatternScope,
-    RoutingKeyFilter,
-    SqlFilter,
-    TagExpression,
-    TagFilter,
-    filter_of,
-)
+from tagcast_cli.filters import FilterOptions, SqlFilter, TagFilter
 from tagcast_cli.instant import rfc3339
 from tagcast_cli.job_arguments import (
     SAMPLES,
@@ -44,6 +33,7 @@ from tagcast_cli.job_arguments import (
     retain_arguments,
 )
 from tagcast_cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import console, fields_table, named_cell, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 
@@ -162,9 +152,11 @@ def audit(
     _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
 
 
+@with_options
 def backtest(
     ctx: typer.Context,
     topic: TopicName,
+    filter: FilterOptions,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
     url: Address = None,
@@ -174,30 +166,11 @@ def backtest(
         str | None, typer.Option("--subscription", help="Compare with the current filter of this subscription.")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Sample messages for each kind of difference.")] = SAMPLES,
-    tag: TagFilter = None,
-    all_tags: AllTags = False,
-    tag_expression: TagExpression = None,
-    routing_key: RoutingKeyFilter = None,
-    sql: SqlFilter = None,
-    event_pattern: EventPattern = None,
-    dialect: FilterDialect = None,
-    scope: PatternScope = None,
-    filter_json: JsonFilter = None,
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
     """Run a filter over the archived messages of a topic, and count the matches."""
-    candidate = filter_of(
-        tags=tag,
-        all_tags=all_tags,
-        tag_expression=tag_expression,
-        patterns=routing_key,
-        sql=sql,
-        event_pattern=event_pattern,
-        dialect=dialect,
-        scope=scope,
-        filter_json=filter_json,
-    )
+    candidate = filter.filter()
     place, days = _archive(ctx, data, uri, url), _days(first, end)
     _run(
         ctx,
@@ -233,7 +206,7 @@ def replay(
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
-    if only := filter_of(tags=tag, sql=sql):
+    if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url]
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))

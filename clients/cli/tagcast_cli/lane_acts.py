@@ -104,9 +104,7 @@ class Act:
         """Yield what the act would do to all lanes of the selection, page by page."""
         cursor = None
         while True:
-            page = api.change_lanes(
-                self.verb, reason=self.reason, dry_run=True, limit=PAGE, cursor=cursor, selection=self.selection.asked
-            )
+            page = self._request(api, **self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)
             yield page
             if (cursor := page.next_cursor) is None:
                 return
@@ -119,11 +117,21 @@ class Act:
             for lane in lanes
         ]
         try:
-            return api.change_lanes(self.verb, named, reason=self.reason)
+            return self._request(api, lanes=named)
         except TagcastError as fault:
             error = {"detail": str(fault)}
             failed = tuple(ActedLane(lane.topic, lane.subscription, "failed", error=error) for lane in lanes)
             return ActedLanes(len(failed), 0, 0, 0, len(failed), failed, None)
+
+    def _request(self, api: Client, **asked: Any) -> ActedLanes:
+        match self.verb:
+            case "retry":
+                return api.retry_lanes(**asked)
+            case "pause":
+                return api.pause_lanes(**asked)
+            case "resume":
+                return api.resume_lanes(**asked)
+        return api.skip_lanes(str(self.reason), **asked)
 
 
 @dataclass

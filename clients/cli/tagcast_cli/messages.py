@@ -18,7 +18,7 @@ from tagcast_cli import completion
 from tagcast_cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
 from tagcast_cli.durations import duration
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.push_options import given
+from tagcast_cli.options import given
 from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,

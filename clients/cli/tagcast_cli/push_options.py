@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from tagcast_client.operation import Json
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
 from tagcast_cli.durations import duration
+from tagcast_cli.endpoints import endpoint_of
+from tagcast_cli.filters import FilterOptions
+from tagcast_cli.options import SettingOptions, given
+
+LIFE = "life"
 
 
 class Strategy(StrEnum):
@@ -20,138 +27,145 @@ class Strategy(StrEnum):
     INDEPENDENT_RETRY = "INDEPENDENT_RETRY"
 
 
-class Format(StrEnum):
-    """How a message is wrapped for the endpoint."""
-
-    JSON = "json"
-    SIMPLIFIED = "simplified"
-    CLOUDEVENTS = "cloudevents"
-    CMQ_JSON = "cmq_json"
-    CMQ_SIMPLIFIED = "cmq_simplified"
-
-
-Url = Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")]
-Queue = Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")]
-Function = Annotated[str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")]
-Pulled = Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")]
-DeadLetterTopic = Annotated[
-    str | None,
-    typer.Option("--dead-letter-topic", metavar="TOPIC", help="Publish discarded messages to this topic."),
-]
-DeadLetterExpired = Annotated[
-    bool | None,
-    typer.Option("--dead-letter-expired", help="Publish expired messages to the dead-letter topic, too."),
-]
-AfterFailure = Annotated[
-    Strategy | None,
-    typer.Option("--strategy", help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY."),
-]
-LIFE = "life"
-
-
 def _read_retries(text: str) -> int | str:
     if text != LIFE and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise typer.BadParameter(f"{text!r} is neither a whole number nor {LIFE}")
     return LIFE if text == LIFE else int(text)
 
 
-# Typer takes no union as the type of an option; its parser gives a number or the word.
-MaxRetries = Annotated[
-    Any,
-    typer.Option(
-        parser=_read_retries,
-        metavar="COUNT|life",
-        help="Retries before a delivery is discarded; with life it is retried until it expires (BACKOFF_RETRY).",
-    ),
-]
-Ordered = Annotated[
-    bool | None,
-    typer.Option("--ordered", help="Deliver the messages of an order one by one; retry the first until it expires."),
-]
-Interval = Annotated[int | None, duration(help="Time between retries under BACKOFF_RETRY, e.g. 30s or 5m.")]
-MaxInterval = Annotated[
-    int | None, duration(help="Longest time between retries whose waits double, e.g. 5m; default: 512 s.")
-]
-Timeout = Annotated[int | None, duration(help="Timeout of one attempt: 1 s to 30 s; default: 15 s.")]
-ContentFormat = Annotated[Format | None, typer.Option("--format", help="Format of the pushed message; default: json.")]
-Secret = Annotated[
-    str | None,
-    typer.Option(
-        envvar="TAGCAST_SECRET",
-        show_envvar=True,
-        help="Secret that signs the pushes: whsec_…, or generate (shown once).",
-    ),
-]
-Headers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header", metavar="NAME: VALUE", help="Header of every push over HTTP (write-only); may be repeated."
-    ),
-]
-ClientCertificate = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Client certificate for pushes over https, as PEM with its chain.")
-]
-ClientKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Private key of the client certificate, as PEM (write-only).")
-]
-Signature = Annotated[
-    str | None, typer.Option(metavar="v1|v1a", help="With v1a a key of the service signs as well: see tagcast keys.")
-]
-MaxPerSecond = Annotated[
-    float | None, typer.Option(metavar="RATE", help="Maximum attempts per second, 0.01-1,000; default: no limit.")
-]
-BatchMessages = Annotated[int | None, typer.Option(metavar="COUNT", help="Maximum messages per batch, 2-100.")]
-BatchBytes = Annotated[int | None, typer.Option(metavar="BYTES", help="Maximum bytes per batch; default: 262,144.")]
-Verification = Annotated[
-    str | None, typer.Option(metavar="required|none", help="Verify the endpoint before the first push, or not.")
-]
+@dataclass(frozen=True)
+class EndpointOptions:
+    """The endpoint of a subscription: one of four."""
+
+    url: Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")] = None
+    sqs: Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")] = None
+    function: Annotated[
+        str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")
+    ] = None
+    pull: Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")] = False
+
+    def endpoint(self) -> Json | None:
+        """Return the endpoint, or None: no option names one."""
+        if not (self.url or self.sqs or self.function or self.pull):
+            return None
+        return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
 
 
-def retry_of(
-    strategy: Strategy | None, max_retries: int | str | None, interval: int | None, max_interval: int | None
-) -> Json | None:
-    """Return what was asked for of retries; whether it fits the API says."""
-    asked = {
-        "strategy": strategy and strategy.value,
-        "max_retries": max_retries,
-        "interval_seconds": interval,
-        "max_interval_seconds": max_interval,
-    }
-    return {name: value for name, value in asked.items() if value is not None} or None
+@dataclass(frozen=True)
+class RetryOptions:
+    """How a failed delivery is retried."""
+
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option("--strategy", help="Retry strategy after a failed attempt; default: INDEPENDENT_RETRY."),
+    ] = None
+    # Typer takes no union as the type of an option; its parser gives a number or the word.
+    max_retries: Annotated[
+        Any,
+        typer.Option(
+            parser=_read_retries,
+            metavar="COUNT|life",
+            help="Retries before a delivery is discarded; with life it is retried until it expires (BACKOFF_RETRY).",
+        ),
+    ] = None
+    interval: Annotated[int | None, duration(help="Time between retries under BACKOFF_RETRY, e.g. 30s or 5m.")] = None
+    max_interval: Annotated[
+        int | None, duration(help="Longest time between retries whose waits double, e.g. 5m; default: 512 s.")
+    ] = None
+
+    def retry(self) -> Json | None:
+        """Return the retry settings that were given. The API checks whether they fit."""
+        strategy = self.strategy and self.strategy.value
+        asked = given(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
+        return (asked | given(max_interval_seconds=self.max_interval)) or None
 
 
-def batch_of(messages: int | None, octets: int | None) -> Json | None:
-    """Return what was asked for; what a batch lacks the API says."""
-    asked = {"max_messages": messages, "max_bytes": octets}
-    return {name: value for name, value in asked.items() if value is not None} or None
+@dataclass(frozen=True)
+class BatchOptions:
+    """Limits of one batch."""
+
+    batch_messages: Annotated[int | None, typer.Option(metavar="COUNT", help="Maximum messages per batch, 2-100.")] = (
+        None
+    )
+    batch_bytes: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="Maximum bytes per batch; default: 262,144.")
+    ] = None
+
+    def batch(self) -> Json | None:
+        """Return the limits that were given."""
+        return given(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
 
 
-def certificate_of(certificate: Path | None, key: Path | None) -> Json | None:
-    """Return the contents of both files; what is wrong with them the API says."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise typer.BadParameter(
-            "a certificate and its key are required together", param_hint="--client-certificate, --client-key"
+@dataclass(frozen=True)
+class SecretOptions:
+    """Settings that no answer shows."""
+
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TAGCAST_SECRET",
+            show_envvar=True,
+            help="Secret that signs the pushes: whsec_…, or generate (shown once).",
+        ),
+    ] = None
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="NAME: VALUE", help="Header of every push over HTTP (write-only); may be repeated."
+        ),
+    ] = None
+    client_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Client certificate for pushes over https, as PEM with its chain."),
+    ] = None
+    client_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Private key of the client certificate, as PEM (write-only).")
+    ] = None
+
+    def certificate(self) -> Json | None:
+        """Return the contents of both files. The API checks them."""
+        hint = "--client-certificate, --client-key"
+        if self.client_certificate is None and self.client_key is None:
+            return None
+        if self.client_certificate is None or self.client_key is None:
+            raise typer.BadParameter("a certificate and its key are required together", param_hint=hint)
+        try:
+            certificate, key = self.client_certificate.read_text("ascii"), self.client_key.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not PEM"
+            raise typer.BadParameter(f"cannot be read: {reason}", param_hint=hint) from None
+        return {"certificate": certificate, "private_key": key}
+
+    def headers(self) -> dict[str, str] | None:
+        """Return the headers that were given, none of them twice. The API checks the rest."""
+        headers: dict[str, str] = {}
+        for line in self.header or ():
+            name, colon, value = (part.strip() for part in line.partition(":"))
+            if not colon or not name or name in headers:
+                raise typer.BadParameter("must be NAME: VALUE, with each name once", param_hint="--header")
+            headers[name] = value
+        return headers or None
+
+
+@dataclass(frozen=True)
+class SubscriptionOptions:
+    """The settings of a subscription: those with options of their own, and all that the API declares."""
+
+    endpoint: EndpointOptions
+    filter: FilterOptions
+    retry: RetryOptions
+    batch: BatchOptions
+    secrets: SecretOptions
+    settings: Annotated[Json, SettingOptions(SUBSCRIPTION_SETTINGS, leave_out=("secret",))]
+
+    def body(self) -> Json:
+        """Return the settings that were given, as the API reads them."""
+        return self.settings | given(
+            endpoint=self.endpoint.endpoint(),
+            filter=self.filter.filter(),
+            retry=self.retry.retry(),
+            batch=self.batch.batch(),
+            secret=self.secrets.secret,
+            headers=self.secrets.headers(),
+            client_certificate=self.secrets.certificate(),
         )
-    try:
-        return {"certificate": certificate.read_text("ascii"), "private_key": key.read_text("ascii")}
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not PEM"
-        raise typer.BadParameter(f"cannot be read: {reason}", param_hint="--client-certificate, --client-key") from None
-
-
-def headers_of(lines: list[str] | None) -> dict[str, str] | None:
-    """Return the headers that are given, none of them twice; what else is wrong with them the API says."""
-    headers: dict[str, str] = {}
-    for line in lines or ():
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not colon or not name or name in headers:
-            raise typer.BadParameter("must be NAME: VALUE, with each name once", param_hint="--header")
-        headers[name] = value
-    return headers or None
-
-
-def given(**settings: object) -> Json:
-    """Return the settings that were given."""
-    return {name: value for name, value in settings.items() if value is not None}

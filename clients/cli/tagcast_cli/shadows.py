@@ -9,21 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
-from tagcast_cli.filters import (
-    AllTags,
-    EventPattern,
-    FilterDialect,
-    JsonFilter,
-    PatternScope,
-    RoutingKeyFilter,
-    SqlFilter,
-    TagExpression,
-    TagFilter,
-    filter_of,
-    filter_text,
-    warning_lines,
-)
+from tagcast_cli.filters import FilterOptions, filter_text, warning_lines
 from tagcast_cli.instant import readable_instant
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import fields_table, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
@@ -74,35 +62,18 @@ def shadow_report(answer: Json) -> RenderableType:
 
 
 @shadow.command("set")
+@with_options
 def set_shadow(
     ctx: typer.Context,
     topic: TopicName,
     subscription: SubscriptionName,
-    tag: TagFilter = None,
-    all_tags: AllTags = False,
-    tag_expression: TagExpression = None,
-    routing_key: RoutingKeyFilter = None,
-    sql: SqlFilter = None,
-    event_pattern: EventPattern = None,
-    dialect: FilterDialect = None,
-    scope: PatternScope = None,
-    filter_json: JsonFilter = None,
+    filter: FilterOptions,
 ) -> None:
     """Run a candidate filter as the shadow of a subscription. It replaces an earlier shadow.
 
     Without a filter option the shadow matches everything. Setting the same filter again keeps the counts.
     """
-    described = filter_of(
-        tags=tag,
-        all_tags=all_tags,
-        tag_expression=tag_expression,
-        patterns=routing_key,
-        sql=sql,
-        event_pattern=event_pattern,
-        dialect=dialect,
-        scope=scope,
-        filter_json=filter_json,
-    )
+    described = filter.filter()
     session = session_of(ctx)
     session.show(session.api.request("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client.batches import named_again, parts
+from tagcast_client.changing import with_endpoint
 from tagcast_client.operation import Json, path_of
-from tagcast_client.publishing import named_again, parts
-from tagcast_client.settings import with_endpoint
 
 from tagcast_cli.content import body_bytes
 from tagcast_cli.screen import fault_lines, rows_table

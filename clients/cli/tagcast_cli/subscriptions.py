@@ -10,52 +10,10 @@ from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
-from tagcast_cli.endpoints import endpoint_of, endpoint_text, protocol_of
-from tagcast_cli.filters import (
-    AllTags,
-    EventPattern,
-    FilterDialect,
-    JsonFilter,
-    PatternScope,
-    RoutingKeyFilter,
-    SqlFilter,
-    TagExpression,
-    TagFilter,
-    absent_function_lines,
-    filter_of,
-    filter_text,
-    warning_lines,
-)
-from tagcast_cli.push_options import (
-    LIFE,
-    AfterFailure,
-    BatchBytes,
-    BatchMessages,
-    ClientCertificate,
-    ClientKey,
-    ContentFormat,
-    DeadLetterExpired,
-    DeadLetterTopic,
-    Function,
-    Headers,
-    Interval,
-    MaxInterval,
-    MaxPerSecond,
-    MaxRetries,
-    Ordered,
-    Pulled,
-    Queue,
-    Secret,
-    Signature,
-    Timeout,
-    Url,
-    Verification,
-    batch_of,
-    certificate_of,
-    given,
-    headers_of,
-    retry_of,
-)
+from tagcast_cli.endpoints import endpoint_text, protocol_of
+from tagcast_cli.filters import absent_function_lines, filter_text, warning_lines
+from tagcast_cli.options import with_options
+from tagcast_cli.push_options import LIFE, SubscriptionOptions
 from tagcast_cli.screen import fields_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -189,41 +147,12 @@ LISTING = Listing(
 )
 
 
+@with_options
 def subscribe(
     ctx: typer.Context,
     topic: TopicName,
     name: SubscriptionName,
-    url: Url = None,
-    sqs: Queue = None,
-    function: Function = None,
-    pull: Pulled = False,
-    tag: TagFilter = None,
-    all_tags: AllTags = False,
-    tag_expression: TagExpression = None,
-    routing_key: RoutingKeyFilter = None,
-    sql: SqlFilter = None,
-    event_pattern: EventPattern = None,
-    dialect: FilterDialect = None,
-    scope: PatternScope = None,
-    filter_json: JsonFilter = None,
-    ordered: Ordered = None,
-    strategy: AfterFailure = None,
-    max_retries: MaxRetries = None,
-    interval: Interval = None,
-    max_interval: MaxInterval = None,
-    timeout: Timeout = None,
-    content_format: ContentFormat = None,
-    secret: Secret = None,
-    header: Headers = None,
-    client_certificate: ClientCertificate = None,
-    client_key: ClientKey = None,
-    signature: Signature = None,
-    max_per_second: MaxPerSecond = None,
-    batch_messages: BatchMessages = None,
-    batch_bytes: BatchBytes = None,
-    verification: Verification = None,
-    dead_letter_topic: DeadLetterTopic = None,
-    dead_letter_expired: DeadLetterExpired = None,
+    options: SubscriptionOptions,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an existing subscription as a whole; unnamed settings are lost.")
     ] = False,
@@ -235,33 +164,9 @@ def subscribe(
 
     Without a filter option the subscription receives everything.
     """
-    body: Json = {"endpoint": endpoint_of(url, sqs, function, is_pulled=pull)}
-    body |= given(
-        filter=filter_of(
-            tags=tag,
-            all_tags=all_tags,
-            tag_expression=tag_expression,
-            patterns=routing_key,
-            sql=sql,
-            event_pattern=event_pattern,
-            dialect=dialect,
-            scope=scope,
-            filter_json=filter_json,
-        ),
-        ordered=ordered,
-        retry=retry_of(strategy, max_retries, interval, max_interval),
-        timeout_seconds=timeout,
-        content_format=content_format and content_format.value,
-        secret=secret,
-        headers=headers_of(header),
-        client_certificate=certificate_of(client_certificate, client_key),
-        signature=signature,
-        max_per_second=max_per_second,
-        batch=batch_of(batch_messages, batch_bytes),
-        verification=verification,
-        dead_letter_topic=dead_letter_topic,
-        dead_letter_expired=dead_letter_expired,
-    )
+    body = options.body()
+    if "endpoint" not in body:
+        raise typer.BadParameter("give exactly one endpoint: --url, --sqs, --lambda or --pull")
     change = f"tagcast subscription update {topic} {name}"
     path = path_of("topics", topic, "subscriptions", name)
     session = session_of(ctx)

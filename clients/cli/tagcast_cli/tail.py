@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from tagcast_client import TailWish
-from tagcast_client.tailing import TailEvent
+from tagcast_client.models import TailEvent
 
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import TopicName, session_of
@@ -71,11 +70,11 @@ def tail(
 ) -> None:
     """Watch the events of a topic live: messages, deliveries and lanes, without bodies."""
     session = session_of(ctx)
-    wish = TailWish(kind.value if kind else None, subscription, state)
+    is_narrow = any((kind, subscription, state))
     left = stop_after
     try:
-        for told in session.api.watch(topic, wish):
-            if told.left_out and not wish_is_narrow(wish):
+        for told in session.api.watch(topic, kind=kind.value if kind else None, subscription=subscription, state=state):
+            if told.left_out and not is_narrow:
                 session.warn(f"{told.left_out} more events are not shown")
             for event in islice(told.events, left):
                 if session.as_json:
@@ -87,8 +86,3 @@ def tail(
                 return
     except KeyboardInterrupt:
         return
-
-
-def wish_is_narrow(wish: TailWish) -> bool:
-    """Say whether somebody wants to see a part of what happens only: then what is not shown is nothing strange."""
-    return any((wish.kind, wish.subscription, wish.state))

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
+from tagcast_client.settings import TOPIC_SETTINGS
 
-from tagcast_cli.durations import duration
 from tagcast_cli.filters import warning_lines
 from tagcast_cli.instant import readable_duration, readable_instant
-from tagcast_cli.push_options import given
+from tagcast_cli.options import SettingOptions, option_of, removed, with_options
 from tagcast_cli.screen import fields_table
 from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
 
 
-class Ordering(StrEnum):
-    """What one order spans: the whole topic, one ordering key, or nothing."""
-
-    TOPIC = "topic"
-    KEY = "key"
-    NONE = "none"
-
-
-class Keep(StrEnum):
-    """How long bodies are kept: while a delivery is pending, or for the life of their messages."""
-
-    PENDING = "pending"
-    LIFE = "life"
-
-
-Retention = Annotated[int | None, duration(help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d).")]
-OrderingOption = Annotated[
-    Ordering | None, typer.Option("--ordering", help="One order for the whole topic, one per ordering key, or none.")
-]
-MaxMessageBytes = Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")]
-KeepOption = Annotated[
-    Keep | None,
-    typer.Option("--keep", help="Keep bodies while a delivery is pending, or for life, for groups created later."),
-]
-EventsTopic = Annotated[
-    str | None, typer.Option("--events-topic", help="Topic that gets this topic's events; an empty name stops them.")
-]
+Settings = Annotated[Json, SettingOptions(TOPIC_SETTINGS)]
 
 
 def _lived(seconds: object) -> str:
@@ -80,61 +53,43 @@ LISTING = Listing(
 
 
 @topics.command("create")
+@with_options
 def create(
     ctx: typer.Context,
     topic: TopicName,
-    retention: Retention = None,
-    ordering: OrderingOption = None,
-    max_message_bytes: MaxMessageBytes = None,
-    keep: KeepOption = None,
-    events_topic: EventsTopic = None,
+    settings: Settings,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Replace an existing topic as a whole; unnamed settings get their defaults."),
     ] = False,
 ) -> None:
     """Create a topic. An existing topic is refused: see `topic update`, or --replace."""
-    body = _settings(retention, ordering, max_message_bytes, keep) | given(events_topic=events_topic or None)
     session = session_of(ctx)
     change = f"tagcast topic update {topic}"
-    answer = session.put(path_of("topics", topic), body, f"Topic {topic} exists", change, replace=replace)
+    answer = session.put(path_of("topics", topic), settings, f"Topic {topic} exists", change, replace=replace)
     done = "created" if answer.status == 201 else "replaced"
     session.show(answer, lambda shown: Group(Text(f"Topic {topic} {done}."), topic_fields(shown)))
 
 
 @topics.command("update")
+@with_options
 def update(
     ctx: typer.Context,
     topic: TopicName,
-    retention: Retention = None,
-    ordering: OrderingOption = None,
-    max_message_bytes: MaxMessageBytes = None,
-    keep: KeepOption = None,
-    events_topic: EventsTopic = None,
+    settings: Settings,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="SETTING", help="Remove this setting, e.g. events-topic.")
+    ] = None,
     if_match: Annotated[str | None, typer.Option(help="Update only this version of the topic (its ETag).")] = None,
 ) -> None:
     """Update the named settings of a topic. All other settings stay."""
-    body = _settings(retention, ordering, max_message_bytes, keep)
-    if events_topic is not None:
-        body["events_topic"] = events_topic or None
-    if not body:
-        options = "--retention, --ordering, --max-message-bytes, --keep or --events-topic"
-        raise typer.BadParameter(f"give a setting to update: {options}")
+    changes = removed(without, TOPIC_SETTINGS) | settings
+    if not changes:
+        raise typer.BadParameter(f"give a setting to update: {', '.join(map(option_of, TOPIC_SETTINGS))} or --without")
     session = session_of(ctx)
     headers = {"if-match": if_match} if if_match else None
-    answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)
+    answer = session.api.request("PATCH", path_of("topics", topic), changes, headers=headers)
     session.show(answer, lambda shown: Group(Text(f"Topic {topic} was updated."), topic_fields(shown)))
-
-
-def _settings(
-    retention: int | None, ordering: Ordering | None, max_message_bytes: int | None, keep: Keep | None
-) -> Json:
-    return given(
-        retention_seconds=retention,
-        ordering=ordering and ordering.value,
-        max_message_bytes=max_message_bytes,
-        keep=keep and keep.value,
-    )
 
 
 @topics.command("list")

@@ -4,211 +4,44 @@
 Only the names of this module and of `tagcast_client.testing` are public.
 """
 
-from tagcast_client._async.client import AsyncClient
-from tagcast_client._async.connection import AsyncPages
-from tagcast_client._async.consumer import AsyncConsumer
-from tagcast_client._async.deduplication import AsyncDeduplicator, AsyncMemoryStore, AsyncSeenStore
-from tagcast_client._sync.client import Client
-from tagcast_client._sync.connection import Pages
-from tagcast_client._sync.consumer import Consumer
-from tagcast_client._sync.deduplication import Deduplicator, MemoryStore, SeenStore
-from tagcast_client.claims import Claim, InProgressError
-from tagcast_client.consuming import ConsumerOptions, ConsumeStatus, Later, MessageModel, MessageSelector
-from tagcast_client.errors import (
-    AlreadyExistsError,
-    BatchInterruptedError,
-    ConflictError,
-    DisagreementError,
-    Fault,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    PreconditionFailedError,
-    ProblemError,
-    ServerError,
-    SigningError,
-    TagcastError,
-    ThrottledError,
-    TooLargeError,
-    UnexpectedAnswerError,
-    UnreachableError,
-)
-from tagcast_client.filters import (
-    AnyFilter,
-    EventPatternFilter,
-    Filter,
-    FunctionFilter,
-    RoutingKeyFilter,
-    SqlFilter,
-    TagExpressionFilter,
-    TagsFilter,
-)
-from tagcast_client.groups import Group, Handle, Member, Pulled
-from tagcast_client.models import (
-    Accepted,
-    ActedLane,
-    ActedLanes,
-    ArchivedMessage,
-    Attempt,
-    Attempted,
-    BatchedPushes,
-    ClientCertificate,
-    Delivery,
-    Entry,
-    FilterTest,
-    Head,
-    Health,
-    History,
-    Host,
-    Lane,
-    Message,
-    NewMessage,
-    PendingHead,
-    Refused,
-    Shadow,
-    ShadowCounts,
-    ShadowSample,
-    Subscription,
-    Topic,
-    UrgentLane,
-    Version,
-)
-from tagcast_client.operation import Answer, Page
-from tagcast_client.received import Received, UnreadableError, item_failures, read, read_batch
-from tagcast_client.receiver import Receiver, VerificationError, VerificationFailure
-from tagcast_client.retrying import Retries
-from tagcast_client.settings import (
-    BackoffRetry,
-    Batch,
-    Certificate,
-    DecayRetry,
-    Endpoint,
-    HttpEndpoint,
-    IndependentRetry,
-    LambdaEndpoint,
-    NamedSubscription,
-    PullEndpoint,
-    Retry,
-    SqsEndpoint,
-    SubscriptionChanges,
-    SubscriptionSettings,
-    TopicChanges,
-    TopicSettings,
-)
-from tagcast_client.signing import BearerToken, SigV4
-from tagcast_client.tailing import Counts, Tail, TailEvent, TailWish
-from tagcast_client.tracing import trace_context
-from tagcast_client.version import __version__
-
-__all__ = [
-    "Accepted",
-    "ActedLane",
-    "ActedLanes",
-    "AlreadyExistsError",
-    "Answer",
-    "AnyFilter",
-    "ArchivedMessage",
-    "AsyncClient",
-    "AsyncConsumer",
-    "AsyncDeduplicator",
-    "AsyncMemoryStore",
-    "AsyncPages",
-    "AsyncSeenStore",
-    "Attempt",
-    "Attempted",
-    "BackoffRetry",
-    "Batch",
-    "BatchInterruptedError",
-    "BatchedPushes",
-    "BearerToken",
-    "Certificate",
-    "Claim",
-    "Client",
-    "ClientCertificate",
-    "ConflictError",
-    "ConsumeStatus",
-    "Consumer",
-    "ConsumerOptions",
-    "Counts",
-    "DecayRetry",
-    "Deduplicator",
-    "Delivery",
-    "DisagreementError",
-    "Endpoint",
-    "Entry",
-    "EventPatternFilter",
-    "Fault",
-    "Filter",
-    "FilterTest",
-    "ForbiddenError",
-    "FunctionFilter",
-    "Group",
-    "Handle",
-    "Head",
-    "Health",
-    "History",
-    "Host",
-    "HttpEndpoint",
-    "InProgressError",
-    "IndependentRetry",
-    "InvalidError",
-    "LambdaEndpoint",
-    "Lane",
-    "Later",
-    "Member",
-    "MemoryStore",
-    "Message",
-    "MessageModel",
-    "MessageSelector",
-    "NamedSubscription",
-    "NewMessage",
-    "NotFoundError",
-    "Page",
-    "Pages",
-    "PendingHead",
-    "PreconditionFailedError",
-    "ProblemError",
-    "PullEndpoint",
-    "Pulled",
-    "Received",
-    "Receiver",
-    "Refused",
-    "Retries",
-    "Retry",
-    "RoutingKeyFilter",
-    "SeenStore",
-    "ServerError",
-    "Shadow",
-    "ShadowCounts",
-    "ShadowSample",
-    "SigV4",
-    "SigningError",
-    "SqlFilter",
-    "SqsEndpoint",
-    "Subscription",
-    "SubscriptionChanges",
-    "SubscriptionSettings",
-    "TagExpressionFilter",
-    "TagcastError",
-    "TagsFilter",
-    "Tail",
-    "TailEvent",
-    "TailWish",
-    "ThrottledError",
-    "TooLargeError",
-    "Topic",
-    "TopicChanges",
-    "TopicSettings",
-    "UnexpectedAnswerError",
-    "UnreachableError",
-    "UnreadableError",
-    "UrgentLane",
-    "VerificationError",
-    "VerificationFailure",
-    "Version",
-    "__version__",
-    "item_failures",
-    "read",
-    "read_batch",
-    "trace_context",
-]
+from tagcast_client._async.client import AsyncClient as AsyncClient
+from tagcast_client._async.connection import AsyncPages as AsyncPages
+from tagcast_client._async.consumer import AsyncConsumer as AsyncConsumer
+from tagcast_client._async.deduplication import AsyncDeduplicator as AsyncDeduplicator
+from tagcast_client._async.deduplication import AsyncMemoryStore as AsyncMemoryStore
+from tagcast_client._async.deduplication import AsyncSeenStore as AsyncSeenStore
+from tagcast_client._sync.client import Client as Client
+from tagcast_client._sync.connection import Pages as Pages
+from tagcast_client._sync.consumer import Consumer as Consumer
+from tagcast_client._sync.deduplication import Deduplicator as Deduplicator
+from tagcast_client._sync.deduplication import MemoryStore as MemoryStore
+from tagcast_client._sync.deduplication import SeenStore as SeenStore
+from tagcast_client.claims import Claim as Claim
+from tagcast_client.claims import InProgressError as InProgressError
+from tagcast_client.consuming import ConsumerOptions as ConsumerOptions
+from tagcast_client.consuming import ConsumeStatus as ConsumeStatus
+from tagcast_client.consuming import Later as Later
+from tagcast_client.consuming import MessageModel as MessageModel
+from tagcast_client.errors import *  # noqa: F403
+from tagcast_client.filters import Filter as Filter
+from tagcast_client.models import *  # noqa: F403
+from tagcast_client.operation import Answer as Answer
+from tagcast_client.operation import Page as Page
+from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
+from tagcast_client.outgoing import NewMessage as NewMessage
+from tagcast_client.received import Pulled as Pulled
+from tagcast_client.received import Received as Received
+from tagcast_client.received import UnreadableError as UnreadableError
+from tagcast_client.received import item_failures as item_failures
+from tagcast_client.received import read as read
+from tagcast_client.received import read_batch as read_batch
+from tagcast_client.receiver import Receiver as Receiver
+from tagcast_client.receiver import VerificationError as VerificationError
+from tagcast_client.receiver import VerificationFailure as VerificationFailure
+from tagcast_client.retrying import Retries as Retries
+from tagcast_client.setting import Setting as Setting
+from tagcast_client.settings import *  # noqa: F403
+from tagcast_client.signing import BearerToken as BearerToken
+from tagcast_client.signing import SigV4 as SigV4
+from tagcast_client.tracing import trace_context as trace_context
+from tagcast_client.version import __version__ as __version__

@@ -1,4 +1,4 @@
-"""Functions, tasks and slots of the asynchronous half. `threads` has each of them for the synchronous half."""
+"""Tasks and slots of the asynchronous half. `threads` has both for the synchronous half."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tagcast_client.groups import Pulled
 from tagcast_client.operation import Page
+from tagcast_client.received import Pulled
 
 T = TypeVar("T")
 
@@ -20,6 +20,9 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 class AsyncTasks:
     """Tasks that start one by one, stop together, and end together."""
 
+    is_abandoned = False
+    """Threads go on when they are abandoned; tasks are cancelled."""
+
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
@@ -30,9 +33,8 @@ class AsyncTasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Let *work* run beside the others."""
-        running = {task for task in self._running if not task.done()}
-        self._running = running | {asyncio.create_task(work(*arguments))}
+        """Run *work* beside the others."""
+        self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
         """Wait for the stop, at most *seconds*. Return whether it came."""
@@ -44,11 +46,6 @@ class AsyncTasks:
     def stop(self) -> None:
         """Tell all to stop."""
         self._stop.set()
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the remaining tasks were cancelled."""
-        return False
 
     async def abandon(self, seconds: float) -> None:
         """Wait until all have ended, at most *seconds*; then cancel them. Raise the error of a failed task."""
@@ -68,22 +65,21 @@ class AsyncTasks:
 
 
 class AsyncSlots:
-    """A number of places for work beside each other."""
+    """Places for work beside each other."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
-        self._changed = asyncio.Condition()
+        self._free = asyncio.Semaphore(count)
 
     async def take(self, most: int) -> int:
-        """Wait until there is a free one; take as many as there are, *most* at most."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._free)
-            taken = min(most, self._free)
-            self._free -= taken
-            return taken
+        """Wait until there is a free one; take all free ones, *most* at most."""
+        await self._free.acquire()
+        taken = 1
+        while taken < most and not self._free.locked():
+            await self._free.acquire()
+            taken += 1
+        return taken
 
-    async def give_back(self, count: int) -> None:
-        """Let others take *count*."""
-        async with self._changed:
-            self._free += count
-            self._changed.notify_all()
+    def give_back(self, count: int) -> None:
+        """Free *count*."""
+        for _ in range(count):
+            self._free.release()

@@ -1,4 +1,4 @@
-"""What has to change for a topic or a subscription to be as it is wanted, as a merge patch (RFC 7396)."""
+"""Settings as the API takes them, and the merge patch (RFC 7396) that brings a resource to them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,49 @@ from collections.abc import Mapping
 from typing import Any
 
 from tagcast_client.filters import with_defaults
+from tagcast_client.instants import instant
 from tagcast_client.models import Subscription, Topic
 
 GENERATE = "generate"
-"""The secret that the service makes."""
+"""The secret that the service generates."""
 _WHOLE = ("endpoint", "filter", "retry")
-_PENDING = "unverified"
+_WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
+
+
+def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return *settings* as the API takes them: a URL becomes an endpoint, an instant its text.
+
+    Raises TypeError for a name that the TypedDict *kind* does not have, and ValueError for an instant without a zone.
+
+    >>> from tagcast_client.settings import Certificate
+    >>> settings_of(Certificate, {"max": 60})
+    Traceback (most recent call last):
+        ...
+    TypeError: 'max' is not a setting: allowed are certificate, private_key
+    """
+    known = kind.__annotations__
+    if others := sorted(settings.keys() - known.keys()):
+        raise TypeError(f"{', '.join(map(repr, others))} is not a setting: allowed are {', '.join(sorted(known))}")
+    found = with_endpoint({**settings, **more})
+    if found.get("start_from") is not None:
+        found["start_from"] = instant(found["start_from"])
+    return found
+
+
+def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose endpoint, if it is a URL, is an object as the API has it.
+
+    >>> with_endpoint({"name": "a", "endpoint": "https://a.test/"})["endpoint"]
+    {'protocol': 'https', 'url': 'https://a.test/'}
+    """
+    endpoint = settings.get("endpoint")
+    if not isinstance(endpoint, str):
+        return dict(settings)
+    return {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
 
 
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that puts the object *wanted* in the place of *present*, whatever that has besides.
+    """Return the merge patch that puts the object *wanted* in the place of *present*.
 
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
@@ -46,12 +79,12 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what has to change for *present* to have the settings *wanted*."""
+    """Return the patch that gives *present* the settings *wanted*."""
     return {name: value for name, value in wanted.items() if getattr(present, name) != value}
 
 
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what has to change for *present* to have the settings *wanted*.
+    """Return the patch that gives *present* the settings *wanted*.
 
     The start of a group cannot change. A secret is set only where there is none; a new one needs a rotation. Headers
     are write-only, so they are always set.
@@ -60,13 +93,13 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     differs.pop("start_from", None)
     if "v1" in present.signatures:
         differs.pop("secret", None)
-    if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == _PENDING):
+    if "endpoint" not in differs and not (differs.get("verification") == "none" and present.state == "unverified"):
         differs.pop("verification", None)
     return patch_of(present, differs)
 
 
 def _has(present: Subscription, name: str, value: Any) -> bool:
-    if name in ("secret", "headers", "client_certificate", "verification"):
+    if name in _WRITE_ONLY:
         return False
     known = getattr(present, name)
     if name == "filter":

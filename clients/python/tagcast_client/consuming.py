@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum
 
-from tagcast_client.filters import Filter, SqlDialect, SqlFilter, TagExpressionFilter
-from tagcast_client.groups import Pulled
+from tagcast_client.received import Pulled
 
 PULL_MAX = 32
 """A pull brings at most 32 messages."""
@@ -37,20 +36,6 @@ class Later:
     """A verdict that makes the batch visible again after *delay_seconds*, at most 43,200."""
 
     delay_seconds: int
-
-
-class MessageSelector:
-    """Filters with the names of RocketMQ."""
-
-    @staticmethod
-    def by_tag(expression: str) -> TagExpressionFilter:
-        """Return the filter of a tag expression such as ``TagA || TagB``, or ``*`` for everything."""
-        return Filter.tag_expression(expression)
-
-    @staticmethod
-    def by_sql(expression: str, dialect: SqlDialect = "strict") -> SqlFilter:
-        """Return the filter of an SQL92 expression; the dialect ``rocketmq`` reads it as RocketMQ does."""
-        return Filter.sql(expression, dialect=dialect)
 
 
 def member_id() -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tagcast_client.body import body_of
 from tagcast_client.errors import UnexpectedAnswerError
@@ -34,39 +34,32 @@ def _decode(kind: Any, value: Any) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(value)
     origin, inner = get_origin(kind), get_args(kind)
-    if origin is Literal:  # A word, also one that is newer.
-        origin, kind = None, str
-    if origin in (Union, types.UnionType):
-        kinds = [each for each in inner if each is not type(None)]
-        if value is None or all(map(is_typeddict, kinds)):  # An object of JSON, also one of a kind that is newer.
-            return value
-        [only] = kinds
-        return _decode(only, value)
+    if origin in (Union, UnionType):
+        kinds = [each for each in inner if each is not NoneType]
+        return value if value is None or len(kinds) > 1 else _decode(kinds[0], value)  # Several are kinds of an object.
     if origin is tuple:
         return tuple(_decode(inner[0], each) for each in value)
     if origin is Mapping:
         return {name: _decode(inner[1], each) for name, each in value.items()}
-    if kind is not Any and not isinstance(value, kind):
-        raise TypeError(f"{value!r} is not a {kind.__name__}")
+    expected = str if origin is Literal else kind  # A word, also one that is newer.
+    if kind is not Any and not isinstance(value, expected):
+        raise TypeError(f"{value!r} is not a {expected.__name__}")
     return value
 
 
 def _dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
-    found = {}
-    for name, hint, is_required in _fields(kind):
-        if name == "body":
-            found[name] = body_of(value)
-            if found[name] is None and hint is bytes:
-                raise KeyError(name)
-        elif name in value or is_required:
-            found[name] = _decode(hint, value[name])
-    return kind(**found)
+    known = _fields(kind)
+    if "body" in known:
+        value = {**value, "body": body_of(value)}
+    present = {name: hint for name, (hint, is_needed) in known.items() if is_needed or name in value}
+    return kind(**{name: _decode(hint, value[name]) for name, hint in present.items()})
 
 
 @cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the fields of a dataclass: annotation, and whether an answer must have it."""
     hints = get_type_hints(kind)
-    return tuple(
-        (each.name, hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+    return {
+        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
         for each in fields(kind)
-    )
+    }

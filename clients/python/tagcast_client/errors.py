@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+__all__ = [
+    "AlreadyExistsError", "BatchInterruptedError", "ConflictError", "DisagreementError", "Fault", "ForbiddenError",
+    "InvalidError", "NotFoundError", "PreconditionFailedError", "ProblemError", "ServerError", "SigningError",
+    "TagcastError", "ThrottledError", "TooLargeError", "UnexpectedAnswerError", "UnreachableError",
+]  # fmt: skip
+
 
 class TagcastError(Exception):
     """The root of all errors of the client."""

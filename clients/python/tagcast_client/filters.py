@@ -1,66 +1,25 @@
-"""Filters as values: one form for each kind, and constructors that spell it (docs/filters.md)."""
+"""Constructors of filters (docs/filters.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, cast
+
+from tagcast_client.settings import (
+    FILTER_DEFAULTS,
+    AnyFilter,
+    EventPatternFilter,
+    FunctionFilter,
+    RoutingKeyFilter,
+    SqlFilter,
+    TagExpressionFilter,
+    TagsFilter,
+)
 
 SqlDialect = Literal["strict", "rocketmq"]
 PatternDialect = Literal["eventbridge", "sns"]
 PatternScope = Literal["body", "properties", "envelope"]
 OnError = Literal["drop", "block"]
-
-
-class TagsFilter(TypedDict):
-    """Messages that have one of the tags, or all of them."""
-
-    kind: Literal["tags"]
-    tags: list[str]
-    match: NotRequired[Literal["any", "all"]]
-
-
-class TagExpressionFilter(TypedDict):
-    """Messages that have one of the tags of an expression such as ``TagA || TagB``."""
-
-    kind: Literal["tag_expression"]
-    expression: str | None
-
-
-class RoutingKeyFilter(TypedDict):
-    """Messages whose routing key fits one of the patterns."""
-
-    kind: Literal["routing_key"]
-    patterns: list[str]
-
-
-class SqlFilter(TypedDict):
-    """Messages whose properties make the expression true."""
-
-    kind: Literal["sql92"]
-    expression: str
-    dialect: NotRequired[SqlDialect]
-
-
-class EventPatternFilter(TypedDict):
-    """Messages whose JSON meets the pattern."""
-
-    kind: Literal["event_pattern"]
-    pattern: Mapping[str, Any]
-    dialect: NotRequired[PatternDialect]
-    scope: NotRequired[PatternScope]
-
-
-class FunctionFilter(TypedDict):
-    """Messages that match by a Lambda function of the subscriber."""
-
-    kind: Literal["function"]
-    function: str
-    on_error: NotRequired[OnError]
-    timeout_seconds: NotRequired[int]
-
-
-AnyFilter = TagsFilter | TagExpressionFilter | RoutingKeyFilter | SqlFilter | EventPatternFilter | FunctionFilter
-"""A filter as the API writes it. Where a filter is expected, None is everything."""
 
 
 class Filter:
@@ -113,22 +72,12 @@ class Filter:
         return cast("AnyFilter | None", described)
 
 
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "sql92": {"dialect": "strict"},
-    "event_pattern": {"dialect": "eventbridge", "scope": "body"},
-    "function": {"on_error": "drop", "timeout_seconds": 3},
-}
-
-
 def with_defaults(filter: AnyFilter | None) -> dict[str, Any] | None:
-    """Return *filter* with its defaults written out, as answers of the API have it.
+    """Return *filter* with its defaults written out.
 
     >>> with_defaults({"kind": "sql92", "expression": "a = 1"})
     {'dialect': 'strict', 'kind': 'sql92', 'expression': 'a = 1'}
     """
     if filter is None:
         return None
-    found = {**_DEFAULTS.get(filter.get("kind", ""), {}), **cast("Mapping[str, Any]", filter)}
-    if found.get("match") == "any":
-        del found["match"]
-    return found
+    return {**FILTER_DEFAULTS.get(filter.get("kind", ""), {}), **cast("Mapping[str, Any]", filter)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 
 def instant(value: str | datetime) -> str:
@@ -15,31 +16,27 @@ def instant(value: str | datetime) -> str:
         ...
     ValueError: 2027-01-15T08:00:00 has no time zone: add one, such as datetime(…, tzinfo=UTC) or 2027-01-15T08:00:00Z
     """
-    parsed = value if isinstance(value, datetime) else _parsed(value)
-    if parsed is not None and parsed.utcoffset() is None:
+    try:
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return str(value)  # Another word, which the API judges.
+    if parsed.utcoffset() is None:
         text = parsed.isoformat()
         raise ValueError(f"{text} has no time zone: add one, such as datetime(…, tzinfo=UTC) or {text}Z")
-    return _written(value) if isinstance(value, datetime) else value
+    if isinstance(value, str):
+        return value
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def json_default(value: object) -> str:
-    """Write an instant within JSON. Raises TypeError for anything else that is no JSON, ValueError without an offset.
+def json_default(value: object) -> Any:
+    """Write an instant, or a message, within JSON. Raises TypeError for other values, ValueError without an offset.
 
     >>> json_default(datetime(2027, 1, 15, 8, tzinfo=UTC))
     '2027-01-15T08:00:00.000Z'
     """
     if isinstance(value, datetime):
         return instant(value)
-    raise TypeError(f"{value!r} is not JSON")
-
-
-def _written(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _parsed(text: str) -> datetime | None:
-    """Return the instant that *text* says, None if it is another word: the API judges that."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+    as_json = getattr(value, "as_json", None)
+    if as_json is None:
+        raise TypeError(f"{value!r} is not JSON")
+    return as_json()

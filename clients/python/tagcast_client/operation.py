@@ -1,20 +1,17 @@
-"""One request to the API as a value: what to send, how to read the answer, whether it may be sent twice.
-
-Nothing here does any I/O; `Client` and `AsyncClient` carry operations out.
-"""
+"""One request to the API as a value: what to send, how to read the answer, whether it may be sent twice."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from tagcast_client import models
 from tagcast_client.decoding import decode
 from tagcast_client.errors import UnexpectedAnswerError
-from tagcast_client.instants import json_default
+from tagcast_client.instants import instant, json_default
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -43,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[T]):
-    """One request and what its answer means.
+    """One request and the reader of its answer.
 
     *repeatable*: sending it again after a lost answer changes nothing. *gone_is_done*: a repetition that finds
     nothing any more (404) found what the first one did.
@@ -70,7 +67,7 @@ class Operation(Generic[T]):
 
     @property
     def creates(self) -> bool:
-        """Whether the request is refused if what it makes exists."""
+        """Whether the API refuses the request if the resource exists."""
         return "If-None-Match" in self.headers
 
 
@@ -91,26 +88,28 @@ def path_of(*segments: str) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def raw(
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    query: Mapping[str, str | int | None] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> Operation[Answer]:
-    """Any request, for routes without a method; query values of None are left out."""
-    given = query_of(query or {})
-    return Operation(method, path, lambda answer: answer, body, given, headers or {}, repeatable=method != "POST")
+def query_of(values: Mapping[str, str | float | datetime | None]) -> dict[str, str]:
+    """Return query parameters as they are sent; None is left out.
 
-
-def query_of(values: Mapping[str, str | int | bool | None]) -> dict[str, str]:
-    """Return query parameters as they are sent; None is left out."""
-    words = {True: "true", False: "false"}
+    >>> query_of({"bodies": True, "limit": 5, "cursor": None})
+    {'bodies': 'true', 'limit': '5'}
+    """
+    sent = {name: instant(value) if isinstance(value, datetime) else value for name, value in values.items()}
     return {
-        name: words[value] if isinstance(value, bool) else str(value)
-        for name, value in values.items()
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in sent.items()
         if value is not None
     }
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the arguments that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def if_match(version: int | None) -> dict[str, str]:
+    """Return the headers that make a change conditional on a version."""
+    return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def reads(kind: type[T]) -> Callable[[Answer], T]:
@@ -123,53 +122,16 @@ def reads_list(kind: type[T], key: str) -> Callable[[Answer], tuple[T, ...]]:
     return lambda answer: tuple(decode(kind, each) for each in answer.json.get(key, ()))
 
 
-def reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | models.Refused, ...]]:
-    """Return a reader of answers that hold a *kind*, or why it was refused, for each item of a batch."""
-    return lambda answer: tuple(
-        decode(models.Refused, each) if "error" in each else decode(kind, each)
-        for each in answer.json.get("results", ())
-    )
+def reads_page(kind: type[T], key: str) -> Callable[[Answer], Page[T]]:
+    """Return a reader of one page of a list, whose items stand under *key*."""
+    read = reads_list(kind, key)
+    return lambda answer: Page(read(answer), answer.json.get("next_cursor"))
+
+
+def reads_object(answer: Answer) -> Mapping[str, Any]:
+    """Read an answer of any form."""
+    return answer.json
 
 
 def nothing(answer: Answer) -> None:
-    """Read an answer that says nothing."""
-    return
-
-
-def given(**fields: Any) -> dict[str, Any]:
-    """Return what is not None."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def topic_path(topic: str, *more: str) -> str:
-    """Return a path below a topic."""
-    return path_of("topics", topic, *more)
-
-
-def subscription_path(topic: str, name: str, *more: str) -> str:
-    """Return a path below a subscription."""
-    return path_of("topics", topic, "subscriptions", name, *more)
-
-
-def listing(kind: type[T], key: str, path: str, query: Mapping[str, str | int | bool | None]) -> Operation[Page[T]]:
-    """Return the operation of one page of a list, whose items stand under *key*."""
-
-    def read(answer: Answer) -> Page[T]:
-        found = answer.json
-        return Page(tuple(decode(kind, each) for each in found.get(key, ())), found.get("next_cursor"))
-
-    return Operation("GET", path, read, query=query_of(query))
-
-
-def condition(version: int | None) -> dict[str, str]:
-    """Return the headers that make a change conditional on a version."""
-    return {} if version is None else {"If-Match": f'"{version}"'}
-
-
-def key_of_part(idempotency_key: str, place: int) -> str:
-    """Return the idempotency key of a part of a batch: the batch's own for the first one.
-
-    >>> key_of_part("k", 0), key_of_part("k", 100)
-    ('k', 'k+100')
-    """
-    return f"{idempotency_key}+{place}" if place else idempotency_key
+    """Read an answer without a body."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tagcast_client.instants import json_default
@@ -47,19 +47,10 @@ class NewMessage:
         body, content_type = self.body, self.content_type
         if isinstance(body, Mapping | list):
             body, content_type = json.dumps(body, ensure_ascii=False, default=json_default), content_type or JSON_TYPE
-        said: dict[str, Any] = (
-            {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
-        )
-        optional = {
-            "tags": list(self.tags),
-            "routing_key": self.routing_key,
-            "properties": dict(self.properties),
-            "ordering_key": self.ordering_key,
-            "content_type": content_type,
-            "traceparent": self.traceparent,
-            "tracestate": self.tracestate,
-        }
-        return said | {name: value for name, value in optional.items() if value not in (None, [], {})}
+        said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
+        others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
+        others |= {"tags": list(self.tags), "properties": dict(self.properties), "content_type": content_type}
+        return said | {name: value for name, value in others.items() if value not in (None, [], {})}
 
 
 def list_tags(tags: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
@@ -45,6 +45,23 @@ class Received(WithBody):
     replay_of: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled(Received):
+    """A pulled message: the fields of a push, and the *receipt_handle* of this pull.
+
+    Code that handles a `Received` handles it, too.
+    """
+
+    content_type: str | None
+    tags: tuple[str, ...]
+    routing_key: str | None
+    properties: Mapping[str, str]
+    ordering_key: str | None
+    accepted_at: datetime
+    expires_at: datetime
+    receipt_handle: str = field(kw_only=True)
 
 
 def read(headers: Mapping[str, str], body: bytes) -> Received:

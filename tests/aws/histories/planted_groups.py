@@ -81,7 +81,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         Mutant(
             "an ordered queue is told no orders",
             "tagcast.pushing.engine:_entries",
-            "ordering = topic.ordering",
+            "ordering = topic.settings.ordering",
             "ordering = Ordering.NONE",
             CALM,
         ),

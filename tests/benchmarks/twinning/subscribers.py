@@ -22,6 +22,7 @@ from tagcast.rows.keys import topic_key
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import Put
+from tagcast.topic_settings import TopicSettings
 
 BATCHING = Batching(100, 1024 * 1024)
 
@@ -38,7 +39,7 @@ def subscribe(
 
     They want everything, or each has a condition of its own.
     """
-    made, _ = topics.put_topic(world, topic, retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
+    made, _ = topics.put_topic(world, topic, TopicSettings(ordering=ordering))
     now = world.clock.now()
     for number in range(count):
         settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)

@@ -222,7 +222,7 @@ def test_a_subscription_is_changed_in_part_and_its_secrets_stay(api: Client) -> 
 @pytest.mark.parametrize(
     ("patch", "pointers"),
     [
-        ({"timeout_seconds": 31, "colour": None}, ["#/colour"]),
+        ({"timeout_seconds": 31, "colour": None}, ["#/timeout_seconds", "#/colour"]),
         ({"timeout_seconds": 31}, ["#/timeout_seconds"]),
         ({"retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}, ["#/retry/interval_seconds"]),
         ({"filter": {"kind": "sql92", "expression": "a ="}}, ["#/filter/tags"]),

@@ -86,7 +86,7 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     assert "No members." in alone
     assert "pulled again (176 retries)" in alone
     assert not [word for word in ("timeout", "content_format", "DECAY", " s at most") if word in alone]
-    client.heartbeat("orders", "workers", "one", member_version="1.4")
+    client.heartbeat("orders", "workers", "one", None, member_version="1.4")
     client.publish("orders", "x")
     api.fakes.deliver()
     shown = run("group", "show", "orders", "workers").output
@@ -101,7 +101,7 @@ def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..
     result = run("consume", "orders", "workers", "--from", "the beginning")
     assert result.exit_code == 1
     assert "must be latest, earliest, or an instant of RFC 3339" in result.output
-    client.heartbeat("orders", "workers", "one", start_from="earliest")
+    client.heartbeat("orders", "workers", "one", None, start_from="earliest")
     shown = run("group", "show", "orders", "workers").output
     assert "earliest" in shown
     assert run("topic", "create", "kept", "--keep", "life").exit_code == 0

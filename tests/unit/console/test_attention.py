@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tagcast_client import AsyncPages, Page, UnreachableError
@@ -20,7 +21,7 @@ HEAD = PendingHead("07530546929946125525", "blocked", 1, None, NOW + timedelta(h
 FAILING = UrgentLane("orders", "billing", "blocked", HEAD, "http://a")
 
 
-def lane(name: str, state: str = "blocked", *, host: str = "http://a", left_h: float = 9, age_s: int = 0) -> UrgentLane:
+def lane(name: str, state: Any = "blocked", *, host: str = "http://a", left_h: float = 9, age_s: int = 0) -> UrgentLane:
     head = replace(HEAD, expires_at=NOW + timedelta(hours=left_h), accepted_at=NOW - timedelta(seconds=age_s))
     return replace(FAILING, subscription=name, state=state, host=host, head=head)
 

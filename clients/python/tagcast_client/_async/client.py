@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Unpack
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
-from tagcast_client import models, operations, publishing
-from tagcast_client._async.connection import AsyncPages
-from tagcast_client._async.groups import AsyncGroups
-from tagcast_client._async.lanes import AsyncLanes
-from tagcast_client._async.subscriptions import AsyncSubscriptions
-from tagcast_client._async.tail import AsyncWatching
-from tagcast_client.changing import topic_patch
-from tagcast_client.filters import AnyFilter
-from tagcast_client.operation import Answer, Operation, raw
-from tagcast_client.outgoing import list_tags
-from tagcast_client.publishing import Result
-from tagcast_client.settings import TopicChanges, TopicSettings, as_json
+from tagcast_client._async.operations import AsyncOperations
+from tagcast_client.batches import named_again
+from tagcast_client.changing import (
+    GENERATE,
+    needs_present,
+    patch_of,
+    settings_of,
+    subscription_patch,
+    topic_patch,
+)
+from tagcast_client.decoding import decode
+from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
+from tagcast_client.operation import Answer, Operation, if_match, path_of, query_of, reads
+from tagcast_client.outgoing import ArchivedMessage, Body, NewMessage, Tags, list_tags
+from tagcast_client.settings import (
+    Endpoint,
+    NamedSubscription,
+    SubscriptionChanges,
+    SubscriptionSettings,
+    TopicSettings,
+)
 from tagcast_client.tracing import current_trace
 
+T = TypeVar("T")
+TAIL_WAIT_S = 20
 
-class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
+
+class AsyncClient(AsyncOperations):
     """A client of the API at *url*; default: the environment variable ``TAGCAST_URL``.
 
     The client signs requests to AWS with the default AWS credentials, unless you give *auth*. Other requests are plain.
@@ -32,176 +43,139 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     client as a context manager, or close it.
     """
 
-    # Publishing
-
     async def publish(
         self,
         topic: str,
-        body: models.Body,
+        body: Body,
         *,
-        tags: models.Tags = (),
+        tags: Tags = (),
         routing_key: str | None = None,
         properties: Mapping[str, str] | None = None,
         ordering_key: str | None = None,
         content_type: str | None = None,
         idempotency_key: str | None = None,
-    ) -> models.Accepted:
+    ) -> Accepted:
         """Publish one message. The API accepts it once, even if the client repeats the request.
 
         An object or a list as *body* becomes JSON.
         """
-        message = models.NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
-        return await self._send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
+        message = NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4()), **current_trace()}
+        path = path_of("topics", topic, "messages")
+        return await self._send(Operation("POST", path, reads(Accepted), message.as_json(), headers=headers))
 
     async def publish_batch(
-        self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
-    ) -> tuple[Result, ...]:
+        self, topic: str, messages: Iterable[NewMessage], *, idempotency_key: str | None = None
+    ) -> tuple[Accepted | Refused, ...]:
         """Publish any number of messages in order, split into requests by the API's limits.
 
         Each message has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a
         part fails after an earlier part was accepted.
         """
-        parts = publishing.parts([message.as_json() for message in messages])
-        key, trace = idempotency_key or _new_key(), current_trace()
-        return await self._send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
+        path = path_of("topics", topic, "messages", "batch")
+        return await self._publish_parts(path, messages, idempotency_key, current_trace())
 
     async def replay(
-        self,
-        topic: str,
-        subscription: str,
-        messages: Iterable[models.ArchivedMessage],
-        *,
-        idempotency_key: str | None = None,
-    ) -> tuple[Result, ...]:
+        self, topic: str, subscription: str, messages: Iterable[ArchivedMessage], *, idempotency_key: str | None = None
+    ) -> tuple[Accepted | Refused, ...]:
         """Replay archived messages to one subscription; otherwise like `publish_batch`."""
-        parts = publishing.parts([message.as_json() for message in messages])
-        key = idempotency_key or _new_key()
-        return await self._send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+        path = path_of("topics", topic, "subscriptions", subscription, "replay")
+        return await self._publish_parts(path, messages, idempotency_key, {})
 
-    async def retry_topic(self, topic: str) -> tuple[str, ...]:
-        """Retry now the blocked subscriptions of the topic, and return their names."""
-        return await self._send(operations.retry_topic(topic))
+    async def _publish_parts(
+        self,
+        path: str,
+        messages: Iterable[NewMessage | ArchivedMessage],
+        idempotency_key: str | None,
+        trace: Mapping[str, str],
+    ) -> tuple[Accepted | Refused, ...]:
+        key = idempotency_key or str(uuid.uuid4())
 
-    # Topics
+        def publish(part: Sequence[Mapping[str, Any]], place: int) -> Operation[tuple[Accepted | Refused, ...]]:
+            headers = {"Idempotency-Key": f"{key}+{place}" if place else key, **trace}
+            return Operation("POST", path, _reads_results(Accepted), {"messages": part}, headers=headers)
 
-    async def create_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
-        """Create a topic; unnamed settings get their defaults. Raises AlreadyExistsError."""
-        return await self._send(operations.create_topic(topic, as_json(settings, TopicSettings)))
+        return await self._send_parts(publish, [message.as_json() for message in messages])
 
-    async def update_topic(
-        self, topic: str, *, if_version: int | None = None, **changes: Unpack[TopicChanges]
-    ) -> models.Topic:
-        """Update the named settings; None resets one to its default. All other settings stay.
-
-        *if_version* updates only this version of the topic, else raises PreconditionFailedError.
-        """
-        return await self._send(operations.update_topic(topic, as_json(changes, TopicChanges), if_version))
-
-    async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> models.Topic:
+    async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> Topic:
         """Create the topic, or update the named settings; all others stay. Call it at the start of a program."""
-        wanted = as_json(settings, TopicSettings)
+        wanted = settings_of(TopicSettings, settings)
+        return await self._bring(path_of("topics", topic), Topic, lambda present: topic_patch(present, wanted), wanted)
 
-        def change(present: models.Topic) -> Operation[models.Topic] | None:
-            patch = topic_patch(present, wanted)
-            return operations.update_topic(topic, patch, present.version) if patch else None
+    async def ensure_subscription(
+        self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
+    ) -> Subscription:
+        """Create the subscription, or update the named settings; all others stay. Call it at the start of a program.
 
-        return await self._bring(operations.get_topic(topic), change, operations.create_topic(topic, wanted))
-
-    async def get_topic(self, topic: str) -> models.Topic:
-        """Return a topic."""
-        return await self._send(operations.get_topic(topic))
-
-    async def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
-        """Delete a topic. It must have no subscriptions."""
-        await self._send(operations.delete_topic(topic, if_version))
-
-    def list_topics(self, *, limit: int | None = None) -> AsyncPages[models.Topic]:
-        """Yield all topics, by name."""
-        return self._list(lambda cursor: operations.list_topics(limit, cursor))
-
-    # Messages
-
-    async def get_message(
-        self, topic: str, message_id: str, *, cursor: str | None = None, only: str | None = None
-    ) -> models.Message:
-        """Return a message, or its receipt, with its delivery to each subscription, failed deliveries first.
-
-        One answer has at most a thousand deliveries. *cursor* is its ``next_cursor``, to get the next ones. *only*
-        selects deliveries in one state, or `failing` ones.
+        A new *secret* is rotated: for a day pushes are also signed with the old one. `generate` creates a secret for a
+        subscription without one. *start_from* is for a new group only. Headers and certificates are write-only, so
+        they are set each time.
         """
-        return await self._send(operations.get_message(topic, message_id, cursor, only))
+        wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
+        path = path_of("topics", topic, "subscriptions", subscription)
+        ensured = await self._bring(path, Subscription, lambda present: subscription_patch(present, wanted), wanted)
+        secret = settings.get("secret")
+        if secret in (None, GENERATE) or "v1" not in ensured.signatures:  # Only pushes over HTTP are signed.
+            return ensured
+        return await self.rotate_secret(topic, subscription, secret=secret)
 
-    async def find_message(
-        self, message_id: str, *, cursor: str | None = None, only: str | None = None
-    ) -> models.Message:
-        """Return a message by its id alone, like `get_message`. The API searches all topics."""
-        return await self._send(operations.find_message(message_id, cursor, only))
+    async def update_subscription(
+        self, topic: str, subscription: str, *, if_version: int | None = None, **changes: Unpack[SubscriptionChanges]
+    ) -> Subscription:
+        """Update the named settings; None resets or removes one. All other settings stay, secrets included.
 
-    def list_messages(
-        self, topic: str, *, bodies: bool = False, limit: int | None = None
-    ) -> AsyncPages[models.Message]:
-        """Yield the messages with pending deliveries, oldest first."""
-        return self._list(lambda cursor: operations.list_messages(topic, bodies, limit, cursor))
+        A filter and an endpoint are replaced as a whole, headers are merged. *if_version* updates only this version of
+        the subscription, else raises PreconditionFailedError.
+        """
+        wanted, path = (
+            settings_of(SubscriptionChanges, changes),
+            path_of("topics", topic, "subscriptions", subscription),
+        )
+        if needs_present(wanted):
+            if if_version is None:
+                return await self._bring(path, Subscription, lambda present: patch_of(present, wanted))
+            wanted = patch_of(await self.get_subscription(topic, subscription), wanted)
+        headers, is_repeatable = if_match(if_version), if_version is None
+        change = Operation("PATCH", path, reads(Subscription), wanted, headers=headers, repeatable=is_repeatable)
+        return await self._send(change)
 
-    async def read_history(
+    async def create_subscriptions(
+        self, topic: str, subscriptions: Iterable[NamedSubscription], *, replace: bool = False
+    ) -> tuple[Subscription | Refused, ...]:
+        """Create any number of subscriptions, split into requests by the API's limits.
+
+        Give each its `name`, its `endpoint` and the settings of `create_subscription`. Each has its own result: the
+        subscription without its lane, or `Refused` with its problem. An existing one is refused; *replace* replaces its
+        settings as a whole. Raises BatchInterruptedError when a part fails after an earlier part succeeded. Raises
+        ValueError, and creates none, when two have the same name.
+        """
+        wanted = [settings_of(NamedSubscription, each) for each in subscriptions]
+        if again := named_again(wanted):
+            raise ValueError(f"the name {wanted[again[0]]['name']!r} is given twice")
+        path = path_of("topics", topic, "subscriptions", "batch")
+
+        def create(part: Sequence[Mapping[str, Any]], place: int) -> Operation[tuple[Subscription | Refused, ...]]:
+            body = {"subscriptions": part, "replace": replace}
+            return Operation("POST", path, _reads_results(Subscription), body, repeatable=replace)
+
+        return await self._send_parts(create, wanted)
+
+    async def watch(
         self,
         topic: str,
         *,
-        since: datetime | None = None,
-        tag: str | None = None,
-        property: tuple[str, str] | None = None,
+        kind: str | None = None,
         subscription: str | None = None,
         state: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> models.History:
-        """Return the messages of the last day, or *since* then, delivered ones included, the newest first.
-
-        Narrow them by a tag, by name and value of a property, and by the *state* of the delivery to *subscription*, or
-        of any delivery. *cursor* is the ``next_cursor`` of the page before.
-        """
-        query = {"tag": tag, "subscription": subscription, "state": state, "limit": limit, "cursor": cursor}
-        return await self._send(operations.read_history(topic, since, property, query))
-
-    def list_attempts(self, topic: str, message_id: str, *, limit: int | None = None) -> AsyncPages[models.Attempted]:
-        """Yield the failed deliveries of a message, and those to retry, with their last attempts."""
-        return self._list(lambda cursor: operations.list_attempts(topic, message_id, limit, cursor))
-
-    async def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
-        """Explain why a subscription did or did not receive a message."""
-        return await self._send(operations.explain(topic, message_id, subscription))
-
-    # Filters
-
-    async def set_shadow(self, topic: str, subscription: str, filter: AnyFilter | None) -> models.Shadow:
-        """Run a candidate filter beside the active one, without deliveries."""
-        return await self._send(operations.set_shadow(topic, subscription, filter))
-
-    async def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
-        """Return the candidate filter, its counts and samples."""
-        return await self._send(operations.get_shadow(topic, subscription))
-
-    async def delete_shadow(self, topic: str, subscription: str) -> None:
-        """Delete the candidate filter."""
-        await self._send(operations.delete_shadow(topic, subscription))
-
-    async def promote_shadow(
-        self, topic: str, subscription: str, *, shadow_version: int | None = None
-    ) -> models.Subscription:
-        """Make the candidate the active filter; *shadow_version* promotes only this version."""
-        return await self._send(operations.promote_shadow(topic, subscription, shadow_version))
-
-    async def test_filter(
-        self, filter: AnyFilter | None, message: models.NewMessage | None = None
-    ) -> models.FilterTest:
-        """Test a filter on a message. The API stores and sends nothing."""
-        return await self._send(operations.test_filter(filter, message or models.NewMessage("")))
-
-    # Anything
-
-    async def health(self) -> models.Health:
-        """Return the API's health and version."""
-        return await self._send(operations.health())
+    ) -> AsyncIterator[Tail]:
+        """Yield the events from now on, without end. The arguments narrow them, as in `tail`."""
+        narrowed: dict[str, Any] = {"kind": kind, "subscription": subscription, "state": state}
+        cursor = (await self.tail(topic, max_events=0)).next_cursor
+        while True:
+            tail = await self.tail(topic, cursor=cursor, wait_seconds=TAIL_WAIT_S, **narrowed)
+            cursor = tail.next_cursor
+            if tail.events or tail.left_out:
+                yield tail
 
     async def request(
         self,
@@ -212,8 +186,14 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send any request and return the unchanged answer. Raises like all methods."""
-        return await self._send(raw(method, path, body, query, headers))
+        sent = query_of(query or {})
+        is_repeatable = method != "POST"
+        operation = Operation(method, path, lambda answer: answer, body, sent, headers or {}, repeatable=is_repeatable)
+        return await self._send(operation)
 
 
-def _new_key() -> str:
-    return str(uuid.uuid4())
+def _reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | Refused, ...]]:
+    """Return a reader of answers that hold a *kind*, or why it was refused, for each item of a batch."""
+    return lambda answer: tuple(
+        decode(Refused, each) if "error" in each else decode(kind, each) for each in answer.json.get("results", ())
+    )

@@ -6,8 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tagcast_client.asyncio_tasks import AsyncPageReader, AsyncSleep
+from tagcast_client.batches import parts
 from tagcast_client.errors import (
     BatchInterruptedError,
     NotFoundError,
@@ -23,12 +23,14 @@ from tagcast_client.errors import (
     UnreachableError,
     refusal,
 )
-from tagcast_client.operation import Answer, Operation, Page, key_of_part
+from tagcast_client.models import Subscription, Topic
+from tagcast_client.operation import Answer, Operation, Page, if_match, reads
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
 from tagcast_client.version import API_VERSION, __version__
 
 T = TypeVar("T")
+Resource = TypeVar("Resource", Topic, Subscription)
 
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
@@ -112,18 +114,17 @@ class AsyncConnection:
 
     async def _send_parts(
         self,
-        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[T, ...]]],
-        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
-        key: str = "",
+        operation_of: Callable[[Sequence[Mapping[str, Any]], int], Operation[tuple[T, ...]]],
+        items: Sequence[Mapping[str, Any]],
     ) -> tuple[T, ...]:
-        """Run the operation of each part of a batch, with an idempotency key derived from *key*.
+        """Run the operation of each part of a batch, made of the part and its place.
 
         Raises BatchInterruptedError when a part fails after an earlier part succeeded.
         """
         results: tuple[T, ...] = ()
-        for place, part in parts:
+        for place, part in parts(items):
             try:
-                results += await self._send(operation_of(part, key_of_part(key, place)))
+                results += await self._send(operation_of(part, place))
             except TagcastError as fault:
                 if results:
                     raise BatchInterruptedError(results, len(results)) from fault
@@ -146,25 +147,30 @@ class AsyncConnection:
         return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
 
     async def _bring(
-        self, look: Operation[T], change: Callable[[T], Operation[T] | None], create: Operation[T] | None = None
-    ) -> T:
-        """Update the resource of *look*, or *create* a missing one, also while other clients change it.
+        self,
+        path: str,
+        kind: type[Resource],
+        patch_of: Callable[[Resource], Mapping[str, Any]],
+        wanted: Mapping[str, Any] | None = None,
+    ) -> Resource:
+        """Patch the resource at *path*, or create a missing one as *wanted*, also while other clients change it.
 
         Both requests are conditional, so a lost answer does no harm: the next look shows the outcome.
         """
         lost: PreconditionFailedError | None = None
         for _ in range(BROUGHT_WITHIN):
-            operation = create
             try:
-                present = await self._send(look)
-                operation = change(present)
-                if operation is None:
+                present = await self._send(Operation("GET", path, reads(kind)))
+                patch = patch_of(present)
+                if not patch:
                     return present
+                change = Operation("PATCH", path, reads(kind), patch, headers=if_match(present.version))
             except NotFoundError:
-                if operation is None:
+                if wanted is None:
                     raise
+                change = Operation("PUT", path, reads(kind), wanted, headers={"If-None-Match": "*"})
             try:
-                return await self._send(replace(operation, repeatable=True))
+                return await self._send(change)
             except PreconditionFailedError as fault:
                 lost = fault
         assert lost is not None

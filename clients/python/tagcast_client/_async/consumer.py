@@ -9,9 +9,10 @@ from typing import Self
 
 from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks
-from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
+from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.errors import TagcastError
-from tagcast_client.filters import AnyFilter
+from tagcast_client.filters import Filter
+from tagcast_client.settings import AnyFilter
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
@@ -50,7 +51,7 @@ class AsyncConsumer:
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
         """Subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
-        self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
+        self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
         """Call *listener* with each batch. It returns None, a `ConsumeStatus` or `Later`."""
@@ -103,7 +104,7 @@ class AsyncConsumer:
             topic,
             self.consumer_group,
             options.member_id,
-            filter=self._filters[topic],
+            self._filters[topic],
             member_version=options.member_version,
             mode=options.message_model.value,
             ordered=options.ordered,
@@ -136,7 +137,7 @@ class AsyncConsumer:
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
             if self._pulls.is_abandoned:
                 return
-            await self._slots.give_back(slots - len(batches))
+            self._slots.give_back(slots - len(batches))
             for batch in batches:
                 self._batches.add(batch)
                 self._work.start(self._consume, batch)
@@ -164,7 +165,7 @@ class AsyncConsumer:
                 await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
         except TagcastError as fault:
             self._on_error(fault)
-        await self._slots.give_back(1)
+        self._slots.give_back(1)
 
     async def _heard(self, batch: Batch) -> int | None:
         """Return the listener's verdict on a batch: None, or the seconds until it becomes visible again."""

@@ -28,6 +28,7 @@ from tagcast.topic_settings import (
     FilterType,
     Keep,
     Ordering,
+    TopicSettings,
 )
 from tagcast.trace_context import TraceContext, trace_made
 
@@ -57,6 +58,7 @@ __all__ = [
     "Subscription",
     "SubscriptionSettings",
     "Topic",
+    "TopicSettings",
 ]
 
 
@@ -102,14 +104,12 @@ class Topic:
     """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
 
     *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
-    that was made through the CMQ endpoint has a *filter_type*. Events of its deliveries go to *events_topic*.
+    that was made through the CMQ endpoint has a *filter_type*.
     """
 
     name: str
     topic_id: str
-    retention_s: int
-    body_bytes_max: int
-    ordering: Ordering
+    settings: TopicSettings
     created_at: int
     updated_at: int
     subscriptions_version: int = 0
@@ -117,8 +117,6 @@ class Topic:
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
-    keep: Keep = Keep.PENDING
-    events_topic: str | None = None
 
     @property
     def version(self) -> int:

@@ -136,7 +136,7 @@ class Events:
         known = self._known.get(topic)
         if known is None or now >= known[0] + KNOWN_S:
             found = stored.topic(self.store, topic)
-            known = self._known[topic] = now, None if found is None else found.events_topic
+            known = self._known[topic] = now, None if found is None else found.settings.events_topic
         return known[1]
 
 

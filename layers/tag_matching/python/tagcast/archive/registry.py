@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
-from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTIONS, settings_attributes
+from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
+from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.rows.topic import TOPICS
 
-_SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
-_LEFT_OUT = _SECRETS | {"sealed"}
-"""What the archive is not told."""
+_LEFT_OUT = {each.name for each in fields(SubscriptionSettings) if not each.repr} | {"sealed"}
+"""Secrets are not archived."""
+_COLUMNS = (
+    *("filter", "protocol", "target", "strategy", "max_retries", "interval_s", "interval_s_max", "timeout_s"),
+    "start_from",
+    "unverified",
+)
+"""Settings that jobs read have columns of their own; `settings` has all others, as JSON."""
 
 
 def of_topic(change: Change) -> Iterator[Record]:
@@ -30,8 +36,10 @@ def of_topic(change: Change) -> Iterator[Record]:
         part="topic",
         topic=topic.name,
         topic_id=topic.topic_id,
-        ordering=topic.ordering.value,
-        retention_s=topic.retention_s,
+        ordering=topic.settings.ordering.value,
+        settings=_json(
+            {name: it for name, it in TOPIC_SETTINGS.attributes(topic.settings).items() if name != "ordering"}
+        ),
         changed_at=topic.updated_at,
     )
 
@@ -58,11 +66,16 @@ def of_subscription(change: Change) -> Iterator[Record]:
 
 
 def _shown(subscription: Subscription) -> dict[str, str | int | None]:
-    """Return what a subscriber chose or not, under the names of its row, without secrets."""
+    """Return the settings of a subscription, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
-    chosen = settings_attributes(replace(subscription.settings, endpoint=place))
-    return {"endpoint" if name == "target" else name: it for name, it in chosen.items() if name not in _LEFT_OUT}
+    chosen = SETTINGS.attributes(replace(subscription.settings, endpoint=place))
+    columns = {"endpoint" if name == "target" else name: chosen.pop(name) for name in _COLUMNS}
+    return columns | {"settings": _json({name: it for name, it in chosen.items() if name not in _LEFT_OUT})}
+
+
+def _json(values: Mapping[str, object]) -> str:
+    return json.dumps({name: it for name, it in values.items() if it is not None}, sort_keys=True)
 
 
 def _without_secrets(endpoint: Endpoint) -> str:

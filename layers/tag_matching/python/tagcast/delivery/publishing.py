@@ -84,10 +84,12 @@ class _Taken:
 
 def check_draft(topic: Topic, draft: Draft) -> Fault | None:
     """Return what is wrong with *draft* for *topic*, if anything: its body may be too large."""
-    if len(draft.body) <= topic.body_bytes_max:
+    if len(draft.body) <= topic.settings.body_bytes_max:
         return None
     return Fault(
-        f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body", FaultCode.TOO_LARGE
+        f"the body has {len(draft.body)} bytes; the topic allows {topic.settings.body_bytes_max}",
+        "/body",
+        FaultCode.TOO_LARGE,
     )
 
 
@@ -191,7 +193,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    lost = world.queue.send(packed(topic.ordering, waiting))
+    lost = world.queue.send(packed(topic.settings.ordering, waiting))
     if lost:
         named = {message_id for entry in lost for message_id in entry.message_ids}
         world.telemetry.count("QueueSendsLeftToRelay", len(named))
@@ -208,7 +210,7 @@ def _carrying(topic: Topic, taken: Sequence[_Taken], size: int, row: MessageRow)
     if len(taken) + 1 < size:
         return replace(row, is_alone=False)
     rows = [each.row for each in taken if each.row is not None]
-    packs = packed(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
+    packs = packed(topic.settings.ordering, [each for each in (*rows, row) if each.map.waiting])
     return replace(row, is_alone=False, packs=packs)
 
 
@@ -272,13 +274,15 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         message_id=world.dice.unique_id(now),
         draft=draft,
         accepted_at=now,
-        expires_at=now + round(topic.retention_s * 1000 / world.time_scale),
+        expires_at=now + round(topic.settings.retention_s * 1000 / world.time_scale),
         replay_of=replay_of,
     )
     matched = directory.match(message)
-    is_kept = topic.keep is Keep.LIFE
+    is_kept = topic.settings.keep is Keep.LIFE
     in_order = directory.in_order.intersection(matched.ordinals)
-    has_order = queue_group(topic.ordering, topic.name, message.message_id, draft.ordering_key) != message.message_id
+    has_order = (
+        queue_group(topic.settings.ordering, topic.name, message.message_id, draft.ordering_key) != message.message_id
+    )
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
     return MessageRow(
         message=message,

@@ -99,7 +99,7 @@ class _Visit:
             return 0
         if not self.bound:
             topic = stored.topic(self.world.store, self.group.topic)
-            body_max = BODY_BYTES_MAX if topic is None else topic.body_bytes_max
+            body_max = BODY_BYTES_MAX if topic is None else topic.settings.body_bytes_max
             self.bound = self.wish.around_max + ESCAPED_MAX * body_max
         room = (self.wish.size_max - self.size) // self.bound
         return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)

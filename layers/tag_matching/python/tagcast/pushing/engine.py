@@ -711,7 +711,7 @@ def _entries(world: World, group: Subscription, messages: Sequence[Message]) -> 
     """Return the entries of *messages*; only an ordered queue is told their orders."""
     ordering = Ordering.NONE
     if group.settings.ordered and (topic := stored.topic(world.store, group.topic)) is not None:
-        ordering = topic.ordering
+        ordering = topic.settings.ordering
     return [
         QueueEntry(each.topic, each.message_id, queue_group(ordering, each.topic, each.message_id, each.ordering_key))
         for each in messages

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, PreconditionFailedError
-from tagcast.model import RETENTION_S_MAX, FilterType, Keep, Ordering, Topic
+from tagcast.model import FilterType, Topic, TopicSettings
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import Directories, read_topic, wait_for_publishers
@@ -24,29 +24,22 @@ COUNTERS_LIFE_S = 4 * 366 * 86_400
 def put_topic(
     world: World,
     name: str,
-    *,
-    retention_s: int,
-    body_bytes_max: int,
-    ordering: Ordering,
-    keep: Keep = Keep.PENDING,
-    events_topic: str | None = None,
+    settings: TopicSettings,
     if_match: int | None = None,
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings; return it and whether it is new.
 
     *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. Raises ConflictError
-    when the ordering would change while anything is retained, or *events_topic* cannot be one, InvalidRequestError if
-    that is the topic itself, and PreconditionFailedError.
+    when the ordering would change while anything is retained, or the events topic cannot be one, InvalidRequestError
+    if that is the topic itself, and PreconditionFailedError.
     """
 
     def attempt() -> tuple[Topic, bool]:
         known = stored.topic(world.store, name)
         _check_version(known, if_match)
         if known is None:
-            plain = _new(world, name, retention_s, body_bytes_max, ordering)
-            return _create(world, replace(plain, keep=keep, events_topic=events_topic)), True
-        wanted = replace(known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, keep=keep)
-        return _write_settings(world, known, replace(wanted, events_topic=events_topic)), False
+            return _create(world, _new(world, name, settings)), True
+        return _write_settings(world, known, settings), False
 
     topic, is_new = until_won(world, f"topic {name}", attempt)
     if not is_new:
@@ -54,8 +47,10 @@ def put_topic(
     return topic, is_new
 
 
-def change_topic(world: World, name: str, change: Callable[[Topic], Topic], if_match: int | None = None) -> Topic:
-    """Give the topic the settings that *change* makes of it; *if_match* is the version that it must have.
+def change_topic(
+    world: World, name: str, change: Callable[[TopicSettings], TopicSettings], if_match: int | None = None
+) -> Topic:
+    """Give the topic what *change* makes of its settings; *if_match* is the version that it must have.
 
     Raises NotFoundError, ConflictError and InvalidRequestError as :func:`put_topic` does, PreconditionFailedError.
     """
@@ -63,7 +58,7 @@ def change_topic(world: World, name: str, change: Callable[[Topic], Topic], if_m
     def attempt() -> Topic:
         known = read_topic(world, name)
         _check_version(known, if_match)
-        return _write_settings(world, known, change(known))
+        return _write_settings(world, known, change(known.settings))
 
     changed = until_won(world, f"topic {name}", attempt)
     wait_for_publishers(world)
@@ -76,63 +71,55 @@ def _check_version(known: Topic | None, if_match: int | None) -> None:
         raise PreconditionFailedError(f"the topic {f'has version {present}' if present else 'does not exist'}")
 
 
-def _write_settings(world: World, known: Topic, wanted: Topic) -> Topic:
-    """Store the settings of *wanted*, unless those of *known* changed since it was read; return the topic as stored."""
-    if known.ordering is not wanted.ordering and retained_count(world, known.name):
+def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
+    """Store the settings *wanted*, unless those of *known* changed since it was read; return the topic as stored."""
+    if known.settings.ordering is not wanted.ordering and retained_count(world, known.name):
         raise ConflictError("the ordering cannot change while messages are retained")
-    changed = replace(wanted, updated_at=max(world.clock.now(), known.version + 1))
-    if wanted.events_topic == known.events_topic:
+    changed = replace(known, settings=wanted, updated_at=max(world.clock.now(), known.version + 1))
+    if wanted.events_topic == known.settings.events_topic:
         world.store.write(settings_update(known, changed))
     else:
-        world.store.transact((settings_update(known, changed), *_events_check(world, wanted)))
+        world.store.transact((settings_update(known, changed), *_events_check(world, changed)))
     return changed
 
 
-def _events_check(world: World, wanted: Topic) -> tuple[Write, ...]:
-    """Return the check, beside a write of *wanted*, that its events topic can be that.
+def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
+    """Return the check, beside a write of *topic*, that its events topic can be that.
 
     Raises InvalidRequestError if it is the topic itself, and ConflictError if it is none, or has one.
     """
-    if wanted.events_topic is None:
+    name = topic.settings.events_topic
+    if name is None:
         return ()
-    if wanted.events_topic == wanted.name:
+    if name == topic.name:
         raise InvalidRequestError((Fault("is the topic itself", "/events_topic", FaultCode.CONFLICT),))
-    found = stored.topic(world.store, wanted.events_topic)
+    found = stored.topic(world.store, name)
     if found is None:
-        raise ConflictError(f"the events_topic {wanted.events_topic} does not exist")
-    if found.events_topic is not None:
-        raise ConflictError(f"the events_topic {wanted.events_topic} has an events_topic itself")
+        raise ConflictError(f"the events_topic {name} does not exist")
+    if found.settings.events_topic is not None:
+        raise ConflictError(f"the events_topic {name} has an events_topic itself")
     return (events_check(found.name),)
 
 
-def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:
+def create_topic(world: World, name: str, settings: TopicSettings, filter_type: FilterType) -> Topic:
     """Create a topic whose filters are all of one type; PreconditionFailedError if there is one of its name."""
 
     def attempt() -> Topic:
         if stored.topic(world.store, name) is not None:
             raise PreconditionFailedError(f"topic {name} exists")
-        plain = _new(world, name, RETENTION_S_MAX, body_bytes_max, ordering)
-        return _create(world, replace(plain, filter_type=filter_type))
+        return _create(world, replace(_new(world, name, settings), filter_type=filter_type))
 
     return until_won(world, f"topic {name}", attempt)
 
 
 def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
     """Change how large a body may be, and nothing else; NotFoundError if there is no such topic."""
-    return change_topic(world, name, lambda known: replace(known, body_bytes_max=body_bytes_max))
+    return change_topic(world, name, lambda settings: replace(settings, body_bytes_max=body_bytes_max))
 
 
-def _new(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering) -> Topic:
+def _new(world: World, name: str, settings: TopicSettings) -> Topic:
     now = world.clock.now()
-    return Topic(
-        name=name,
-        topic_id=world.dice.unique_id(now),
-        retention_s=retention_s,
-        body_bytes_max=body_bytes_max,
-        ordering=ordering,
-        created_at=now,
-        updated_at=now,
-    )
+    return Topic(name, world.dice.unique_id(now), settings, created_at=now, updated_at=now)
 
 
 def _create(world: World, topic: Topic) -> Topic:

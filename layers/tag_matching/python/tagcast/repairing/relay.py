@@ -74,7 +74,7 @@ def orderings(world: World) -> Callable[[str], Ordering]:
     @cache
     def of(topic: str) -> Ordering:
         try:
-            return read_topic(world, topic).ordering
+            return read_topic(world, topic).settings.ordering
         except NotFoundError:
             return Ordering.NONE
 

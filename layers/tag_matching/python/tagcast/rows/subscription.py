@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
+from tagcast.rows.codec import Codec, Part, json_part
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.lane import Lane
@@ -15,44 +16,44 @@ from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.settings import (
     Batching,
     ClientCertificate,
-    ContentFormat,
     Endpoint,
     Protocol,
     RetryPolicy,
-    Signature,
     Strategy,
     SubscriptionSettings,
 )
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
-
-def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int | None]:
-    """Return what a subscriber chooses, as it stands in a row, or None; a secret has the name that it has there."""
-    retry, batching, certificate = settings.retry, settings.batching, settings.client_certificate
-    return {
-        "protocol": settings.endpoint.protocol.value,
-        "target": settings.endpoint.target,
-        "filter": _json(settings.filter),
-        "strategy": retry.strategy.value,
-        "max_retries": retry.max_retries,
-        "interval_s": retry.interval_s,
-        "interval_s_max": retry.interval_s_max,
-        "timeout_s": settings.timeout_s,
-        "content_format": settings.content_format.value,
-        "secret": settings.secret,
-        "ordered": 1 if settings.ordered else None,
-        "dead_letter_topic": settings.dead_letter_topic,
-        "dead_letter_expired": 1 if settings.dead_letter_expired else None,
-        "max_per_second": _text(settings.max_per_second),
-        "start_from": settings.start_from,
-        "batch_messages_max": None if batching is None else batching.messages_max,
-        "batch_bytes_max": None if batching is None else batching.bytes_max,
-        "sealed": settings.sealed,
-        "signature": None if settings.signature is Signature.V1 else settings.signature.value,
-        "unverified": settings.unverified,
-        "allowed_per_second": _text(settings.allowed_per_second),
-        "client_certificate": None if certificate is None else _json(asdict(certificate)),
-    }
+SETTINGS = Codec(
+    SubscriptionSettings,
+    {
+        "endpoint": Part(
+            ("protocol", "target"),
+            lambda endpoint: (endpoint.protocol.value, endpoint.target),
+            lambda row: Endpoint(Protocol(row["protocol"]), row["target"]),
+        ),
+        "filter": json_part("filter"),
+        "retry": Part(
+            ("strategy", "max_retries", "interval_s", "interval_s_max"),
+            lambda retry: (retry.strategy.value, retry.max_retries, retry.interval_s, retry.interval_s_max),
+            lambda row: RetryPolicy(
+                Strategy(row["strategy"]), row["max_retries"], row.get("interval_s"), row["interval_s_max"]
+            ),
+        ),
+        "batching": Part(
+            ("batch_messages_max", "batch_bytes_max"),
+            lambda batching: (None, None) if batching is None else (batching.messages_max, batching.bytes_max),
+            lambda row: (
+                Batching(row["batch_messages_max"], row["batch_bytes_max"]) if "batch_messages_max" in row else None
+            ),
+        ),
+        "client_certificate": json_part(
+            "client_certificate", asdict, lambda certificate: ClientCertificate(**certificate)
+        ),
+    },
+    elsewhere=("formers", "headers", "client_key"),
+)
+"""The settings in the row of a subscription. Its other secrets are in a row of their own (`rows/sealed.py`)."""
 
 
 def _subscription_row(subscription: Subscription) -> dict[str, Value]:
@@ -62,7 +63,7 @@ def _subscription_row(subscription: Subscription) -> dict[str, Value]:
             "name": subscription.name,
             "topic_id": subscription.topic_id,
             "ordinal": subscription.ordinal,
-            **settings_attributes(subscription.settings),
+            **SETTINGS.attributes(subscription.settings),
             "version": subscription.version,
             "created_at": subscription.created_at,
             "updated_at": subscription.updated_at,
@@ -70,50 +71,18 @@ def _subscription_row(subscription: Subscription) -> dict[str, Value]:
     )
 
 
-def _json(value: Mapping[str, object] | None) -> str | None:
-    return None if value is None else json.dumps(value, sort_keys=True)
-
-
-def _text(number: float | None) -> str | None:
-    return None if number is None else str(number)
-
-
 def _subscription_in(row: Attributes) -> Subscription:
     """Return the subscription of a row; its secrets stand elsewhere."""
-    get = row.get
-    settings = SubscriptionSettings(
-        endpoint=Endpoint(Protocol(row["protocol"]), row["target"]),
-        filter=filter_of(row),
-        retry=RetryPolicy(Strategy(row["strategy"]), row["max_retries"], get("interval_s"), row["interval_s_max"]),
-        timeout_s=row["timeout_s"],
-        content_format=ContentFormat(row["content_format"]),
-        secret=get("secret"),
-        ordered="ordered" in row,
-        dead_letter_topic=get("dead_letter_topic"),
-        dead_letter_expired="dead_letter_expired" in row,
-        max_per_second=float(row["max_per_second"]) if "max_per_second" in row else None,
-        start_from=get("start_from"),
-        batching=Batching(row["batch_messages_max"], row["batch_bytes_max"]) if "batch_messages_max" in row else None,
-        sealed=get("sealed"),
-        signature=Signature(get("signature", Signature.V1)),
-        unverified=get("unverified"),
-        allowed_per_second=float(row["allowed_per_second"]) if "allowed_per_second" in row else None,
-        client_certificate=_certificate_in(row),
-    )
     return Subscription(
         topic=row["topic"],
         name=row["name"],
         topic_id=row["topic_id"],
         ordinal=row["ordinal"],
-        settings=settings,
+        settings=SETTINGS.value(row),
         version=row["version"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
-
-
-def _certificate_in(row: Attributes) -> ClientCertificate | None:
-    return ClientCertificate(**json.loads(row["client_certificate"])) if "client_certificate" in row else None
 
 
 SUBSCRIPTIONS = Kind(subscription_key, _subscription_row, _subscription_in)
@@ -246,7 +215,7 @@ def _version_row(version: FilterVersion) -> dict[str, Value]:
     return dense(
         {
             "version": version.version,
-            "filter": _json(version.filter),
+            "filter": None if version.filter is None else json.dumps(version.filter, sort_keys=True),
             "changed_at": version.changed_at,
             "since": version.since,
             "ordinal": version.ordinal,

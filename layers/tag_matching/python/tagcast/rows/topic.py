@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tagcast.model import FilterType, Keep, Ordering, Topic
+from tagcast.model import FilterType, Topic, TopicSettings
+from tagcast.rows.codec import Codec
 from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
 RECENT_MAX = 10
-SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at", "keep", "events_topic")
+SETTINGS = Codec(TopicSettings)
 
 
 def _topic_row(topic: Topic) -> dict[str, Value]:
@@ -20,9 +21,7 @@ def _topic_row(topic: Topic) -> dict[str, Value]:
         {
             "topic": topic.name,
             "topic_id": topic.topic_id,
-            "retention_s": topic.retention_s,
-            "body_bytes_max": topic.body_bytes_max,
-            "ordering": topic.ordering.value,
+            **SETTINGS.attributes(topic.settings),
             "created_at": topic.created_at,
             "updated_at": topic.updated_at,
             "subscriptions_version": topic.subscriptions_version,
@@ -30,8 +29,6 @@ def _topic_row(topic: Topic) -> dict[str, Value]:
             "next_ordinal": topic.next_ordinal,
             "recent": list(topic.recent) or None,
             "filter_type": None if topic.filter_type is None else topic.filter_type.value,
-            "keep": None if topic.keep is Keep.PENDING else topic.keep.value,
-            "events_topic": topic.events_topic,
         }
     )
 
@@ -40,9 +37,7 @@ def _topic_in(row: Attributes) -> Topic:
     return Topic(
         name=row["topic"],
         topic_id=row["topic_id"],
-        retention_s=row["retention_s"],
-        body_bytes_max=row["body_bytes_max"],
-        ordering=Ordering(row["ordering"]),
+        settings=SETTINGS.value(row),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         subscriptions_version=row["subscriptions_version"],
@@ -50,8 +45,6 @@ def _topic_in(row: Attributes) -> Topic:
         next_ordinal=row["next_ordinal"],
         recent=tuple(row.get("recent", ())),
         filter_type=FilterType(row["filter_type"]) if "filter_type" in row else None,
-        keep=Keep(row.get("keep", Keep.PENDING)),
-        events_topic=row.get("events_topic"),
     )
 
 
@@ -101,8 +94,9 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 def settings_update(known: Topic, changed: Topic) -> Update:
     """Return the write of *changed* settings, unless another topic has the name by now, or those of *known* changed."""
     row = TOPICS.row_of(changed)
-    settings = {name: row[name] for name in SETTINGS if name in row}
-    gone = tuple(name for name in SETTINGS if name not in row)
+    names = (*SETTINGS.names, "updated_at")
+    settings = {name: row[name] for name in names if name in row}
+    gone = tuple(name for name in names if name not in row)
     return Update(topic_key(changed.name), settings, gone, {"topic_id": known.topic_id, "updated_at": known.updated_at})
 
 
@@ -147,8 +141,7 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
     Who knows an older version reads only these. The row is read for every publish and written for every change anyway,
     so that this costs neither reads nor writes.
 
-    >>> from tagcast.model import Ordering
-    >>> topic = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7, recent=("A",))
+    >>> topic = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))
     {'subscriptions_version': 9, 'recent': ['A', 'B', 'C']}
     """
@@ -162,8 +155,7 @@ def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
     """Return the subscriptions that changed between two versions of a topic; None if there were too many.
 
     >>> from dataclasses import replace
-    >>> from tagcast.model import Ordering
-    >>> known = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7)
+    >>> known = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7)
     >>> names_changed(known, replace(known, subscriptions_version=8, recent=("A", "B")))
     frozenset({'B'})
     >>> names_changed(known, replace(known, subscriptions_version=10, recent=("A", "B"))) is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tagcast.pulling.handles import HIDDEN_S_MAX
 from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX, DECAY_RETRIES_MAX
-from tagcast.settings import DECAY_INTERVAL_S_MAX
+from tagcast.setting import NAME
+from tagcast.settings import DECAY_INTERVAL_S_MAX, RATE_MAX, RATE_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX, TIMEOUT_S_MIN
 from tagcast.strict_json import JSON_DEPTH_MAX, JSON_VALUES_MAX
 
 __all__ = [
@@ -14,10 +15,15 @@ __all__ = [
     "DECAY_RETRIES_MAX",
     "JSON_DEPTH_MAX",
     "JSON_VALUES_MAX",
+    "NAME",
+    "RATE_MAX",
+    "RATE_MIN",
+    "TIMEOUT_S_DEFAULT",
+    "TIMEOUT_S_MAX",
+    "TIMEOUT_S_MIN",
 ]
 
 # Patterns of whole texts: what the API document says is what the code checks.
-NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 MESSAGE_ID = r"^[0-9]{20}$"
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
@@ -56,9 +62,7 @@ MEMBER_VERSION_LENGTH_MAX = 64
 SILENCE_S_MIN, SILENCE_S_MAX = 300, 14 * 86_400
 
 URL_LENGTH_MAX = 2_048
-TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 BACKOFF_INTERVAL_S_MAX = 3_600
-RATE_MIN, RATE_MAX = 0.01, 1_000
 BATCHED_MIN, BATCHED_MAX = 2, 100
 BATCHED_BYTES_MIN, BATCHED_BYTES_DEFAULT, BATCHED_BYTES_MAX = 1_024, 256 * 1024, 1024 * 1024
 QUEUE_BATCH_MAX = 10

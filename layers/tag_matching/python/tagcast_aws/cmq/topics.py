@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tagcast.errors import ConflictError, PreconditionFailedError
-from tagcast.model import BODY_BYTES_DEFAULT, FilterType, Ordering
+from tagcast.model import FilterType, TopicSettings
 from tagcast.registry.topics import create_topic, delete_topic, get_topic, resize_topic, retained_count, search_topics
 
 from tagcast_aws.cmq.errors import CmqError, Fault
@@ -24,9 +24,8 @@ def create(request: Request) -> dict[str, object]:
         topic = create_topic(
             request.world,
             name,
-            body_bytes_max=BODY_BYTES_DEFAULT if size is None else size,
-            ordering=Ordering.TOPIC,
-            filter_type=filter_type,
+            TopicSettings() if size is None else TopicSettings(body_bytes_max=size),
+            filter_type,
         )
     except PreconditionFailedError:
         raise CmqError(Fault.TOPIC_EXISTS) from None
@@ -50,8 +49,8 @@ def get_attributes(request: Request) -> dict[str, object]:
     return {
         "topicId": shown_id(topic.topic_id),
         "msgCount": retained_count(request.world, topic.name),
-        "maxMsgSize": topic.body_bytes_max,
-        "msgRetentionSeconds": topic.retention_s,
+        "maxMsgSize": topic.settings.body_bytes_max,
+        "msgRetentionSeconds": topic.settings.retention_s,
         "createTime": seconds(topic.created_at),
         "lastModifyTime": seconds(topic.updated_at),
         "filterType": next(number for number, kind in FILTER_TYPES.items() if kind is filter_type),

@@ -69,6 +69,10 @@ class Body(BaseModel):
         """Return what single fields cannot tell; pointers are relative to this body."""
         return []
 
+    def named_fields(self) -> dict[str, Any]:
+        """Return the fields that the request names, null ones included."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
     @classmethod
     def is_required(cls) -> bool:
         """Say whether a request without a body is refused."""

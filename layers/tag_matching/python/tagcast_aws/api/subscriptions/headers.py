@@ -44,6 +44,12 @@ PushHeaders = Annotated[
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Values by names, in any case; :func:`header_faults` says which."""
+ChangedHeaders = Annotated[
+    dict[HeaderName, HeaderValue | None],
+    Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
+    members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
+]
+"""Headers in a patch: null removes one."""
 
 _PUSHED_OTHERWISE = (Protocol.SQS.value, Protocol.LAMBDA.value)
 OF_HEADERS: JsonDict = {

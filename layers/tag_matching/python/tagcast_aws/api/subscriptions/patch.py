@@ -4,66 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict
 from tagcast.errors import InvalidRequestError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
 from tagcast.sealing.secrets import KEPT, opened
 
-from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import Body, members_at_most, read
+from tagcast_aws.api.http.body import Body, read
+from tagcast_aws.api.http.declared import patch_base
 from tagcast_aws.api.http.merge_patch import merged
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, certified
-from tagcast_aws.api.subscriptions.headers import HeaderName, HeaderValue
 from tagcast_aws.api.subscriptions.retry import present_for
-from tagcast_aws.api.subscriptions.secret import Secret, made
-from tagcast_aws.api.subscriptions.settings import Format, SubscriptionBody, shown
-from tagcast_aws.api.subscriptions.start_from import StartFrom
+from tagcast_aws.api.subscriptions.secret import made
+from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, shown
 
 _KEPT = ClientCertificateBody(certificate="", private_key="")
 """Stands for the present certificate while the whole is judged: of its key only what pushes need is kept."""
 
-MEMBERS_MAX = 20
-"""More than any object of a subscription has, and what goes for what comes."""
-_Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
-_Headers = Annotated[
-    dict[HeaderName, HeaderValue | None],
-    Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra={"writeOnly": True, "format": "push-headers"}),
-    members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
-]
+if TYPE_CHECKING:
+    _Changes = Body
+else:
+    _Changes = patch_base(SubscriptionSettings, WIRES)
 
 
-class SubscriptionPatch(Body):
-    """A merge patch (RFC 7396) of a subscription: what is left out stays, null removes, objects are merged.
+class SubscriptionPatch(_Changes):
+    """A merge patch (RFC 7396) of a subscription: unnamed settings stay, null removes, objects are merged.
 
-    What results has to be what a PUT takes. Secrets, headers and certificate stay unless they are named.
+    The result has to be a valid PUT. Secrets, headers and certificate stay unless they are named.
     """
 
     model_config = ConfigDict(json_schema_extra={"format": "merge-patch"})
 
-    endpoint: _Object | None = None
-    filter: _Object | None = None
-    retry: _Object | None = None
-    timeout_seconds: int | None = None
-    content_format: Format | None = None
-    secret: Secret | None = None
-    headers: _Headers | None = None
-    client_certificate: ClientCertificateBody | None = None
-    signature: Literal["v1", "v1a"] | None = None
-    ordered: bool | None = None
-    dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
-    dead_letter_expired: bool | None = None
-    start_from: StartFrom | None = None
-    max_per_second: float | None = None
-    batch: _Object | None = None
     verification: Literal["none", "required"] | None = None
 
     def named(self) -> dict[str, Any]:
         """Return what the patch names, as JSON; names of headers in lower case, as they are kept."""
-        found = {name: getattr(self, name) for name in self.model_fields_set}
+        found = self.named_fields()
         if isinstance(headers := found.get("headers"), dict):
             found["headers"] = {name.lower(): value for name, value in headers.items()}
         if isinstance(certificate := found.get("client_certificate"), Body):
@@ -122,9 +101,7 @@ def as_put(known: Subscription) -> dict[str, Any]:
     answer = shown(known, ())
     fields = {name: value for name, value in answer.items() if name in SubscriptionBody.model_fields}
     fields.pop("client_certificate", None)
-    if known.settings.is_group:
-        del fields["timeout_seconds"], fields["content_format"]
-    return fields
+    return {name: value for name, value in fields.items() if not (known.settings.is_group and name in OF_PUSHES)}
 
 
 def _hidden(settings: SubscriptionSettings) -> dict[str, Any]:

@@ -62,7 +62,8 @@ from tagcast_aws.api.topics import lost_in
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
-    check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")
+    dead_letters = request.body.settings().dead_letter_topic
+    check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
     wanted = _wanted_version(world, request)
     settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)
@@ -80,7 +81,8 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     """Change what the request names of a subscription; all else stays, what nobody is shown included."""
     known = get_subscription(world, request.topic, request.subscription)
-    check_publishing(world, request.rights, request.topic, request.body.dead_letter_topic, "dead_letter_topic")
+    dead_letters = request.body.named_fields().get("dead_letter_topic")
+    check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
     wanted = _wanted_version(world, request)
     if not request.body.model_fields_set:
         return _with_lane(world, known, 200)

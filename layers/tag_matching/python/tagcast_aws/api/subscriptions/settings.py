@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 from tagcast.errors import Fault, FaultCode
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
-from tagcast.model import ContentFormat, Protocol, Subscription, SubscriptionSettings
+from tagcast.model import Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.subscription import FilterVersion
 from tagcast.sealing.secrets import KEPT, is_signed_by_secret
+from tagcast.setting import Only, settings_of
 from tagcast.settings import Signature
 from typing_extensions import TypedDict
 
-from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.answer_types import Instant, one_of
-from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.body import Body, members_at_most
+from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_in, shown_settings
 from tagcast_aws.api.subscriptions.batch import (
     OF_BATCHES,
     BatchedPushes,
@@ -45,7 +46,7 @@ from tagcast_aws.api.subscriptions.endpoint import (
     endpoint_of,
     shown_endpoint,
 )
-from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
+from tagcast_aws.api.subscriptions.headers import OF_HEADERS, ChangedHeaders, PushHeaders, header_faults, headers_of
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import (
     IN_ORDER,
@@ -61,19 +62,42 @@ from tagcast_aws.api.subscriptions.retry import (
 from tagcast_aws.api.subscriptions.secret import Secret
 from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, shown_from
 
-_NULL: JsonDict = {"type": "null"}
-OF_PUSHES: JsonDict = {
-    "timeout_seconds": False,
-    "content_format": False,
-    "signature": False,
-    "secret": _NULL,
-    "headers": _NULL,
-    "client_certificate": _NULL,
-    "max_per_second": _NULL,
-    "batch": _NULL,
+MEMBERS_MAX = 20
+"""More than any object of a subscription has, with what a patch removes."""
+_Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
+_BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(shown_retry(IN_ORDER))
+# The document tells the default in words: generators of clients make no method of an object as a default.
+_WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"
+WIRES: Wires = {
+    "endpoint": Wire(AnyEndpoint, endpoint_of, _Object, StoredEndpoint, shown_endpoint),
+    "filter": Wire(
+        FilterBody | None,
+        patch=_Object,
+        answer=FilterBody | None,
+        show=lambda value: None if value is None else dict(value),
+        default=lambda: None,
+    ),
+    "retry": Wire(Retry, policy, _Object, StoredRetry, shown_retry, IndependentRetry, _WITHOUT_RETRY),
+    "secret": Wire(Secret),
+    "headers": Wire(PushHeaders, headers_of, ChangedHeaders),
+    # A certificate is examined apart.
+    "client_certificate": Wire(
+        ClientCertificateBody, lambda body: None, answer=ClientCertificateAnswer, show=shown_certificate
+    ),
+    "ordered": Wire(bool, bool, answer=bool, default=lambda: None),
+    "start_from": Wire(StartFrom, instant_of, answer=str, show=shown_from),
+    "batching": Wire(BatchedPushes, batching_of, _Object, BatchedPushesAnswer, shown_batch),
 }
-OF_GROUPS: JsonDict = {"start_from": _NULL}
-"""What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
+"""How those settings of a subscription stand in requests and answers that are no single number, word or text."""
+
+
+def _others(only: Only) -> JsonDict:
+    """Return what the settings of *only* some subscriptions may be on the others: nothing, or null."""
+    settings = (each for each in settings_of(SubscriptionSettings) if each.setting.only is only)
+    return {each.wire: {"type": "null"} if each.default is None else False for each in settings}
+
+
+OF_PUSHES, OF_GROUPS = _others(Only.PUSHES), _others(Only.GROUPS)
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
@@ -81,16 +105,19 @@ _OF_EITHER: JsonDict = {
     "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
 }
 
-Format = Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"]
-"""The words for how a push is made up."""
+if TYPE_CHECKING:
+
+    class _Settings(Body):
+        client_certificate: ClientCertificateBody | None
+
+    class _Shown(TypedDict):
+        pass
+else:
+    _Settings, _Shown = body_base(SubscriptionSettings, WIRES), answer_base(SubscriptionSettings, WIRES)
 
 
-_BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(shown_retry(IN_ORDER))
-_WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"
-
-
-class SubscriptionBody(Body):
-    """A subscription; what is left out has its default.
+class SubscriptionBody(_Settings):
+    """A subscription; unnamed settings have their defaults.
 
     But secret, headers and client_certificate of a subscription that exists stay as they are; null removes them.
     """
@@ -98,23 +125,9 @@ class SubscriptionBody(Body):
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
-    endpoint: AnyEndpoint
-    filter: FilterBody | None = None
-    # The document tells the default in words: generators of clients make no method of an object as a default.
-    retry: Annotated[Retry, Field(description=_WITHOUT_RETRY)] = Field(default_factory=IndependentRetry)
-    timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Format = "json"
-    secret: Secret | None = None
-    headers: PushHeaders | None = None
-    client_certificate: ClientCertificateBody | None = None
-    signature: Literal["v1", "v1a"] = "v1"
-    ordered: bool | None = None
-    dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
-    dead_letter_expired: bool = False
-    start_from: StartFrom | None = None
-    max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
-    batch: BatchedPushes | None = None
-    verification: Literal["none", "required"] | None = None
+    verification: Literal["none", "required"] | None = Field(
+        None, description="Verify the endpoint before the first push, or not.", json_schema_extra={"x-only": "pushes"}
+    )
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -140,56 +153,30 @@ class SubscriptionBody(Body):
 
     def settings(self) -> SubscriptionSettings:
         """Return the settings as the core knows them; a certificate is examined apart."""
-        is_group, ordered = self.endpoint.protocol == "pull", bool(self.ordered)
-        retries_in_order = ordered and not is_group and "retry" not in self.model_fields_set
-        return SubscriptionSettings(
-            endpoint=endpoint_of(self.endpoint),
-            filter=self.filter,
-            retry=IN_ORDER if retries_in_order else policy(self.retry),
-            timeout_s=self.timeout_seconds,
-            content_format=ContentFormat(self.content_format),
-            secret=self.secret,
-            headers=headers_of(self.headers),
-            signature=Signature(self.signature),
-            ordered=is_group and ordered,
-            dead_letter_topic=self.dead_letter_topic,
-            dead_letter_expired=self.dead_letter_expired,
-            max_per_second=self.max_per_second,
-            start_from=instant_of(self.start_from),
-            batching=batching_of(self.batch),
-        )
+        chosen = settings_in(SubscriptionSettings, self, WIRES)
+        is_group = chosen["endpoint"].protocol is Protocol.PULL
+        if chosen["ordered"] and not is_group and "retry" not in self.model_fields_set:
+            chosen["retry"] = IN_ORDER
+        return SubscriptionSettings(**chosen | {"ordered": is_group and chosen["ordered"]})
 
 
-class SubscriptionAnswer(TypedDict):
+class SubscriptionAnswer(_Shown):
     """A subscription with its lane, as far as that was looked at.
 
-    What is pushed over HTTP is signed by the schemes in *signatures*: ``v1`` by its secret, ``v1a`` by its key of the
-    service, or by none. By any of *public_keys* pushes with ``v1a`` verify, and those of no other subscription. Only
-    the request that had the service make a secret is told it, and only one that exchanges it until when the former one
-    signs besides.
+    Pushes over HTTP are signed by the schemes in *signatures*: ``v1`` by the secret, ``v1a`` by a key of the service,
+    or by none. Pushes with ``v1a`` verify by one of the *public_keys*, and those of no other subscription do. A
+    generated *secret* is in the answer of the request that generated it, and in no other. Only the answer of a rotation
+    says until when the former secret signs as well.
     """
 
     topic: str
     name: str
-    endpoint: StoredEndpoint
-    filter: FilterBody | None
-    retry: StoredRetry
-    timeout_seconds: int
-    content_format: Format
     signatures: list[Annotated[str, one_of(Signature)]]
-    ordered: bool
-    dead_letter_topic: NotRequired[str]
-    dead_letter_expired: NotRequired[bool]
-    start_from: NotRequired[str]
-    max_per_second: NotRequired[float]
     state: NotRequired[Literal["unverified"]]
     state_reason: NotRequired[str]
-    signature: NotRequired[Annotated[str, one_of(Signature)]]
     public_keys: NotRequired[list[str]]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[Instant]
-    batch: NotRequired[BatchedPushesAnswer]
-    client_certificate: NotRequired[ClientCertificateAnswer]
     version: int
     created_at: Instant
     updated_at: Instant
@@ -226,32 +213,16 @@ def shown(
     answer: SubscriptionAnswer = {
         "topic": value.topic,
         "name": value.name,
-        "endpoint": shown_endpoint(chosen.endpoint),
-        "filter": None if chosen.filter is None else dict(chosen.filter),
-        "retry": shown_retry(chosen.retry),
-        "timeout_seconds": chosen.timeout_s,
-        "content_format": chosen.content_format.value,
-        "signatures": _signatures(chosen),
+        **shown_settings(chosen, WIRES, Only.GROUPS if chosen.is_group else Only.PUSHES),  # type: ignore[typeddict-item]
         "ordered": chosen.keeps_order,
+        "signatures": _signatures(chosen),
         "version": value.version,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
     }
-    if chosen.is_group:
-        answer["start_from"] = shown_from(chosen.start_from)
-    if chosen.dead_letter_topic is not None:
-        answer["dead_letter_topic"] = chosen.dead_letter_topic
-        answer["dead_letter_expired"] = chosen.dead_letter_expired
-    if chosen.max_per_second is not None:
-        answer["max_per_second"] = chosen.max_per_second
     if chosen.unverified is not None:
         answer["state"], answer["state_reason"] = "unverified", chosen.unverified
-    if chosen.batching is not None:
-        answer["batch"] = shown_batch(chosen.batching)
-    if chosen.client_certificate is not None:
-        answer["client_certificate"] = shown_certificate(chosen.client_certificate)
     if chosen.signature is not Signature.V1:
-        answer["signature"] = chosen.signature.value
         answer["public_keys"] = list(keys)
     warnings = compile_filter(chosen.filter).warnings
     if warnings:

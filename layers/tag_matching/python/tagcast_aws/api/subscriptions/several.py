@@ -83,9 +83,10 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
         return _refused([Fault("is twice in this request", "/name", FaultCode.DUPLICATE)])
     names.add(body.name)
     try:
-        check_publishing(world, request.rights, request.topic, body.dead_letter_topic, "dead_letter_topic")
+        settings = body.settings()
+        check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")
         asks = has_to_agree(world, body.verification)
-        settings = certified(body.settings(), body.client_certificate)
+        settings = certified(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
         return _problem(error)
     secret, untold = made(world, settings.secret)

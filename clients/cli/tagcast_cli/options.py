@@ -1,0 +1,134 @@
+"""Options that several commands share: one class of options is one parameter of a command.
+
+`with_options` shows Typer the options of each such class, and of each table of settings, as if the command had them one
+by one. When the command runs, it gets the classes back.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import partial, wraps
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from tagcast_client.operation import Json
+from tagcast_client.setting import Setting
+
+from tagcast_cli.durations import duration
+
+Values = dict[str, Any]
+Make = Callable[[Values], Any]
+"""Takes its options out of the values of a command, and returns what is made of them."""
+
+
+@dataclass(frozen=True)
+class SettingOptions:
+    """In ``Annotated[Json, SettingOptions(TABLE)]``: an option for each setting that is a number, a word or a text."""
+
+    settings: Sequence[Setting]
+    leave_out: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> list[Setting]:
+        """Return the settings that have an option."""
+        return [each for each in self.settings if each.name not in self.leave_out and each.type in _TYPES]
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Yield the options as Typer reads them."""
+        for each in self.offered:
+            kind = _TYPES[each.type]
+            if each.choices:
+                kind = StrEnum(each.name, [(word, word) for word in each.choices])
+            yield _parameter(each.name, Annotated[kind | None, _option(each)], None)
+
+    def take(self, values: Values) -> Json:
+        """Take the options out of *values*, and return the settings that were given."""
+        taken = {each.name: values.pop(each.name) for each in self.offered}
+        return given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
+
+
+_TYPES: Mapping[str, Any] = {"integer": int, "number": float, "string": str, "boolean": bool}
+
+
+def option_of(setting: Setting) -> str:
+    """Return the option of a setting.
+
+    >>> option_of(Setting("timeout_seconds", "integer"))
+    '--timeout'
+    >>> option_of(Setting("start_from", "string", extra={"option": "from"}))
+    '--from'
+    """
+    return f"--{setting.extra.get('option') or setting.name.removesuffix('_seconds').replace('_', '-')}"
+
+
+def _option(setting: Setting) -> Any:
+    name, help = option_of(setting), setting.help
+    if setting.name.endswith("_seconds"):
+        return duration(name, help=help)
+    return typer.Option(name, metavar=setting.extra.get("metavar"), help=help)
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return *command* with the options of its classes of options written out."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    made: dict[str, Make] = {}
+    for each in inspect.signature(command).parameters.values():
+        options = _written_out(hints[each.name])
+        if options is None:
+            parameters.append(_parameter(each.name, hints[each.name], each.default))
+        else:
+            made[each.name] = options[1]
+            parameters += options[0]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        arguments = {name: make(values) for name, make in made.items()}
+        command(**values, **arguments)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _written_out(hint: Any) -> tuple[list[inspect.Parameter], Make] | None:
+    """Return the options of a class of options or a table, and what makes it of their values; None: it is neither."""
+    for note in getattr(hint, "__metadata__", ()):
+        if isinstance(note, SettingOptions):
+            return list(note.parameters()), note.take
+    if not (isinstance(hint, type) and is_dataclass(hint)):
+        return None
+    hints = get_type_hints(hint, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    made: dict[str, Make] = {}
+    for each in fields(hint):
+        options = _written_out(hints[each.name])
+        parameters += [_parameter(each.name, hints[each.name], each.default)] if options is None else options[0]
+        made[each.name] = partial(_taken, each.name) if options is None else options[1]
+    return parameters, lambda values: hint(**{name: make(values) for name, make in made.items()})
+
+
+def _taken(name: str, values: Values) -> Any:
+    return values.pop(name)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def given(**settings: object) -> Json:
+    """Return the settings that were given."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def removed(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
+    """Return the settings that ``--without`` names, each as null; BadParameter names those that can be removed."""
+    known = {option_of(each).removeprefix("--"): each.name for each in settings if each.default in (None, False)}
+    known |= {name.replace("_", "-"): name for name in others}
+    if unknown := [name for name in names or () if name not in known]:
+        allowed = ", ".join(sorted(known))
+        raise typer.BadParameter(f"{', '.join(unknown)} cannot be removed. Allowed: {allowed}", param_hint="--without")
+    return {known[name]: None for name in names or ()}

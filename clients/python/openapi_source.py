@@ -1,0 +1,352 @@
+"""Writes the modules that the API's document determines: `settings`, `models` and `_async/operations`.
+
+A schema of requests becomes a TypedDict, a schema of answers a frozen dataclass, an operation a method. The tables
+below hold what the document does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import fill, indent
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+NAMES = {
+    "BatchedPushes": "Batch",
+    "ClientCertificateBody": "Certificate",
+    "LaneBody": "NamedLane",
+    "LaneHeadBody": "NamedHead",
+    "Sql92Filter": "SqlFilter",
+    "SubscriptionBody": "SubscriptionSettings",
+    "SubscriptionPatch": "SubscriptionChanges",
+    "TopicBody": "TopicSettings",
+    "TopicPatch": "TopicChanges",
+}
+"""Classes with another name than their schema; an answer loses its ``Answer``."""
+UNIONS = {"BackoffRetry": "Retry", "HttpEndpoint": "Endpoint", "TagsFilter": "AnyFilter"}
+"""Names of unions, by one of their members."""
+BY_HAND = {
+    "MessageBody": "NewMessage",
+    "PulledAnswer": "Pulled",
+    "ReplayedMessage": "ArchivedMessage",
+    "TestedMessage": "NewMessage",
+}
+"""Classes that are written by hand, by their schema."""
+METHODS_BY_HAND = {"create_subscriptions", "publish", "publish_batch", "replay", "update_subscription"}
+"""They split batches, have idempotency keys, or replace objects as a whole."""
+USED_BY_HAND = ("AcceptedAnswer", "NamedSubscription", "RefusedAnswer", "SubscriptionPatch")
+"""Schemas that only these methods refer to."""
+REPEATABLE_IF = {
+    "promote_shadow": "False",  # The shadow is gone once it is promoted.
+    "rotate_secret": "secret is not None",  # Only one answer shows a generated secret.
+    "skip": "False",  # The next head would be skipped, too.
+    "skip_lanes": "bool(dry_run)",
+}
+"""When a request may be repeated after a lost answer; the others always, except conditional ones."""
+DEFAULTS = {"filter_error_count": 0}
+"""Values of fields that an answer leaves out, where the document names no default."""
+INSTANTS = ("date-time", "start-from")
+ARRAYS = {"answer": "tuple[{}, ...]", "argument": "Sequence[{}]", "form": "list[{}]"}
+SCALARS = {"boolean": "bool", "integer": "int", "null": "None", "number": "float", "string": "str"}
+IMPORTS = {
+    "settings": "from tagcast_client.setting import Setting\n",
+    "models": "from tagcast_client.body import WithBody\nfrom tagcast_client.settings import *\n",
+    "_async/operations": """from tagcast_client._async.connection import AsyncConnection, AsyncPages
+from tagcast_client.changing import settings_of
+from tagcast_client.instants import instant
+from tagcast_client.models import *
+from tagcast_client.operation import Operation, given, if_match, nothing, path_of, query_of
+from tagcast_client.operation import reads, reads_list, reads_object, reads_page
+from tagcast_client.outgoing import NewMessage
+from tagcast_client.received import Pulled
+from tagcast_client.settings import *
+""",
+}
+HEAD = '''"""Made of the API's document by `openapi_source.py`; change these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
+
+'''
+
+
+def write(document: Schema, package: Path) -> None:
+    """Write the modules into the folder *package*."""
+    modules = Modules(document)
+    operations = modules.operations()
+    for name in USED_BY_HAND:
+        modules.class_of(name)
+    tables = modules.table("TOPIC_SETTINGS", "TopicBody") + modules.table("SUBSCRIPTION_SETTINGS", "SubscriptionBody")
+    settings = "".join(modules.forms.values()) + modules.filter_defaults() + tables
+    names = ["FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS", *modules.forms]
+    texts = {
+        "settings": f"\n__all__ = {names!r}\n{settings}",
+        "models": f"\n__all__ = {[*modules.models]!r}\n" + "".join(modules.models.values()),
+        "_async/operations": operations,
+    }
+    for module, text in texts.items():
+        # Annotations that are evaluated load faster than texts; forms stand in the order of their use.
+        head = HEAD.replace("from __future__ import annotations\n\n", "") if module == "settings" else HEAD
+        (package / f"{module}.py").write_text(head + IMPORTS[module] + text)
+
+
+def docstring(text: str, margin: str = "    ") -> str:
+    """Return a docstring, each of its paragraphs wrapped."""
+    quoted = "\n\n".join(fill(each, 119 - len(margin)) for each in text.strip().split("\n\n"))
+    quoted = quoted.replace("\\", "\\\\").replace('"""', "'''")
+    end = f"\n{margin}" if "\n" in quoted or quoted.endswith('"') else ""
+    return indent(f'"""{quoted}', margin) + f'{end}"""\n'
+
+
+def without_null(kind: str) -> str:
+    """Return an annotation without its None."""
+    return kind.removesuffix(" | None")
+
+
+class Modules:
+    """The text of the modules of one document; a class is written when something refers to it."""
+
+    def __init__(self, document: Schema) -> None:
+        self.document = document
+        self.schemas: dict[str, Schema] = document["components"]["schemas"]
+        self.forms: dict[str, str] = {}
+        self.models: dict[str, str] = {}
+        self.unions: dict[str, list[str]] = {}
+        self._schema_of: dict[str, str] = {}
+
+    def class_of(self, schema_name: str) -> str:
+        """Return the name of the class of a schema. Raises ValueError when two schemas have the same."""
+        if schema_name in BY_HAND:
+            return BY_HAND[schema_name]
+        name = NAMES.get(schema_name, schema_name.removesuffix("Answer"))
+        if name not in self._schema_of:
+            self._schema_of[name] = schema_name
+            is_sent = self.schemas[schema_name].get("additionalProperties") is False
+            (self.forms if is_sent else self.models)[name] = (self._form if is_sent else self._model)(name, schema_name)
+        if self._schema_of[name] != schema_name:
+            raise ValueError(f"{schema_name} and {self._schema_of[name]} are both named {name}: add one to NAMES")
+        return name
+
+    def annotation(self, schema: Schema, place: str) -> str:
+        """Return the annotation of a value in an `answer`, an `argument`, or a `form` (a TypedDict)."""
+        if "$ref" in schema:
+            return self.class_of(schema["$ref"].rpartition("/")[2])
+        if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+            kinds = list(dict.fromkeys(self.annotation(each, place) for each in choices))
+            if name := next((UNIONS[each] for each in kinds if each in UNIONS), None):
+                self.unions[name] = kinds
+                self.forms.setdefault(name, f"\n\n{name} = {' | '.join(kinds)}\n")
+                return f"str | {name}" if name == "Endpoint" and place != "answer" else name  # A URL is one, too.
+            return " | ".join(sorted(kinds, key=lambda kind: kind == "None"))
+        if words := schema.get("enum", [schema[key] for key in ("const",) if key in schema]):
+            return f"Literal[{', '.join(map(repr, words))}]"
+        if schema.get("type") == "array":
+            return ARRAYS[place].format(self.annotation(schema["items"], place))
+        if schema.get("type") == "object":
+            inner = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
+            return f"Mapping[str, {self.annotation(inner, place) if isinstance(inner, Mapping) else 'Any'}]"
+        if schema.get("format") in INSTANTS:
+            return "datetime" if place == "answer" else "str | datetime"
+        return SCALARS.get(schema.get("type", ""), "Any")
+
+    def _form(self, name: str, schema_name: str) -> str:
+        """Return a TypedDict. An object of a patch, which is free, has the type that it has in the whole body."""
+        schema, lines = self.schemas[schema_name], []
+        whole = self.schemas.get(schema_name.replace("Patch", "Body"), schema)["properties"]
+        for field, described in schema["properties"].items():
+            is_required = field in schema.get("required", ())
+            kind = self.annotation(described, "form")
+            if schema_name.endswith("Patch"):
+                if without_null(kind) == "Mapping[str, Any]":
+                    kind = self.annotation(whole[field], "form")
+                kind = f"{without_null(kind)} | None"
+            if not (is_required and name.endswith("Settings")):  # These are arguments of their own.
+                lines.append(self._field(field, kind if is_required else f"NotRequired[{kind}]", described))
+        return f"\n\nclass {name}(TypedDict):\n{docstring(schema.get('description', name))}\n" + "".join(lines)
+
+    def _model(self, name: str, schema_name: str) -> str:
+        schema, lines = self.schemas[schema_name], []
+        properties, required = dict(schema["properties"]), schema.get("required", ())
+        has_body = properties.pop("body_base64", None) is not None  # Two forms of one field.
+        for field, described in sorted(properties.items(), key=lambda item: item[0] not in required):
+            kind = self.annotation(described, "answer")
+            if has_body and field == "body":
+                kind = "bytes | None = None"
+            elif field not in required:
+                kind = self._with_default(field, kind, described, self.schemas.get(f"{name}Body", {}))
+            lines.append(self._field(field, kind, described))
+        head = f"\n\n@dataclass(frozen=True, slots=True)\nclass {name}{'(WithBody)' if has_body else ''}:\n"
+        return head + docstring(schema.get("description", name)) + "\n" + "".join(lines)
+
+    def _field(self, name: str, kind: str, described: Schema) -> str:
+        return f"    {name}: {kind}\n" + (docstring(described["description"]) if described.get("description") else "")
+
+    def _with_default(self, field: str, kind: str, described: Schema, body: Schema) -> str:
+        """Return annotation and default of a field that an answer may leave out: a setting has its own default."""
+        setting = self.flattened(body.get("properties", {}).get(field, {}))
+        default = described.get("default", setting.get("default", DEFAULTS.get(field)))
+        if default is not None:
+            return f"{kind} = {default!r}"
+        if kind.startswith("Mapping[") and kind != "Mapping[str, Any]":
+            return f"{kind} = field(default_factory=dict)"
+        if kind == "bool" or kind.startswith("tuple["):
+            return f"{kind} = {'False' if kind == 'bool' else '()'}"
+        is_secret = setting.get("writeOnly")
+        return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
+
+    def flattened(self, schema: Schema) -> dict[str, Any]:
+        """Return a property with what it refers to: a schema, parts of it, or its only choice besides null."""
+        choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
+        parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
+        parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
+        found: dict[str, Any] = {}
+        for part in parts:
+            found |= {key: value for key, value in self.flattened(part).items() if key != "description"}
+        kinds = {self.flattened(each).get("type", "any") for each in choices}
+        return found | ({"type": kinds.pop()} if len(kinds) == 1 else {}) | dict(schema)
+
+    def table(self, name: str, schema_name: str) -> str:
+        """Return the table of the settings of a resource."""
+        properties = self.schemas[schema_name]["properties"].items()
+        rows = "".join(f"    Setting({field!r}, {self._setting(each)}),\n" for field, each in properties)
+        return f"\n{name}: tuple[Setting, ...] = (\n{rows})\n"
+
+    def _setting(self, described: Schema) -> str:
+        flat = self.flattened(described)
+        held = flat.get("properties", {}).values()
+        values = {
+            "help": described.get("description"),
+            "choices": tuple(flat.get("enum", ())),
+            "minimum": flat.get("minimum"),
+            "maximum": flat.get("maximum"),
+            "default": flat.get("default"),
+            "is_write_only": flat.get("writeOnly", bool(held) and all(each.get("writeOnly") for each in held)),
+            "extra": {key.removeprefix("x-"): value for key, value in flat.items() if key.startswith("x-")},
+        }
+        told = [f"{name}={value!r}" for name, value in values.items() if value not in (None, "", (), {}, False)]
+        return ", ".join([repr(flat.get("type", "any")), *told])
+
+    def filter_defaults(self) -> str:
+        """Return the table of the defaults of each kind of filter."""
+        kinds = [self.schemas[self._schema_of[each]]["properties"] for each in self.unions["AnyFilter"]]
+        rows = {
+            each["kind"]["const"]: {field: known["default"] for field, known in each.items() if "default" in known}
+            for each in kinds
+        }
+        return f"\nFILTER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {rows!r}\n"
+
+    def operations(self) -> str:
+        """Return the class with a method for each operation."""
+        methods = [
+            self._method(path, verb.upper(), operation)
+            for path, item in self.document["paths"].items()
+            for verb, operation in item.items()
+            if operation["operationId"] not in METHODS_BY_HAND
+        ]
+        return f'\n\nclass AsyncOperations(AsyncConnection):\n    """The operations of the API."""\n{"".join(methods)}'
+
+    def _method(self, path: str, verb: str, operation: Schema) -> str:
+        name, parameters = operation["operationId"], operation.get("parameters", ())
+        headers = {each["name"] for each in parameters if each["in"] == "header"} - {"tagcast-version"}
+        if unknown := headers - {"If-Match", "If-None-Match"}:
+            raise ValueError(f"{name} has headers that no method sends: {unknown}")
+        result, reader, is_page = self._answer(operation)
+        words = [word.strip("{}") if "{" in word else repr(word) for word in path.split("/") if word]
+        arguments = Arguments(self, [word for word in words if word.isidentifier()])
+        query = {each["name"]: each for each in parameters if each["in"] == "query"}
+        for field, each in query.items():
+            if not (is_page and field == "cursor"):
+                arguments.add(field, {**each["schema"], **each}, is_required=each["required"])
+        body = arguments.body(operation.get("requestBody", {}).get("content", {}).get("application/json", {}))
+        sent = [repr(verb), f"path_of({', '.join(words)})", reader, *([body] if body else [])]
+        sent += [f"query=query_of({{{', '.join(f'{each!r}: {each}' for each in query)}}})"] if query else []
+        conditions = [REPEATABLE_IF[name]] if name in REPEATABLE_IF else []
+        if "If-None-Match" in headers:
+            sent.append('headers={"If-None-Match": "*"}')
+            arguments.help.append("Raises AlreadyExistsError.")
+            conditions = ["False"]
+        elif "If-Match" in headers:
+            arguments.keywords.insert(0, "if_version: int | None = None")
+            sent.append("headers=if_match(if_version)")
+            arguments.help.append("*if_version*: only this version, else raises PreconditionFailedError.")
+            conditions += ["if_version is None"] if verb != "DELETE" else []
+        sent += [f"repeatable={' and '.join(conditions)}"] if conditions else []
+        sent += ["gone_is_done=True"] if verb == "DELETE" else []
+        call = f"Operation({', '.join(sent)})"
+        send = f"self._list(lambda cursor: {call})" if is_page else f"await self._send({call})"
+        start = f"\n    {'' if is_page else 'async '}def {name}({arguments.text()}) -> {result}:\n"
+        return f"{start}{docstring(arguments.documented(operation), ' ' * 8)}        return {send}\n"
+
+    def _answer(self, operation: Schema) -> tuple[str, str, bool]:
+        """Return annotation and reader of an answer, and whether it is one page of a list."""
+        done = next(each for status, each in operation["responses"].items() if status.startswith("2"))
+        if "content" not in done:
+            return "None", "nothing", False
+        schema = done["content"]["application/json"]["schema"]
+        if "$ref" not in schema:
+            return "Mapping[str, Any]", "reads_object", False
+        properties = self.schemas[schema["$ref"].rpartition("/")[2]]["properties"]
+        lists = [name for name, each in properties.items() if each.get("type") == "array"]
+        if len(lists) != 1 or properties.keys() - {"next_cursor", *lists}:
+            kind = self.annotation(schema, "answer")
+            return kind, f"reads({kind})", False
+        item = self.annotation(properties[lists[0]]["items"], "answer")
+        if "next_cursor" in properties:
+            return f"AsyncPages[{item}]", f"reads_page({item}, {lists[0]!r})", True
+        return f"tuple[{item}, ...]", f"reads_list({item}, {lists[0]!r})", False
+
+
+class Arguments:
+    """The arguments of a method: path parameters and required values by position, all others by keyword."""
+
+    def __init__(self, modules: Modules, path_parameters: list[str]) -> None:
+        self._modules = modules
+        self._positional = ["self", *(f"{name}: str" for name in path_parameters)]
+        self.keywords: list[str] = []
+        self._rest: list[str] = []
+        self.help: list[str] = []
+
+    def add(self, name: str, schema: Schema, *, is_required: bool) -> None:
+        """Add an argument."""
+        kind = self._modules.annotation(schema, "argument")
+        if is_required:
+            self._positional.append(f"{name}: {kind}")
+        else:
+            self.keywords.append(f"{name}: {without_null(kind)} | None = None")
+        self.help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
+
+    def body(self, content: Schema) -> str:
+        """Add the arguments of a body, and return the expression that makes it; empty if there is none."""
+        schema_name = content["schema"]["$ref"].rpartition("/")[2] if content else ""
+        schema = self._modules.schemas.get(schema_name, {"properties": {}})
+        name = NAMES.get(schema_name, "")
+        sent: list[str] = []
+        optional: list[str] = []
+        for field, described in schema["properties"].items():
+            is_required = field in schema.get("required", ())
+            if is_required or not name.endswith(("Settings", "Changes")):
+                self.add(field, described, is_required=is_required)
+                is_instant = self._modules.flattened(described).get("format") in INSTANTS
+                value = f"instant({field}) if {field} else None" if is_instant else field
+                (sent if is_required else optional).append(f"{field}={value}")
+        if name.endswith(("Settings", "Changes")):
+            self._rest = [f"**settings: Unpack[{self._modules.class_of(schema_name)}]"]
+            return f"settings_of({', '.join([name, 'settings', *sent])})"
+        given = [f"**given({', '.join(optional)})"] if optional else []
+        return f"dict({', '.join([*sent, *given])})" if sent or given else ""
+
+    def text(self) -> str:
+        """Return the arguments as they stand in a signature."""
+        return ", ".join([*self._positional, *(["*", *self.keywords] if self.keywords else []), *self._rest])
+
+    def documented(self, operation: Schema) -> str:
+        """Return the docstring of the method."""
+        summary = operation["summary"].replace("Create or replace", "Create").rstrip(".")
+        parts = [f"{summary}.", operation.get("description", ""), *self.help]
+        return "\n\n".join(filter(None, parts))

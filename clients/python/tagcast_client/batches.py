@@ -1,0 +1,42 @@
+"""How a batch is split by the API's limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tagcast_client.instants import json_default
+
+BATCH_MESSAGES_MAX = 100
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+_BATCH_BYTES_AROUND = len('{"subscriptions": []}')
+
+
+def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
+    """Split a batch by the API's limits; each part comes with the place of its first item.
+
+    An item that is too large alone is a part of its own, which the API refuses.
+
+    >>> [(place, len(part)) for place, part in parts([{"body": "x"}] * 250)]
+    [(0, 100), (100, 100), (200, 50)]
+    """
+    start, size = 0, _BATCH_BYTES_AROUND
+    for place, item in enumerate(items):
+        more = len(json.dumps(item, default=json_default)) + len(", ")  # At most: `Operation.content` escapes less.
+        if place > start and (place - start == BATCH_MESSAGES_MAX or size + more > BATCH_BYTES_MAX):
+            yield start, items[start:place]
+            start, size = place, _BATCH_BYTES_AROUND
+        size += more
+    if start < len(items):
+        yield start, items[start:]
+
+
+def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the places of items whose name an earlier one has: in two parts, the later would replace the earlier.
+
+    >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
+    (2,)
+    """
+    names, first = [item.get("name") for item in items], dict[str, int]()
+    return tuple(p for p, name in enumerate(names) if isinstance(name, str) and first.setdefault(name, p) != p)

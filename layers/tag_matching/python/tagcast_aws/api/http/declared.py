@@ -1,0 +1,126 @@
+"""Bodies and answers of a resource, made of the settings that its dataclass declares (`tagcast.setting`).
+
+A number, a word or a text is read and shown as it is. A `Wire` says how an object stands in bodies and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
+
+from pydantic import Field, StringConstraints, create_model
+from pydantic.config import JsonDict
+from tagcast.setting import Declared, Only, settings_of
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.body import Body
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How one setting stands in requests (*body*, *patch*) and in answers (*answer*; None: never shown).
+
+    *read* makes the core's value of the body's, *show* the answer's value of the core's. *default* is the factory of
+    what a body has without it.
+    """
+
+    body: Any
+    read: Callable[[Any], Any] = lambda value: value
+    patch: Any = None
+    answer: Any = None
+    show: Callable[[Any], Any] = lambda value: value
+    default: Callable[[], Any] | None = None
+    description: str = ""
+
+
+Wires = Mapping[str, Wire]
+
+
+def body_base(kind: type, wires: Wires | None = None) -> Any:
+    """Return a body with the settings that *kind* declares, each with its bounds, its default and its help."""
+    found: dict[str, Any] = {each.wire: _field(each, (wires or {}).get(each.name)) for each in settings_of(kind)}
+    return create_model("Settings", __base__=Body, __module__=__name__, **found)
+
+
+def patch_base(kind: type, wires: Wires | None = None) -> Any:
+    """Return a merge patch of the settings that *kind* declares: each may be left out, and null."""
+    found: dict[str, Any] = {}
+    for each in settings_of(kind):
+        wire = (wires or {}).get(each.name)
+        type_ = _scalar(each) if wire is None else wire.patch or wire.body
+        found[each.wire] = (type_ | None, Field(None, **_described(each, wire)))
+    return create_model("Changes", __base__=Body, __module__=__name__, **found)
+
+
+def answer_base(kind: type, wires: Wires | None = None) -> Any:
+    """Return the shape of answers that show the settings of *kind*; what is not always shown may be absent."""
+    found: dict[str, Any] = {}
+    for each in settings_of(kind):
+        wire = (wires or {}).get(each.name)
+        type_ = _scalar(each, is_bounded=False) if wire is None else wire.answer
+        if type_ is not None:
+            found[each.wire] = type_ if each.setting.is_shown else NotRequired[type_]
+    make: Any = TypedDict
+    return make("Shown", found)
+
+
+def settings_in(kind: type[_T], body: Body, wires: Wires | None = None) -> dict[str, Any]:
+    """Return the settings of *kind* in a *body*, by their names in the core."""
+    found: dict[str, Any] = {}
+    for each in settings_of(kind):
+        value, wire = getattr(body, each.wire), (wires or {}).get(each.name)
+        if wire is not None:
+            found[each.name] = wire.read(value)
+        else:
+            found[each.name] = each.type(value) if each.words and value is not None else value
+    return found
+
+
+def shown_settings(value: Any, wires: Wires | None = None, only: Only | None = None) -> dict[str, Any]:
+    """Return the settings in *value* as answers show them; of those of some subscriptions only the ones of *only*."""
+    found: dict[str, Any] = {}
+    for each in settings_of(type(value)):
+        present, wire = getattr(value, each.name), (wires or {}).get(each.name)
+        if wire is not None and wire.answer is None:
+            continue
+        is_default = present is None or (not each.setting.is_shown and present == each.default)
+        if each.setting.only is only is Only.GROUPS or not is_default or each.setting.is_shown:
+            found[each.wire] = present if wire is None else wire.show(present)
+    return {name: str(it) if isinstance(it, str) else it for name, it in found.items()}
+
+
+def _field(each: Declared, wire: Wire | None) -> tuple[Any, Any]:
+    type_ = _scalar(each) if wire is None else wire.body
+    described = _described(each, wire)
+    if wire is not None and wire.default is not None and wire.default() is not None:
+        return type_, Field(default_factory=wire.default, **described)
+    if each.default is MISSING and (wire is None or wire.default is None):
+        return type_, Field(**described)
+    default = None if wire is not None else str(each.default) if each.words else each.default
+    return (type_ if default is not None else type_ | None), Field(default, **described)
+
+
+def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:
+    setting = each.setting
+    if each.words:
+        return Literal[each.words]
+    if not is_bounded or each.type is bool:
+        return each.type
+    if each.type is str:
+        return Annotated[str, StringConstraints(pattern=setting.pattern or None)]
+    return Annotated[each.type, Field(ge=setting.at_least, le=setting.at_most)]
+
+
+def _described(each: Declared, wire: Wire | None) -> dict[str, Any]:
+    """Return what the document says of a property: its sentence, and what command line and console make of it."""
+    said = {
+        field.name: str(value)
+        for field in fields(each.setting)
+        if field.name in ("only", "option", "metavar", "section") and (value := getattr(each.setting, field.name))
+    }
+    extra: JsonDict = {f"x-{name}": value for name, value in said.items()}
+    described: dict[str, Any] = {"description": (wire and wire.description) or each.setting.help}
+    return described | ({"json_schema_extra": extra} if extra else {})
