@@ -17,7 +17,7 @@ from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 
 from tests.fakes.world import FAIL, FakeWorld
-from tests.unit.worlds import lane_if_any
+from tests.unit.worlds import lane, lane_if_any
 
 NOW = 1_800_000_000_000
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -34,6 +34,12 @@ def fake() -> FakeWorld:
 
 def view(fake: FakeWorld, name: str = "A") -> LaneView:
     return lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+
+
+def head_of(fake: FakeWorld) -> DueDelivery:
+    head = view(fake).head
+    assert head is not None
+    return head
 
 
 def block(fake: FakeWorld, *bodies: str, name: str = "A") -> list[str]:
@@ -66,8 +72,7 @@ def test_a_blocked_lane_shows_its_head_with_its_attempts_and_its_plan(fake: Fake
 
 def test_while_an_attempt_is_under_way_no_next_one_is_planned(fake: FakeWorld) -> None:
     block(fake, "1")
-    before = lane_if_any(fake)
-    assert before is not None
+    before = lane(fake)
     _, claim = lane_transitions.claim(before, NOW + 45_000)
     fake.store.write(claim)
 
@@ -87,14 +92,12 @@ def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: 
     block(fake, "1")
     lanes.pause(fake.world, "test1", "A")
     fake.clock.sleep(86_399.999)
-    head = view(fake).head
-    assert head is not None
+    head = head_of(fake)
     assert (head.state, head.next_attempt_at) == (EntryState.BLOCKED, None)
 
     fake.clock.sleep(0.001)
 
-    head = view(fake).head
-    assert head is not None
+    head = head_of(fake)
     assert head.state is EntryState.EXPIRED
 
 
@@ -140,8 +143,7 @@ def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_
 def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> None:
     assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
 
-    paused = lane_if_any(fake)
-    assert paused is not None
+    paused = lane(fake)
     assert (paused.topic, paused.appended, paused.claim) == ("test1", 0, 0)
     assert (paused.next_attempt_at, paused.wake_at) == (None, None)
     assert fake.workflow.tasks == []
@@ -149,8 +151,7 @@ def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> 
     fake.deliver()
     assert fake.pusher.pushes == []
     assert view(fake).backlog == 2
-    joined = lane_if_any(fake)
-    assert joined is not None
+    joined = lane(fake)
     assert (joined.appended, joined.wake_at) == (1, NOW + DAY_MS)
 
 
@@ -191,15 +192,13 @@ def test_resuming_goes_on_as_the_head_says_under_a_new_generation(
 
     assert lanes.resume(fake.world, "test1", "B").state is state
 
-    awake = lane_if_any(fake, "B")
-    assert awake is not None
+    awake = lane(fake, "B")
     assert fake.workflow.tasks == [Task("test1", made.subscription_id, awake.generation)]
 
 
 def test_resuming_keeps_the_plan_until_it_is_over(fake: FakeWorld) -> None:
     block(fake, "1")
-    planned = view(fake).head
-    assert planned is not None
+    planned = head_of(fake)
     assert planned.next_attempt_at is not None
     assert planned.next_attempt_at > NOW
 
@@ -221,15 +220,13 @@ def test_resuming_an_awake_lane_changes_nothing(fake: FakeWorld) -> None:
 
 def test_retrying_now_plans_the_head_for_now_under_a_new_generation(fake: FakeWorld) -> None:
     block(fake, "1")
-    old = lane_if_any(fake)
-    assert old is not None
+    old = lane(fake)
     fake.clock.sleep(3)
     fake.workflow.tasks.clear()
 
     lanes.retry_now(fake.world, "test1", "A")
 
-    moved = lane_if_any(fake)
-    assert moved is not None
+    moved = lane(fake)
     assert moved.next_attempt_at == moved.wake_at == NOW + 3_000
     assert (moved.state, moved.appended, moved.claim) == (old.state, old.appended, old.claim)
     assert moved.generation > old.generation
@@ -277,8 +274,7 @@ def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fa
     assert (shown.backlog, shown.head.message_id, shown.head.next_attempt_at) == (1, second, NOW + 2_000)
     entry = messages.message_view(fake.world, "test1", first).subscribers["A"]
     assert (entry.state, entry.attempts, entry.last_outcome) == (EntryState.CANCELLED, 1, "skipped: poison")
-    moved = lane_if_any(fake)
-    assert moved is not None
+    moved = lane(fake)
     assert moved.wake_at == NOW + 2_000
     assert [task.generation for task in fake.workflow.tasks] == [moved.generation]
 
@@ -286,14 +282,12 @@ def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fa
 def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> None:
     block(fake, "1", "2")
     lanes.pause(fake.world, "test1", "A")
-    before = lane_if_any(fake)
-    assert before is not None
+    before = lane(fake)
     fake.workflow.tasks.clear()
 
     assert lanes.skip_head(fake.world, "test1", "A", "poison").backlog == 1
 
-    after = lane_if_any(fake)
-    assert after is not None
+    after = lane(fake)
     assert (after.state, after.wake_at, after.next_attempt_at) == (
         LaneState.PAUSED,
         before.wake_at,
