@@ -26,7 +26,7 @@ from tagcast_aws.runtime.executor import ThreadExecutor
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
-from tests.unit.worlds import blocked, entry
+from tests.unit.worlds import blocked, entry, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -237,8 +237,7 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
 
     assert fake.sweep().expired == 250
 
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
+    row = row_of(fake, message_id)
     assert (len(row.map.ended), row.has_body) == (250, False)
     assert {(ended.state, ended.attempts) for ended in row.map.ended.values()} == {(EntryState.EXPIRED, 1)}
     assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
