@@ -26,6 +26,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from tagcast.instant import parse, rfc3339
 from tagcast.model import Outcome, Push, Strategy
 from tagcast.operating import lanes
+from tagcast.ports import Table
 from tagcast.registry.subscriptions import get_subscription
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
@@ -33,12 +34,22 @@ from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.retry import app as retry
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.integration.tables import make_tables
+from tests.template import declared
 
 DEFINITION = Path(__file__).parents[2] / "functions" / "redelivery.asl.json"
 FUNCTION = "tagcast-retry"
 CONFIG: Any = {"lambda": {"use_docker": False}, "stepfunctions": {"execute_state_machine": True}}
 FINISHED_S = 30.0
+KEPT = ("AttributeDefinitions", "KeySchema", "BillingMode", "GlobalSecondaryIndexes")
+
+
+def make_tables(client: Any) -> dict[Table, str]:
+    """Create both tables as the template declares them; return their names."""
+    names = {Table.REGISTRY: "RegistryTable", Table.MESSAGES: "MessagesTable"}
+    for name in names.values():
+        properties = declared()[name]["Properties"]
+        client.create_table(TableName=name, **{part: properties[part] for part in KEPT if part in properties})
+    return names
 
 
 def definition() -> str:
