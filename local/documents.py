@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import typer
-from tagcast.model import LaneState
-from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import TRANSITIONS, Transition
-from tagcast.tables import Delete, Update
 from tagcast_cli.app import app
 
 from local.template.translated import read_template
 
 ROOT = Path(__file__).resolve().parents[1]
-CLI, DEPLOY, PROTOCOL = "docs/cli.md", "docs/deploy.md", "docs/protocol.md"
-_STATES = tuple(LaneState)
-_ATTRIBUTES = tuple(each.name for each in fields(Lane))
+CLI, DEPLOY = "docs/cli.md", "docs/deploy.md"
 
 
 def documents() -> dict[str, str]:
     """Return the text of every document that is made from the code, whole or in part, by its path."""
     deploy = _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())
-    protocol = _with_part((ROOT / PROTOCOL).read_text(), "lane transitions", _transitions())
-    return {CLI: commands(), DEPLOY: deploy, PROTOCOL: protocol}
+    return {CLI: commands(), DEPLOY: deploy}
 
 
 def commands() -> str:
@@ -66,23 +58,6 @@ def _described() -> Iterator[tuple[str, str, str]]:
         text = " ".join(parameter["Description"].split())
         default = str(parameter["Default"])
         yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
-
-
-def _transitions() -> str:
-    rows = [f"| {' | '.join(each)} |" for each in map(_shown, TRANSITIONS)]
-    return "\n".join(["| transition | by | from | to | sets | if |", "|---|---|---|---|---|---|", *rows])
-
-
-def _shown(transition: Transition) -> tuple[str, ...]:
-    """Return one transition as cells: what it sets, and on which condition, is read off its write."""
-    write = transition.example(min(transition.before, key=_STATES.index))
-    sets = "the row goes" if isinstance(write, Delete) else "the whole row"
-    if isinstance(write, Update):
-        names = sorted({*write.changes, *write.remove} - {"wake_shard"}, key=_ATTRIBUTES.index)
-        sets = ", ".join(f"`{name}`" for name in names)
-    given = ", ".join(f"`{name}`" for name in write.expect if name != "pk") or "no row"
-    before, after = (", ".join(sorted(some, key=_STATES.index)) for some in (transition.before, transition.after))
-    return transition.name, f"`{transition.by}`", before, after or "the same", sets, given
 
 
 def _with_part(text: str, name: str, part: str) -> str:

@@ -9,6 +9,7 @@ from aiohttp import web
 from tagcast_client import InvalidError, PreconditionFailedError
 from tagcast_client.models import Subscription
 from tagcast_client.operation import path_of
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console import forms
 from local.console.desk import Desk, desk_of, said_in
@@ -39,12 +40,12 @@ async def topic_edit(request: web.Request) -> web.Response:
     """Show the settings of a topic; once it is sent, change those that differ."""
     desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
     present = await desk.api.get_topic(name)
-    before = forms.topic_said(present)
-    said = said or before
+    before = forms.texts_of(TOPIC_SETTINGS, present)
+    said = {**before, **forms.unchecked(TOPIC_SETTINGS), **said} if said else before
     changed = {field: value for field, value in said.items() if before.get(field, value) != value}
 
     async def send() -> web.Response:
-        changes = forms.topic_changes(changed)
+        changes = forms.values_of(TOPIC_SETTINGS, changed)
         if changes:
             await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
             desk.forget()
@@ -83,7 +84,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
     before = forms.subscription_said(present)
-    said = {**before, "ordered": "", "dead_letter_expired": "", **said} if said else before
+    said = {**before, **forms.unchecked(SUBSCRIPTION_SETTINGS), **said} if said else before
 
     async def send() -> web.Response:
         changes = forms.subscription_changes(before, said)
@@ -92,7 +93,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
         version = _version(said, present.version)
         return _done(desk, await desk.api.update_subscription(topic, name, if_version=version, **changes), "changed")
 
-    shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers", "verification")}
+    shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers")}
     differs = any(before.get(key, "") != value for key, value in shown.items())
     command = forms.subscription_command(topic, name, shown, before) if differs else ""
     values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Settings of {name}"}
@@ -145,14 +146,12 @@ async def _form(
         said=said,
         faults=faults,
         command=command,
-        orderings=forms.ORDERINGS,
-        keeps=forms.KEEPS,
         protocols=forms.PROTOCOLS,
         strategies=forms.STRATEGIES,
-        formats=forms.FORMATS,
         kinds=KINDS,
         dialects=DIALECTS,
         scopes=SCOPES,
+        sections=forms.sections(TOPIC_SETTINGS if template == "topic_form.html" else SUBSCRIPTION_SETTINGS),
         **{"version": "", "signatures": (), **values},
     )
 

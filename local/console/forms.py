@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.instant import seconds_of
+from tagcast_cli.options import option_of
 from tagcast_cli.push_options import LIFE
 from tagcast_client import AnyFilter
-from tagcast_client.models import Subscription, Topic
+from tagcast_client.models import Subscription
+from tagcast_client.setting import Setting
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console.filter_form import FilterForm as Filter
 from local.console.filter_form import UnreadableFilterError, filter_of, form_of
 
 Said = Mapping[str, str]
 Json = dict[str, Any]
-ORDERINGS = {"topic": "per topic", "key": "per ordering key", "none": "none"}
-KEEPS = {"pending": "until the last delivery ends", "life": "until the message expires, for new consumer groups"}
+YES = "yes"
 STRATEGIES = {
     "INDEPENDENT_RETRY": "independent: each message is retried by itself, 1, 2, 4 … s apart",
     "EXPONENTIAL_DECAY_RETRY": "exponential: the first message is retried, 1, 2, 4 … s apart; all others wait",
@@ -28,17 +30,27 @@ STRATEGIES = {
 }
 PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambda": "Lambda: name or ARN",
              "pull": "none: a consumer group pulls"}  # fmt: skip
-FORMATS = ("json", "simplified", "cloudevents", "cmq_json", "cmq_simplified")
+RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
 _NUMBERS = {
     "max_retries": "/retry/max_retries",
     "interval_seconds": "/retry/interval_seconds",
     "max_interval_seconds": "/retry/max_interval_seconds",
-    "timeout_seconds": "/timeout_seconds",
     "batch_messages": "/batch/max_messages",
     "batch_bytes": "/batch/max_bytes",
-    "max_message_bytes": "/max_message_bytes",
 }
-RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
+
+
+def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
+    """Return the settings with a field of their own: numbers, words and texts that answers show."""
+    return tuple(each for each in settings if each.type in _READERS and not each.is_write_only)
+
+
+def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
+    """Return the settings with a field of their own, by the heading under which the form asks for them."""
+    found: dict[str, list[Setting]] = {}
+    for each in _offered(settings):
+        found.setdefault(str(each.extra.get("section", "")), []).append(each)
+    return found
 
 
 @dataclass(frozen=True)
@@ -49,64 +61,93 @@ class UnreadableFieldError(Exception):
     detail: str
 
 
-def topic_said(topic: Topic) -> dict[str, str]:
-    """Return a topic as the fields of its form."""
-    return {
-        "retention": str(topic.retention_seconds),
-        "ordering": topic.ordering,
-        "max_message_bytes": str(topic.max_message_bytes),
-        "keep": topic.keep,
-        "events_topic": topic.events_topic or "",
-    }
+def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
+    """Return the settings of a topic or a subscription as the texts of their fields."""
+    return {each.name: _text(getattr(of, each.name, None)) for each in _offered(settings)}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return YES if value else ""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def unchecked(settings: Sequence[Setting]) -> dict[str, str]:
+    """Return what a browser does not send: the boxes that nobody checked."""
+    return {each.name: "" for each in settings if each.type == "boolean"}
+
+
+def values_of(settings: Sequence[Setting], said: Said) -> Json:
+    """Return what the fields say, and null for an empty one. Raises UnreadableFieldError.
+
+    >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
+    {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
+    """
+    found: Json = {}
+    for each in _offered(settings):
+        if each.name in said:
+            text = said[each.name].strip()
+            try:
+                found[each.name] = _reader(each)(text) if text else None
+            except ValueError as fault:
+                raise UnreadableFieldError(f"/{each.name}", str(fault)) from None
+    return found
+
+
+def _reader(setting: Setting) -> Callable[[str], object]:
+    return seconds_of if setting.name.endswith("_seconds") else _READERS[setting.type]
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"{text!r} is not a whole number, e.g. 10")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number, e.g. 2.5") from None
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "integer": _whole, "number": _rate, "string": str, "boolean": lambda text: text == YES,
+}  # fmt: skip
 
 
 def topic_settings(said: Said) -> Json:
-    """Return what the fields of a topic say; what is empty is left out. Raises UnreadableFieldError.
-
-    >>> topic_settings({"retention": "12h", "ordering": "key", "max_message_bytes": ""})
-    {'retention_seconds': 43200, 'ordering': 'key'}
-    """
-    settings: Json = {}
-    if retention := said.get("retention", "").strip():
-        try:
-            settings["retention_seconds"] = seconds_of(retention)
-        except ValueError as fault:
-            raise UnreadableFieldError("/retention_seconds", str(fault)) from None
-    settings |= {name: said[name] for name in ("ordering", "keep") if said.get(name)}
-    if (size := _number(said, "max_message_bytes")) is not None:
-        settings["max_message_bytes"] = size
-    if events_topic := said.get("events_topic", "").strip():
-        settings["events_topic"] = events_topic
-    return settings
+    """Return what the fields of a new topic say. Raises UnreadableFieldError."""
+    return _present(values_of(TOPIC_SETTINGS, said))
 
 
-def topic_changes(changed: Said) -> Json:
-    """Return the settings that the *changed* fields of a topic say; without a name its events stop.
-
-    >>> topic_changes({"events_topic": ""})
-    {'events_topic': None}
-    """
-    return topic_settings(changed) | ({"events_topic": None} if _stops_events(changed) else {})
-
-
-def _stops_events(changed: Said) -> bool:
-    return changed.get("events_topic") == ""
+def _present(values: Json) -> Json:
+    return {name: value for name, value in values.items() if value not in (None, {}, False)}
 
 
 def topic_command(verb: str, name: str, said: Said) -> str:
-    """Return the command that makes or changes a topic like this.
+    """Return the command that creates a topic like this, or updates it.
 
-    >>> topic_command("create", "orders", {"retention": "12h", "ordering": "key"})
+    >>> topic_command("create", "orders", {"retention_seconds": "12h", "ordering": "key"})
     'tagcast topic create orders --retention 12h --ordering key'
     """
-    options = {"retention": "--retention", "ordering": "--ordering", "max_message_bytes": "--max-message-bytes",
-               "keep": "--keep", "events_topic": "--events-topic"}  # fmt: skip
-    stops = ["--events-topic", ""] if verb == "update" and _stops_events(said) else []
-    return _command(["topic", verb, name or "NAME"], [*_given(said, options), *stops])
+    return _command(["topic", verb, name or "NAME"], _options(TOPIC_SETTINGS, said, is_update=verb == "update"))
+
+
+def _options(settings: Sequence[Setting], said: Said, *, is_update: bool) -> list[str]:
+    """Return the options that say what these fields do."""
+    words: list[str] = []
+    for each in _offered(settings):
+        text, option = said.get(each.name, "").strip(), option_of(each)
+        if text:
+            words += [option] if each.type == "boolean" else [option, text]
+        elif is_update and each.name in said:
+            words += ["--without", option.removeprefix("--")]
+    return words
 
 
 def subscription_said(of: Subscription) -> dict[str, str]:
-    """Return a subscription as the fields of its form; secrets are not among them, since nobody is shown those."""
+    """Return a subscription as the fields of its form, without secrets."""
     endpoint: Json = {**of.endpoint}
     retry: Json = {**of.retry}
     protocol = endpoint.pop("protocol")
@@ -120,15 +161,9 @@ def subscription_said(of: Subscription) -> dict[str, str]:
         "scope": filter.scope,
         "strategy": str(retry.get("strategy", "")),
         **{name: str(retry.get(name, "")) for name in ("max_retries", "interval_seconds", "max_interval_seconds")},
-        "timeout_seconds": str(of.timeout_seconds),
-        "content_format": of.content_format,
-        "max_per_second": "" if of.max_per_second is None else f"{of.max_per_second:g}",
         "batch_messages": "" if of.batch is None else str(of.batch.max_messages),
         "batch_bytes": "" if of.batch is None else str(of.batch.max_bytes),
-        "signature": of.signature,
-        "ordered": "yes" if of.ordered else "",
-        "dead_letter_topic": of.dead_letter_topic or "",
-        "dead_letter_expired": "yes" if of.dead_letter_expired else "",
+        **texts_of(SUBSCRIPTION_SETTINGS, of),
     }
 
 
@@ -142,25 +177,12 @@ def subscription_settings(said: Said) -> Json:
     settings: Json = {"endpoint": _endpoint(said)}
     if (filter := _filter(said)) is not None:
         settings["filter"] = filter
-    is_group = said.get("protocol") == "pull"
-    parts: Json = {
-        "retry": _retry(said),
-        "dead_letter_topic": said.get("dead_letter_topic", "").strip() or None,
-        "dead_letter_expired": True if said.get("dead_letter_expired") == "yes" else None,
-        "ordered": True if said.get("ordered") == "yes" else None,
-    }
-    if not is_group:
-        parts |= {
-            "timeout_seconds": _number(said, "timeout_seconds"),
-            "content_format": said.get("content_format") or None,
-            "max_per_second": _rate(said),
-            "batch": _batch(said),
-            "secret": said.get("secret", "").strip() or None,
-            "headers": _headers(said) or None,
-            "signature": said.get("signature") or None,
-            "verification": said.get("verification") or None,
-        }
-    return settings | {name: value for name, value in parts.items() if value not in (None, {})}
+    only = "groups" if said.get("protocol") == "pull" else "pushes"
+    fitting = [each for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only]
+    parts: Json = values_of(fitting, said) | {"retry": _retry(said)}
+    if only == "pushes":
+        parts |= {"batch": _batch(said), "secret": said.get("secret", "").strip(), "headers": _headers(said)}
+    return settings | {name: value for name, value in _present(parts).items() if value != ""}
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
@@ -177,15 +199,10 @@ def subscription_changes(before: Said, said: Said) -> Json:
         changes["retry"] = _retry_changes(before, said)
     if _differ(before, said, "batch_messages", "batch_bytes"):
         changes["batch"] = _batch(said) or None
-    wanted: Json = {
-        "timeout_seconds": _number(said, "timeout_seconds"),
-        "max_per_second": _rate(said),
-        "ordered": said.get("ordered") == "yes",
-        "dead_letter_expired": said.get("dead_letter_expired") == "yes",
-        **{name: said.get(name, "").strip() or None for name in ("content_format", "signature", "dead_letter_topic")},
-    }
+    wanted = values_of(SUBSCRIPTION_SETTINGS, said)
     changes |= {name: value for name, value in wanted.items() if _differ(before, said, name)}
-    changes |= {name: said[name].strip() for name in ("secret", "verification") if said.get(name, "").strip()}
+    if secret := said.get("secret", "").strip():
+        changes["secret"] = secret
     if headers := _headers(said):
         changes["headers"] = {name: value or None for name, value in headers.items()}
     return changes
@@ -214,15 +231,10 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
         words += _filter_words(said)
     options = {
         "strategy": "--strategy", "max_retries": "--max-retries", "interval_seconds": "--interval",
-        "max_interval_seconds": "--max-interval", "timeout_seconds": "--timeout", "content_format": "--format",
-        "signature": "--signature", "max_per_second": "--max-per-second", "batch_messages": "--batch-messages",
-        "batch_bytes": "--batch-bytes", "verification": "--verification", "dead_letter_topic": "--dead-letter-topic",
+        "max_interval_seconds": "--max-interval", "batch_messages": "--batch-messages", "batch_bytes": "--batch-bytes",
     }  # fmt: skip
     words += _given(new, options)
-    words += ["--ordered"] if new.get("ordered") == "yes" else []
-    if "dead_letter_expired" in new:
-        is_chosen = said["dead_letter_expired"] == "yes"
-        words += ["--dead-letter-expired"] if is_chosen else ["--without", "dead-letter-expired"]
+    words += _options(SUBSCRIPTION_SETTINGS, new, is_update=before is not None)
     if said.get("secret", "").strip():
         words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
     try:
@@ -255,19 +267,10 @@ def _differ(before: Said, said: Said, *names: str) -> bool:
 
 def _number(said: Said, name: str) -> int | None:
     text = said.get(name, "").strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UnreadableFieldError(_NUMBERS[name], f"{text!r} is not a whole number, e.g. 10")
-    return int(text)
-
-
-def _rate(said: Said) -> float | None:
-    text = said.get("max_per_second", "").strip()
     try:
-        return float(text) if text else None
-    except ValueError:
-        raise UnreadableFieldError("/max_per_second", f"{text!r} is not a number, e.g. 2.5") from None
+        return _whole(text) if text else None
+    except ValueError as fault:
+        raise UnreadableFieldError(_NUMBERS[name], str(fault)) from None
 
 
 def _endpoint(said: Said) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from tests.architecture.test_documents import table_rows, text_of
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER, DEPLOY = "docs/aws-beliefs.md", "docs/deploy.md"
 TEMPLATE = read_template(ROOT / "template.yaml")
-BEHAVIOURS = list(table_rows(LEDGER, "id", "behaviour", "where we rely on it", "AWS's page, date", "state"))
-STATES = {name: state for name, _, _, _, state in BEHAVIOURS}
+COLUMNS = ("id", "behaviour", "where we rely on it", "page, date")
+SEEN, DOCUMENTED = ([*table_rows(LEDGER, *COLUMNS, *more)] for more in (("deployment",), ()))
+UNPROVEN = list(table_rows(LEDGER, *COLUMNS, "how the simulated AWS plays it", "range"))
+NAMED = tomllib.loads((ROOT / "tests/architecture/beliefs.toml").read_text())
+BEHAVIOURS = {row[0]: row[1:4] for row in (*SEEN, *DOCUMENTED, *UNPROVEN)}
 
 
 def statements(value: Any) -> Iterator[dict[str, Any]]:
@@ -33,18 +37,20 @@ def statements(value: Any) -> Iterator[dict[str, Any]]:
             yield from statements(each)
 
 
-def named(*header: str) -> dict[str, list[str]]:
-    return {row[0]: row[1].split(", ") for row in table_rows(LEDGER, *header)}
-
-
-def test_a_behaviour_has_an_id_of_its_own_a_page_and_one_of_three_states() -> None:
-    assert len(STATES) == len(BEHAVIOURS) > 50
-    for name, behaviour, where, page, state in BEHAVIOURS:
+def test_a_behaviour_has_an_id_of_its_own_and_a_page() -> None:
+    assert len(BEHAVIOURS) == len(SEEN) + len(DOCUMENTED) + len(UNPROVEN) > 50
+    for name, (behaviour, where, page) in BEHAVIOURS.items():
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name)
         assert behaviour.endswith("."), name
         assert where, name
-        assert re.match(r"https://|[A-Za-z0-9-]+/", page), name
-        assert state in ("seen", "documented", "unproven"), name
+        assert re.match(r"https://|[\w-]+/|[\w.-]+(, \d{4}-\d\d-\d\d)?$", page), name
+        assert "/" in page or f"{name.partition('-')[0]}" in guides(), name
+
+
+def guides() -> set[str]:
+    """The first parts of ids whose guide the page names."""
+    listed = " ".join(text_of(LEDGER).split()).partition("first part: ")[2].partition(". A date")[0]
+    return {each for guide in listed.split("; ") for each in guide.partition(": ")[0].split(", ")}
 
 
 def test_every_action_of_a_role_has_a_row() -> None:
@@ -54,43 +60,33 @@ def test_every_action_of_a_role_has_a_row() -> None:
         for statement in statements(resource)
         for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
     }
-    assert named("action", "behaviours").keys() == actions
+    assert NAMED["actions"].keys() == actions
 
 
 def test_every_setting_of_an_event_source_has_a_row() -> None:
     settings = {name for _, source in TEMPLATE.of_type(SOURCE) for name in source}
-    assert named("setting", "behaviours").keys() == settings
+    assert NAMED["settings"].keys() == settings
 
 
-def test_every_property_of_the_template_has_a_row() -> None:
-    used: dict[str, set[str]] = {}
-    for resource in TEMPLATE.resources.values():
-        used.setdefault(resource["Type"], set()).update(resource.get("Properties", {}))
-    del used[SOURCE]
-    assert {kind: set(names) for kind, names in named("type", "properties").items()} == used
-
-
-@pytest.mark.parametrize("first", ["action", "setting"])
-def test_a_row_names_behaviours_that_are_there(first: str) -> None:
-    assert {each for names in named(first, "behaviours").values() for each in names} - STATES.keys() == set()
+@pytest.mark.parametrize("kind", ["actions", "settings"])
+def test_an_action_or_setting_names_behaviours_that_are_there(kind: str) -> None:
+    assert {each for names in NAMED[kind].values() for each in names} - BEHAVIOURS.keys() == set()
 
 
 def test_the_smoke_test_names_rows_that_are_there() -> None:
-    assert {row for _, _, rows in STEPS for row in rows} - STATES.keys() == set()
+    assert {row for _, _, rows in STEPS for row in rows} - BEHAVIOURS.keys() == set()
 
 
 def test_what_is_unproven_is_told_to_owners_with_a_command_that_shows_it() -> None:
     rows = list(table_rows(DEPLOY, "belief", "how to see it"))
-    assert {name for name, _ in rows} == {name for name, state in STATES.items() if state == "unproven"}
+    assert {name for name, _ in rows} == {row[0] for row in UNPROVEN}
     assert [name for name, how in rows if "`" not in how] == []
     assert "## Not seen on AWS" in text_of(DEPLOY)
 
 
 def test_what_is_unproven_is_played_within_a_wide_range_or_has_a_reason() -> None:
-    rows = list(table_rows(LEDGER, "unproven", "how the simulated AWS plays it", "range"))
-    assert {name for name, _, _ in rows} == {name for name, state in STATES.items() if state == "unproven"}
     drawing = "".join((ROOT / "tests/aws" / name).read_text() for name in ("unsaid.py", "lambdas.py", "quotas.py"))
-    for name, how, constant in rows:
+    for name, *_, how, constant in UNPROVEN:
         if constant == "-":
             assert len(how) > 40, f"{name}: no reason"
         else:

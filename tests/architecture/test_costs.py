@@ -55,7 +55,7 @@ def test_what_a_member_costs_is_in_the_page_of_consumers() -> None:
 
 def test_the_sum_of_an_idle_month_is_told_in_both_places() -> None:
     idle = f"{sum(bill(TEMPLATE).values()):.2f} USD"
-    assert f"**nothing happens** costs {idle}" in COSTS
+    assert f"**nothing happens** costs {idle}" in " ".join(COSTS.split())
     assert f"| alarms: {sum(1 for _ in TEMPLATE.of_type('AWS::CloudWatch::Alarm'))} |" in COSTS
     assert f"An idle deployment costs {idle} a month" in " ".join(README.split())
 
@@ -211,11 +211,12 @@ def test_a_property_without_a_price_is_found() -> None:
 
 
 def test_what_a_rotated_key_and_the_search_cost_is_told() -> None:
-    assert f"{PRICES_USD['kms: a rotation and month']:.2f} USD more after each of its first two years" in COSTS
+    costs = " ".join(COSTS.split())
+    assert f"{PRICES_USD['kms: a rotation and month']:.2f} USD more after each of its first two years" in costs
     worst = max(search_pass(rate).usd_a_million for rate in (1, 100, 1_000, 5_000))
-    assert f"| the search for what nobody works on | 3 read units at most | {worst:.2f} |" in COSTS
+    assert f"| the search for lost work | 3 read units at most | {worst:.2f} |" in costs
     opened, seed = usd_of_keys(100)
-    assert f"{opened:.2f} USD a month, and {seed:.2f}" in COSTS
+    assert f"{opened:.2f} USD a month, and {seed:.2f}" in costs
 
 
 @pytest.mark.parametrize("place", CHOSEN_FREE)

@@ -110,17 +110,15 @@ class WatchedStore(MemoryStore):
 
 
 def documented() -> dict[str, tuple[set[str], set[str]]]:
-    """What docs/tables.md says: by kind, the attributes that are always there, and those that may be."""
+    """What docs/tables.md says: by kind, the attributes that are always there, and those that may be absent."""
     kinds: dict[str, tuple[set[str], set[str]]] = {}
-    table = ""
-    for part in re.split(r"^##", text_of("docs/tables.md"), flags=re.MULTILINE):
-        if named := re.match(r" (Registry|Messages)\n", part):
-            table = named[1].lower()
-        if keys := re.match(r"# `([^`]+)` / (.+)\n", part):
-            pk, sk = keys[1], keys[2].split("`")[1]
-            always, maybe = kinds.setdefault(kind_of(table, pk, sk), (set(), set()))
-            for name, left_out in re.findall(r"^\| `(\w+)` \|.*\| (.*)\|$", part, re.MULTILINE):
-                (maybe if left_out.strip() else always).add(name)
+    for table in ("Registry", "Messages"):
+        section = text_of("docs/tables.md").partition(f"\n## {table}\n")[2].partition("\n## ")[0]
+        for keys, attributes in re.findall(r"^\| (`.*?`) \|.*?\| `([\w ?]+)` \|", section, re.MULTILINE):
+            pk, sk = keys.split(" / ", 1)
+            always, maybe = kinds.setdefault(kind_of(table.lower(), pk.strip("`"), sk.split("`")[1]), (set(), set()))
+            for name in attributes.split():
+                (maybe if name.endswith("?") else always).add(name.removesuffix("?"))
     return kinds
 
 

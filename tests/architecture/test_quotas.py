@@ -12,7 +12,7 @@ import pytest
 from botocore import xform_name
 
 from local.rules.limits import ACTIONS, PLACES, QUOTAS, THROUGHPUT, actions_of
-from tests.architecture.test_beliefs import TEMPLATE, named, statements
+from tests.architecture.test_beliefs import NAMED, TEMPLATE, statements
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("layers/tag_matching/python/tagcast_aws", "functions", "glue_jobs")
@@ -111,4 +111,4 @@ def test_a_quota_has_a_page_and_a_region_that_gives_least(name: str) -> None:
 
 
 def test_the_ledger_has_the_same_actions() -> None:
-    assert named("action", "behaviours").keys() == THROUGHPUT.keys() | WHOLE_SERVICES
+    assert NAMED["actions"].keys() == THROUGHPUT.keys() | WHOLE_SERVICES

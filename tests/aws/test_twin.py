@@ -257,34 +257,3 @@ def test_the_document_tells_what_a_message_puts_into_the_archives_fullest_stream
 def test_an_order_is_played_that_deflates_as_the_document_says() -> None:
     average = statistics.fmean(deflated_bytes())
     assert f"{BODY_BYTES:,} bytes, which deflate to {average:.0f} on average" in DOCUMENT
-
-
-def rows(heading: str) -> list[list[str]]:
-    """Return the cells of the table under a heading of the document."""
-    section = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n#")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
-def _told(quota: limits.Quota, *, small: bool) -> str:
-    """A quota as the document tells it."""
-    told = f"{quota.least if small else quota.largest:,}"
-    return told if quota.bursts is None else f"{told}, of a bucket of {quota.bursts[small]:,}"
-
-
-def test_the_document_tells_quotas_times_and_prices_as_they_are_played() -> None:
-    told = rows("Quotas")
-    assert [row for row in told if row[0] in limits.QUOTAS] == [
-        [name, quota.whose, _told(quota, small=False), _told(quota, small=True), quota.page]
-        for name, quota in limits.QUOTAS.items()
-    ]
-    bounds = [row for row in told if len(row) == 4 and row[2].startswith("`")]
-    assert len(bounds) > 5
-    for _, value, constant, _ in bounds:
-        assert float(value.replace(",", "")) == getattr(limits, constant.strip("`")), constant
-    for call, ms in rows("Times"):
-        service, operation = call.split()
-        low, high = limits.LATENCY_MS[service, operation]
-        assert ms == f"{low:g}-{high:g}", call
-    for price, usd in rows("Prices"):
-        assert float(usd) == limits.PRICES_USD[price], price

@@ -1,4 +1,4 @@
-"""Where the implementations differ from AWS or from each other: docs/RELIABILITY.md, Somebody else's AWS.
+"""Where the implementations differ from AWS or from each other: docs/RELIABILITY.md, Other implementations of AWS.
 
 Each difference is a test, so that a new version that has it no more is noticed, and what is done here because of it
 goes.

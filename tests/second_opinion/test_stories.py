@@ -1,6 +1,6 @@
 """The most important promises, kept on implementations of AWS that we neither wrote nor patched.
 
-What differs between them is decided by a document of AWS: docs/RELIABILITY.md, Somebody else's AWS.
+What differs between them is decided by a document of AWS: docs/RELIABILITY.md, Other implementations of AWS.
 """
 
 from __future__ import annotations

@@ -39,15 +39,19 @@ class SettingOptions:
     def parameters(self) -> Iterator[inspect.Parameter]:
         """Yield the options as Typer reads them."""
         for each in self.offered:
-            kind = _TYPES[each.type]
-            if each.choices:
-                kind = StrEnum(each.name, [(word, word) for word in each.choices])
-            yield _parameter(each.name, Annotated[kind | None, _option(each)], None)
+            type_ = _words(each.name, each.choices) if each.choices else _TYPES[each.type]
+            yield _parameter(each.name, Annotated[type_ | None, _option(each)], None)
 
     def take(self, values: Values) -> Json:
         """Take the options out of *values*, and return the settings that were given."""
         taken = {each.name: values.pop(each.name) for each in self.offered}
         return given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
+
+
+def _words(name: str, words: Sequence[str]) -> Any:
+    """Return the enumeration of *words*, since Typer takes them as one."""
+    make: Any = StrEnum
+    return make(name, [(word, word) for word in words])
 
 
 _TYPES: Mapping[str, Any] = {"integer": int, "number": float, "string": str, "boolean": bool}

@@ -92,7 +92,7 @@ class LaneChecks:
         return True
 
     def _transition(self, sid: str, old: Row | None, new: Row | None) -> None:
-        """Check that a lane changes in one of the ways that docs/protocol.md lists."""
+        """Check that a lane changes in one of the ways that `tagcast.rows.lane_transitions` lists."""
         states = ("active" if old is None else old["state"], "active" if new is None else new["state"])
         changed = set[str]()
         if old is not None and new is not None:

@@ -34,7 +34,7 @@ def command(text: str) -> str:
 
 
 def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(visitor: Visitor) -> None:
-    said = {"name": "fresh", "retention": "12h", "ordering": "key", "max_message_bytes": "", "keep": "life"}
+    said = {"name": "fresh", "retention_seconds": "12h", "ordering": "key", "max_message_bytes": "", "keep": "life"}
 
     assert command(visitor.act("/new-topic", said).text) == (
         "tagcast topic create fresh --retention 12h --ordering key --keep life"
@@ -45,23 +45,23 @@ def test_a_topic_is_made_with_its_command_shown_and_one_that_exists_is_refused(v
     again = visitor.act("/new-topic", {**said, "ordering": "none", "do": "yes"})
     assert (again.status, "Nothing was updated" in again.text) == (422, True)
     assert visitor.api.get_topic("fresh").ordering == "key"
-    wrong = visitor.act("/new-topic", {**said, "name": "other", "retention": "1s", "do": "yes"})
+    wrong = visitor.act("/new-topic", {**said, "name": "other", "retention_seconds": "1s", "do": "yes"})
     assert "<code>/retention_seconds</code>" in wrong.text
-    assert "is not a duration" in visitor.act("/new-topic", {**said, "retention": "soon", "do": "yes"}).text
+    assert "is not a duration" in visitor.act("/new-topic", {**said, "retention_seconds": "soon", "do": "yes"}).text
 
 
 def test_a_topic_keeps_what_its_form_does_not_change(visitor: Visitor) -> None:
     visitor.api.create_topic("kept", retention_seconds=600, ordering="key", keep="life")
     fields = fields_of(visitor.get("/topics/kept/edit").text)
     visitor.world.fakes.clock.sleep(1)
-    changed = {**fields, "retention": "20m"}
+    changed = {**fields, "retention_seconds": "20m"}
 
     assert command(visitor.act("/topics/kept/edit", fields).text) == ""
     assert command(visitor.act("/topics/kept/edit", changed).text) == "tagcast topic update kept --retention 20m"
     assert visitor.act("/topics/kept/edit", {**changed, "do": "yes"}).status == 303
     now = visitor.api.get_topic("kept")
     assert (now.retention_seconds, now.ordering, now.keep) == (1_200, "key", "life")
-    assert visitor.act("/topics/kept/edit", {**changed, "retention": "30m", "do": "yes"}).status == 422, (
+    assert visitor.act("/topics/kept/edit", {**changed, "retention_seconds": "30m", "do": "yes"}).status == 422, (
         "another version"
     )
 

@@ -162,7 +162,11 @@ class SubscriptionSettings:
     ] = field(default=None, repr=False)
     ordered: Annotated[
         bool,
-        Setting("Deliver the messages of an order one by one; retry the first until it expires.", is_shown=True),
+        Setting(
+            "Deliver the messages of an order one by one; retry the first until it expires.",
+            is_shown=True,
+            section="Order and retries",
+        ),
     ] = False
     dead_letter_topic: Annotated[
         str | None,
@@ -195,9 +199,7 @@ class SubscriptionSettings:
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
     signature: Annotated[
         Signature,
-        Setting(
-            "With v1a a key of the service signs the pushes as well.", only=Only.PUSHES, section="Secrets (write-only)"
-        ),
+        Setting("With v1a a key of the service signs the pushes as well.", only=Only.PUSHES, section="Secrets"),
     ] = Signature.V1
     unverified: str | None = None
     allowed_per_second: float | None = None

@@ -1,6 +1,6 @@
 """Every way in which the row of a lane changes: the write of each, and its condition.
 
-A lane without a row is active. :data:`TRANSITIONS` lists all of them; docs/protocol.md shows that table.
+A lane without a row is active. :data:`TRANSITIONS` lists all of them.
 """
 
 from __future__ import annotations

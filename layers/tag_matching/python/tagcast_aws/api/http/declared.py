@@ -122,5 +122,5 @@ def _described(each: Declared, wire: Wire | None) -> dict[str, Any]:
         if field.name in ("only", "option", "metavar", "section") and (value := getattr(each.setting, field.name))
     }
     extra: JsonDict = {f"x-{name}": value for name, value in said.items()}
-    described: dict[str, Any] = {"description": (wire and wire.description) or each.setting.help}
+    described: dict[str, Any] = {"description": f"{each.setting.help} {wire.description if wire else ''}".strip()}
     return described | ({"json_schema_extra": extra} if extra else {})
