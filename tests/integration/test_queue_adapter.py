@@ -120,6 +120,7 @@ def test_what_is_served_is_deleted_and_what_is_given_back_is_visible_at_once() -
     queue.delete(["r1", "r2"])
     queue.give_back(["r1", "r2"])
 
+    assert [request["QueueUrl"] for request in client.requests] == ["queue", "queue"]
     deleted, given_back = (request["Entries"] for request in client.requests)
     assert [each["ReceiptHandle"] for each in deleted] == ["r1", "r2"]
     assert [(each["ReceiptHandle"], each["VisibilityTimeout"]) for each in given_back] == [("r1", 0), ("r2", 0)]
