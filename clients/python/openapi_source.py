@@ -109,6 +109,11 @@ def without_null(kind: str) -> str:
     return kind.removesuffix(" | None")
 
 
+def sent_value(name: str, schema: Schema) -> str:
+    """Return the expression that sends an argument."""
+    return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
+
+
 class Modules:
     """The text of the modules of one document; a class is written when something refers to it."""
 
@@ -265,7 +270,8 @@ class Modules:
                 arguments.add(field, {**each["schema"], **each}, is_required=each["required"])
         body = arguments.body(operation.get("requestBody", {}).get("content", {}).get("application/json", {}))
         sent = [repr(verb), f"path_of({', '.join(words)})", reader, *([body] if body else [])]
-        sent += [f"query=query_of({{{', '.join(f'{each!r}: {each}' for each in query)}}})"] if query else []
+        pairs = ", ".join(f"{field!r}: {sent_value(field, each['schema'])}" for field, each in query.items())
+        sent += [f"query=query_of({{{pairs}}})"] if query else []
         conditions = [REPEATABLE_IF[name]] if name in REPEATABLE_IF else []
         if "If-None-Match" in headers:
             sent.append('headers={"If-None-Match": "*"}')
@@ -332,8 +338,7 @@ class Arguments:
             is_required = field in schema.get("required", ())
             if is_required or not name.endswith(("Settings", "Changes")):
                 self.add(field, described, is_required=is_required)
-                is_instant = self._modules.flattened(described).get("format") in INSTANTS
-                value = f"instant({field}) if {field} else None" if is_instant else field
+                value = sent_value(field, self._modules.flattened(described))
                 (sent if is_required else optional).append(f"{field}={value}")
         if name.endswith(("Settings", "Changes")):
             self._rest = [f"**settings: Unpack[{self._modules.class_of(schema_name)}]"]

@@ -19,14 +19,12 @@ NUMBER_DIGITS_MAX = 38
 NESTING_MAX = 32
 EXPRESSION_BYTES_MAX = 4 * KIB
 EXPRESSION_VALUES_BYTES_MAX = 2 * MIB
-OPERANDS_OF_IN_MAX = 100
 PAGE_BYTES_MAX = MIB  # .../Query.Pagination.html
 TRANSACTION_ITEMS_MAX = 100  # amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 TRANSACTION_BYTES_MAX = 4 * MIB
 TRANSACTION_TOKEN_S = 600
 BATCH_GET_KEYS_MAX = 100  # amazondynamodb/latest/APIReference/API_BatchGetItem.html
 BATCH_GET_BYTES_MAX = 16 * MIB
-BATCH_WRITE_ITEMS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchWriteItem.html
 BATCH_WRITE_BYTES_MAX = 16 * MIB
 BATCH_STATEMENTS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 READ_UNIT_BYTES = 4 * KIB
@@ -68,11 +66,9 @@ FIREHOSE_BATCH_BYTES_MAX = 4 * MIB
 
 # KMS: kms/latest/APIReference/API_Encrypt.html and API_GenerateDataKey.html.
 KMS_PLAINTEXT_BYTES_MAX = 4096
-KMS_DATA_KEY_BYTES_MAX = 1024
 
 # Secrets Manager: secretsmanager/latest/userguide/reference_limits.html.
 SECRET_BYTES_MAX = 65_536
-SECRET_RECOVERY_DAYS = (7, 30)
 
 # Lambda: lambda/latest/dg/gettingstarted-limits.html.
 LAMBDA_PAYLOAD_BYTES_MAX = 6 * MIB  # request and answer of a synchronous invocation, and the batch of a source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from tagcast.delivery.publishing import Idempotency, Original, publish, replay
@@ -42,7 +43,10 @@ from tagcast.rows.keys import end_key, message_key, round_key
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES
 from tagcast.rows.state_map import Round
-from tagcast.settings import ClientCertificate, FormerSecret, Signature
+from tagcast.rows.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
+from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
+from tagcast.setting import settings_of
+from tagcast.settings import ClientCertificate, FormerSecret
 from tagcast.topic_settings import TopicSettings
 from tagcast.trace_context import trace_made
 
@@ -51,6 +55,16 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
+_SAMPLES: dict[Any, Any] = {bool: True, float: 0.5, int: 1, str: "x"}
+
+
+def _chosen() -> dict[str, Any]:
+    """Every setting of a subscription that is one number, word or text, with another value than its default."""
+    scalars = [each for each in settings_of(SubscriptionSettings) if each.words or each.type in _SAMPLES]
+    samples = {each.name: list(each.type)[-1] if each.words else _SAMPLES[each.type] for each in scalars}
+    return {name: value for name, value in samples.items() if name not in ("timeout_s", "content_format", "secret")}
+
+
 SIGNED = SubscriptionSettings(
     endpoint=Endpoint(Protocol.HTTPS, "https://signed.test/"),
     filter={"kind": "tags", "tags": ["signed"]},
@@ -58,20 +72,15 @@ SIGNED = SubscriptionSettings(
     timeout_s=15,
     content_format=ContentFormat.CMQ_JSON,
     secret="whsec_",
-    ordered=True,
-    dead_letter_topic="dead",
-    dead_letter_expired=True,
-    max_per_second=0.5,
-    start_from=1,
     batching=Batching(10, 65_536),
     sealed="0",
-    signature=Signature.V1A,
     unverified="http 404",
     allowed_per_second=0.5,
     headers={"x-tenant": "a"},
     client_certificate=ClientCertificate("ab12", "commonName=a", 1),
     client_key="pem",
     formers=(FormerSecret("whsec_former", 1),),
+    **_chosen(),
 )
 
 
@@ -118,7 +127,10 @@ def documented() -> dict[str, tuple[set[str], set[str]]]:
             pk, sk = keys.split(" / ", 1)
             always, maybe = kinds.setdefault(kind_of(table.lower(), pk.strip("`"), sk.split("`")[1]), (set(), set()))
             for name in attributes.split():
-                (maybe if name.endswith("?") else always).add(name.removesuffix("?"))
+                if name == "SETTINGS":
+                    maybe |= set((SUBSCRIPTION_SETTINGS if "name" in always else TOPIC_SETTINGS).names)
+                else:
+                    (maybe if name.endswith("?") else always).add(name.removesuffix("?"))
     return kinds
 
 

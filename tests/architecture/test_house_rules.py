@@ -9,13 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
-LONG = {
-    ("clients/cli/tagcast_cli/consume.py", "consume"),
-    ("clients/cli/tagcast_cli/listen.py", "listen"),
-    ("clients/cli/tagcast_cli/subscription_update.py", "update"),
-    ("clients/cli/tagcast_cli/subscriptions.py", "subscribe"),
-}
-"""Commands, whose signature is their list of options."""
+LONG = {("clients/cli/tagcast_cli/listen.py", "listen")}
+"""A command, whose signature is its list of options."""
 TRACKED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
     cwd=ROOT, capture_output=True, text=True, check=True,

@@ -1,4 +1,4 @@
-"""BatchGetItem and BatchWriteItem: many rows, each on its own; what was not done comes back."""
+"""BatchGetItem: many rows, each on its own; what was not read comes back."""
 
 from __future__ import annotations
 
@@ -8,45 +8,11 @@ from local.rules import limits
 from tests.aws import reads
 from tests.aws.attributes import Item, invalid
 from tests.aws.calls import Call
-from tests.aws.capacity import tell, throttled
-from tests.aws.faults import ApiError
+from tests.aws.capacity import throttled
 from tests.aws.tables import NOTHING
-from tests.aws.writes import Intent
 
 if TYPE_CHECKING:
     from tests.aws.dynamodb import DynamoDB
-
-
-def write(service: DynamoDB, call: Call) -> dict[str, Any]:
-    """BatchWriteItem: each write on its own; what meets throttling or a transaction comes back unprocessed."""
-    intents = []
-    for name, requests in call["RequestItems"].items():
-        for request in requests:
-            ((kind, write),) = request.items()
-            intents.append((name, request, service.intent(kind.removesuffix("Request"), {**write, "TableName": name})))
-    if len(intents) > limits.BATCH_WRITE_ITEMS_MAX:
-        raise invalid("Too many items requested for the BatchWriteItem call")
-    if len({(intent.table.name, intent.key) for _, _, intent in intents}) != len(intents):
-        raise invalid("Provided list of item keys contains duplicates")
-    spoiled = service.box.accidents.spoiled(call, len(intents))
-    left: dict[str, list[Any]] = {}
-    for place, (name, request, intent) in enumerate(intents):
-        if place in spoiled or intent.key in intent.table.held or not _written(service, intent):
-            left.setdefault(name, []).append(request)
-    if sum(map(len, left.values())) == len(intents) and not spoiled:
-        raise throttled("Table", "KeyRange", "Write", intents[0][2].table.arn)
-    return {"UnprocessedItems": left}
-
-
-def _written(service: DynamoDB, intent: Intent) -> bool:
-    intent.evaluate()
-    try:
-        service.admit(intent, 1)
-    except ApiError:
-        return False
-    service.charge(intent, 1)
-    intent.commit(service.box.timeline.now)
-    return True
 
 
 def get(service: DynamoDB, call: Call) -> dict[str, Any]:
@@ -64,9 +30,9 @@ def get(service: DynamoDB, call: Call) -> dict[str, Any]:
     spoiled = service.box.accidents.spoiled(call, len(wanted))
     found: dict[str, list[Item]] = {name: [] for name in call["RequestItems"]}
     left: dict[str, dict[str, Any]] = {}
-    total, units = 0, dict.fromkeys(found, 0.0)
+    total = 0
     for place, ((name, request, table, given), key) in enumerate(zip(wanted, keys, strict=True)):
-        row = None if place in spoiled else service.read_row(table, key, request.get("ConsistentRead", False), units)
+        row = None if place in spoiled else service.read_row(table, key, request.get("ConsistentRead", False))
         size = 0 if row is None or row is NOTHING else row.size
         if row is None or total + size > limits.BATCH_GET_BYTES_MAX:
             left.setdefault(name, {**request, "Keys": []})["Keys"].append(given)
@@ -75,6 +41,4 @@ def get(service: DynamoDB, call: Call) -> dict[str, Any]:
             found[name].append(reads.projected(row.item, request))
     if sum(len(each["Keys"]) for each in left.values()) == len(wanted) and not spoiled:
         raise throttled("Table", "KeyRange", "Read", wanted[0][2].arn)
-    answer: dict[str, Any] = {"Responses": found, "UnprocessedKeys": left}
-    tell(answer, call, units)
-    return answer
+    return {"Responses": found, "UnprocessedKeys": left}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -131,3 +131,25 @@ def refusal(call: Callable[..., Any], **parameters: Any) -> str:
     except ClientError as error:
         return str(error.response["Error"]["Code"])
     return "done"
+
+
+def refused(call: Case) -> Case:
+    """Return the case that answers the code of the error that *call* ends with, or "done"."""
+    return lambda world: refusal(lambda: call(world))
+
+
+class Cases(dict[str, Case]):
+    """Cases by name."""
+
+    def case(self, act: Case) -> Case:
+        """Add a case: a decorator."""
+        self[act.__name__] = act
+        return act
+
+    def compare(
+        self, name: str, other: str, world: World, differences: Mapping[tuple[str, str], tuple[Any, str]]
+    ) -> None:
+        """See that *world*, which is called *other*, answers as the box does, or with its difference."""
+        here, there = seen(self[name], BoxWorld()), seen(self[name], world)
+        assert there == differences.get((other, name), (here, ""))[0]
+        assert (there != here) == ((other, name) in differences)

@@ -9,13 +9,19 @@ from local.rules import limits
 from tests.aws import batches, key_conditions, reads, statements
 from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
-from tests.aws.capacity import tell, throttled
-from tests.aws.faults import ApiError
+from tests.aws.capacity import throttled
+from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.tables import NOTHING, Key, Row, Table
 from tests.aws.transactions import CONFLICT, Transactions
-from tests.aws.writes import Intent, intent_of, returned
+from tests.aws.writes import Intent, intent_of
 
 ACTIONS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
+
+PLAYED = {"TableName", "Item", "Key", "IndexName", "Limit", "ExclusiveStartKey", "ConsistentRead"} | {
+    *(f"{name}Expression" for name in ("Condition", "Update", "KeyCondition", "Filter", "Projection")),
+    *("ExpressionAttributeNames", "ExpressionAttributeValues"),
+}
+"""The parameters of operations on items that the shipped code gives."""
 
 
 class DynamoDB(Service):
@@ -51,7 +57,7 @@ class DynamoDB(Service):
             case "BatchExecuteStatement":
                 for statement in parameters["Statements"]:
                     yield "dynamodb:PartiQLUpdate", _arn(statements.parsed(statement["Statement"]).table)
-            case "BatchGetItem" | "BatchWriteItem":
+            case "BatchGetItem":
                 for name in parameters["RequestItems"]:
                     yield f"dynamodb:{call.operation}", _arn(name)
             case _:
@@ -86,16 +92,11 @@ class DynamoDB(Service):
         self.admit(intent, 1)
         self.charge(intent, 1)
         intent.commit(now)
-        answer: dict[str, Any] = {}
-        attributes = returned(intent)
-        if attributes:
-            answer["Attributes"] = attributes
-        if "ReturnConsumedCapacity" in call.parameters:
-            tell(answer, call, {intent.table.name: self._written(intent, 1)})
-        return answer
+        return {}
 
     def intent(self, kind: str, parameters: Mapping[str, Any]) -> Intent:
         """Check one write as far as that goes without its row."""
+        _check_is_played(parameters)
         return intent_of(self.table(parameters["TableName"]), kind, parameters)
 
     def admit(self, intent: Intent, factor: int) -> None:
@@ -117,25 +118,12 @@ class DynamoDB(Service):
             for name, place, units in intent.index_units():
                 intent.table.throughput_of(name).write(place[0], units)
 
-    def _written(self, intent: Intent, factor: int) -> float:
-        return float(factor * intent.units + sum(units for _, _, units in intent.index_units()))
-
     # Transactions and batches.
 
     def transact_write_items(self, call: Call) -> dict[str, Any]:
         """TransactWriteItems."""
-        intents = self._transactions.write(call)
-        answer: dict[str, Any] = {}
-        if "ReturnConsumedCapacity" in call.parameters:
-            units: dict[str, float] = {}
-            for intent in intents:
-                units[intent.table.name] = units.get(intent.table.name, 0.0) + self._written(intent, 2)
-            tell(answer, call, units)
-        return answer
-
-    def batch_write_item(self, call: Call) -> dict[str, Any]:
-        """BatchWriteItem."""
-        return batches.write(self, call)
+        self._transactions.write(call)
+        return {}
 
     def batch_get_item(self, call: Call) -> dict[str, Any]:
         """BatchGetItem."""
@@ -150,28 +138,21 @@ class DynamoDB(Service):
     def get_item(self, call: Call) -> dict[str, Any]:
         """GetItem."""
         parameters = call.parameters
+        _check_is_played(parameters)
         table = self.table(parameters["TableName"])
-        units = {table.name: 0.0}
-        row = self.read_row(table, table.key(parameters["Key"]), parameters.get("ConsistentRead", False), units)
+        row = self.read_row(table, table.key(parameters["Key"]), parameters.get("ConsistentRead", False))
         if row is None:
             raise throttled("Table", "KeyRange", "Read", table.arn)
-        answer: dict[str, Any] = {}
-        if row is not NOTHING:
-            answer["Item"] = reads.projected(row.item, parameters)
-        if "ReturnConsumedCapacity" in parameters:
-            tell(answer, call, units)
-        return answer
+        return {} if row is NOTHING else {"Item": reads.projected(row.item, parameters)}
 
-    def read_row(self, table: Table, key: Key, consistent: bool, units: dict[str, float]) -> Row | None:
+    def read_row(self, table: Table, key: Key, consistent: bool) -> Row | None:
         """The row, NOTHING where there is none, or None when it is throttled."""
         now = self.box.timeline.now
         if table.throughput.may_read(now, key[0]):
             return None
         older = {} if consistent else self._older(table)
         row = (older[key] if key in older else table.get(key)) or NOTHING
-        cost = read_units(row.size, consistent=consistent)
-        table.throughput.read(key[0], cost)
-        units[table.name] += cost
+        table.throughput.read(key[0], read_units(row.size, consistent=consistent))
         return row
 
     def query(self, call: Call) -> dict[str, Any]:
@@ -188,6 +169,7 @@ class DynamoDB(Service):
     def _source(self, call: Call) -> reads.Source:
         """The table or index that a query or a scan asks for, as this read sees it."""
         parameters = call.parameters
+        _check_is_played(parameters)
         table = self.table(parameters["TableName"])
         consistent = parameters.get("ConsistentRead", False)
         index = None
@@ -207,15 +189,11 @@ class DynamoDB(Service):
         if lacking:
             raise throttled("Table" if index is None else "Index", lacking, "Read", table.arn)
         page = read()
-        units = read_units(page.bytes, consistent=parameters.get("ConsistentRead", False))
-        throughput.read(line, units)
+        throughput.read(line, read_units(page.bytes, consistent=parameters.get("ConsistentRead", False)))
         answer: dict[str, Any] = {"Count": len(page.items), "ScannedCount": page.scanned}
-        if parameters.get("Select") != "COUNT":
-            answer["Items"] = [reads.projected(item, parameters) for item in page.items]
+        answer["Items"] = [reads.projected(item, parameters) for item in page.items]
         if page.last is not None:
             answer["LastEvaluatedKey"] = page.last
-        if "ReturnConsumedCapacity" in parameters:
-            tell(answer, call, {table.name: units})
         return answer
 
     def _older(self, table: Table) -> dict[Key, Row | None]:
@@ -223,6 +201,12 @@ class DynamoDB(Service):
         if not table.recent or self.box.chance.random() < limits.FRESH_SHARE:
             return {}
         return table.before(self.box.timeline.now, self.box.chance.randint(1, limits.STALE_WRITES_MAX))
+
+
+def _check_is_played(parameters: Mapping[str, Any]) -> None:
+    """Raise UnplayedError for a parameter that the shipped code never gives."""
+    if unplayed := parameters.keys() - PLAYED:
+        raise UnplayedError(f"the box does not play {', '.join(sorted(unplayed))}")
 
 
 def _arn(name: str) -> str:

@@ -1,13 +1,12 @@
-"""What all expressions of DynamoDB are made of: tokens, paths, operands and placeholders.
+"""What expressions of DynamoDB are made of, in the forms that the shipped code asks for: names, marks, projections.
 
-A parsed part is a function of the item and of the names and values that came with the request.
+Documents, functions of values and arithmetic are not played: whoever asks for one is told so loudly.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 from local.rules import limits
 from tests.aws.attributes import Attribute, invalid, text_bytes
+from tests.aws.faults import UnplayedError
 
 Names = Mapping[str, str]
 Values = Mapping[str, Attribute]
-Steps = tuple[str | int, ...]
 Operand = Callable[[Mapping[str, Attribute], Names, Values], "Attribute | None"]
 _TOKEN = re.compile(r"\s*(?:([#:][\w-]+|[A-Za-z_][\w]*|\d+)|(<>|<=|>=|[=<>(),.\[\]+-]))")
 
@@ -33,34 +32,9 @@ def reserved_words() -> frozenset[str]:
     return frozenset(listed.read_text().upper().split())
 
 
-@dataclass(frozen=True)
-class DocumentPath:
-    """A document path; *steps* are names or placeholders of names, and indexes of lists."""
-
-    steps: Steps
-
-    def resolved(self, names: Names) -> Steps:
-        """The path with its placeholders replaced."""
-        return tuple(names[step] if isinstance(step, str) and step[0] == "#" else step for step in self.steps)
-
-    def __call__(self, item: Mapping[str, Attribute], names: Names, values: Values) -> Attribute | None:
-        first = self.steps[0]
-        assert isinstance(first, str)
-        found = item.get(names[first] if first[0] == "#" else first)
-        return found if len(self.steps) == 1 else value_at(found, self.resolved(names)[1:])
-
-
-def value_at(found: Attribute | None, steps: Steps) -> Attribute | None:
-    """The value at the end of a path below *found*, or None."""
-    for step in steps:
-        if found is None:
-            return None
-        if isinstance(step, int):
-            content = found.get("L", ())
-            found = content[step] if step < len(content) else None
-        else:
-            found = found.get("M", {}).get(step)
-    return found
+def resolved(name: str, names: Names) -> str:
+    """The attribute that a name or its placeholder stands for."""
+    return names[name] if name[0] == "#" else name
 
 
 class Reader:
@@ -113,8 +87,10 @@ class Reader:
             raise self.wrong(self.peek())
 
     def name(self) -> str:
-        """One step of a path."""
+        """The name of an attribute, or its placeholder."""
         token = self.take()
+        if self.peek() in ("(", ".", "[", "+", "-"):
+            raise UnplayedError(f"the box plays no '{token}{self.peek()}' of an expression")
         if token[0] == "#":
             self.names.add(token)
         elif not (token[0].isalpha() or token[0] == "_"):
@@ -123,58 +99,34 @@ class Reader:
             raise invalid(f"Invalid {self.kind}: Attribute name is a reserved keyword; reserved keyword: {token}")
         return token
 
-    def path(self) -> DocumentPath:
-        """A document path."""
-        steps: list[str | int] = [self.name()]
-        while True:
-            if self.ask("."):
-                steps.append(self.name())
-            elif self.ask("["):
-                steps.append(int(self.take()))
-                self.take("]")
-            else:
-                return DocumentPath(tuple(steps))
-
     def mark(self) -> str:
         """A placeholder of a value."""
         token = self.take()
+        if token.isidentifier():
+            raise UnplayedError(f"the box takes values only, and '{token}' is none")
         if token[0] != ":":
             raise self.wrong(token)
         self.marks.add(token)
         return token
 
     def operand(self) -> Operand:
-        """A path, a value or the size of a path."""
+        """An attribute or a value."""
         if self.peek().startswith(":"):
             mark = self.mark()
             return lambda item, names, values: values[mark]
-        if self.peek() == "size" and self.peek(1) == "(":
-            self.take()
-            self.take("(")
-            path = self.path()
-            self.take(")")
-            return lambda item, names, values: _length(path(item, names, values))
-        return self.path()
-
-
-def _length(value: Attribute | None) -> Attribute | None:
-    if value is None:
-        return None
-    ((kind, content),) = value.items()
-    if kind in ("N", "NULL", "BOOL"):
-        return None
-    return {"N": str(text_bytes(content) if kind == "S" else len(content))}
+        name = self.name()
+        return lambda item, names, values: item.get(resolved(name, names))
 
 
 @lru_cache(1024)
-def projection(text: str) -> tuple[DocumentPath, ...]:
+def projection(text: str) -> tuple[str, ...]:
     """Parse a projection."""
     reader = Reader(text, "ProjectionExpression")
-    paths = [reader.path()]
+    found = [reader.name()]
     while reader.ask(","):
-        paths.append(reader.path())
+        found.append(reader.name())
     reader.end()
-    return tuple(paths)
+    return tuple(found)
 
 
 def check_placeholders(parameters: Mapping[str, Any], names: frozenset[str], marks: frozenset[str]) -> None:

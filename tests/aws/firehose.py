@@ -32,11 +32,6 @@ class Firehose(Service):
         name = call["DeliveryStreamName"]
         yield f"firehose:{call.operation}", f"arn:aws:firehose:{REGION}:{ACCOUNT}:deliverystream/{name}"
 
-    def put_record(self, call: Call) -> dict[str, Any]:
-        """PutRecord."""
-        stream = self._stream(call, [call["Record"]])
-        return {"Encrypted": True, "RecordId": self._take(stream, call["Record"])}
-
     def put_record_batch(self, call: Call) -> dict[str, Any]:
         """PutRecordBatch: records are taken or refused each on its own, and the answer is in their order."""
         records = call["Records"]

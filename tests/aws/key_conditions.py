@@ -1,4 +1,4 @@
-"""Key conditions of queries: one hash value, and perhaps a range."""
+"""Key conditions of queries in the forms that the shipped code asks for: one hash value, and a range of its rows."""
 
 from __future__ import annotations
 
@@ -36,25 +36,13 @@ def parsed(text: str) -> tuple[Clause, ...]:
 
 
 def _clause(reader: Reader) -> Clause:
-    if reader.ask("("):
-        inner = _clause(reader)
-        reader.take(")")
-        return inner
-    if reader.peek() == "begins_with" and reader.peek(1) == "(":
-        reader.take()
-        reader.take("(")
-        name = reader.name()
-        reader.take(",")
-        mark = reader.mark()
-        reader.take(")")
-        return Clause(name, "begins_with", (mark,))
     name = reader.name()
     if reader.ask("BETWEEN"):
         low = reader.mark()
         reader.take("AND")
         return Clause(name, "BETWEEN", (low, reader.mark()))
     sign = reader.take()
-    if sign not in ("=", "<", "<=", ">", ">="):
+    if sign not in ("=", "<="):
         raise invalid("Query key condition not supported")
     return Clause(name, sign, (reader.mark(),))
 
@@ -65,21 +53,11 @@ class Bounds:
 
     low: Any = None
     high: Any = None
-    open_low: bool = False
-    open_high: bool = False
-    prefix: Any = None
 
     def cut(self, places: Sequence[Any], key: Callable[[Any], Any] | None) -> tuple[int, int]:
         """First and last + 1 of the places within the bounds; *key* gives the range value of a place."""
-        start, end = 0, len(places)
-        if self.low is not None:
-            start = (bisect_right if self.open_low else bisect_left)(places, self.low, key=key)
-        if self.high is not None:
-            end = (bisect_left if self.open_high else bisect_right)(places, self.high, key=key)
-        if self.prefix is not None:
-            end = start
-            while end < len(places) and (key(places[end]) if key else places[end]).startswith(self.prefix):
-                end += 1
+        start = 0 if self.low is None else bisect_left(places, self.low, key=key)
+        end = len(places) if self.high is None else bisect_right(places, self.high, key=key)
         return start, max(start, end)
 
 
@@ -100,30 +78,12 @@ def asked(schema: Schema, parameters: Mapping[str, Any]) -> tuple[Any, Bounds]:
                 raise invalid("Query key condition not supported")
             line = parts[0]
         else:
-            bounds = _bounds(clause.sign, parts)
-    if line is None:
-        raise invalid(f"Query condition missed key schema element: {schema.hash}")
-    return line, bounds
-
-
-def _bounds(sign: str, parts: Sequence[Any]) -> Bounds:
-    first = parts[0]
-    match sign:
-        case "=":
-            return Bounds(first, first)
-        case "BETWEEN":
-            if parts[1] < first:
+            bounds = Bounds(None if clause.sign == "<=" else parts[0], parts[-1])
+            if clause.sign == "BETWEEN" and parts[1] < parts[0]:
                 raise invalid(
                     "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or "
                     "equal to lower bound"
                 )
-            return Bounds(first, parts[1])
-        case "begins_with":
-            return Bounds(first, prefix=first)
-        case "<":
-            return Bounds(high=first, open_high=True)
-        case "<=":
-            return Bounds(high=first)
-        case ">":
-            return Bounds(low=first, open_low=True)
-    return Bounds(low=first)
+    if line is None:
+        raise invalid(f"Query condition missed key schema element: {schema.hash}")
+    return line, bounds

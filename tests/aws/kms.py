@@ -14,7 +14,6 @@ from tests.aws.attributes import invalid
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
 
-_LENGTHS = {"AES_256": 32, "AES_128": 16}
 _TAG, _SALT = 16, 12
 
 
@@ -51,18 +50,6 @@ class KMS(Service):
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         key = self._of_blob(call) if call.operation == "Decrypt" else self._key(call["KeyId"])
         yield f"kms:{call.operation}", key.arn
-
-    def generate_data_key(self, call: Call) -> dict[str, Any]:
-        """GenerateDataKey."""
-        spec, length = call.parameters.get("KeySpec"), call.parameters.get("NumberOfBytes")
-        if (spec is None) == (length is None):
-            raise invalid("Please specify either number of bytes or key spec.")
-        size: int = _LENGTHS[str(spec)] if length is None else length
-        if not 1 <= size <= limits.KMS_DATA_KEY_BYTES_MAX:
-            raise invalid(f"{size} is no length of a data key")
-        key = self._usable(call["KeyId"])
-        plain = self.box.chance.randbytes(size)
-        return {"KeyId": key.arn, "Plaintext": plain, "CiphertextBlob": self._seal(key, plain, _context(call))}
 
     def encrypt(self, call: Call) -> dict[str, Any]:
         """Encrypt."""

@@ -83,8 +83,7 @@ def check_placeholders(parameters: Mapping[str, Any]) -> None:
         names |= wanted.names
         marks |= wanted.marks
     if "ProjectionExpression" in parameters:
-        for path in expressions.projection(parameters["ProjectionExpression"]):
-            names.update(step for step in path.steps if isinstance(step, str) and step[0] == "#")
+        names.update(name for name in expressions.projection(parameters["ProjectionExpression"]) if name[0] == "#")
     expressions.check_placeholders(parameters, frozenset(names), frozenset(marks))
 
 
@@ -99,30 +98,19 @@ def _table_cut(source: Source, line: Any, bounds: Bounds, parameters: Mapping[st
     """The fast way for consistent reads of a table: only what is read is touched."""
     ranges = source.table.ranges.get(line, [])
     start, end = bounds.cut(ranges, None)
-    forward = parameters.get("ScanIndexForward", True)
     after = parameters.get("ExclusiveStartKey")
     if after is not None:
-        place = source.table.key(after)[1]
-        if forward:
-            start = max(start, bisect_right(ranges, place))
-        else:
-            end = min(end, bisect_left(ranges, place))
-    chosen = range(start, end) if forward else range(end - 1, start - 1, -1)
-    return ((ranges[each], (line, ranges[each])) for each in chosen)
+        start = max(start, bisect_right(ranges, source.table.key(after)[1]))
+    return ((ranges[each], (line, ranges[each])) for each in range(start, end))
 
 
 def _cut(source: Source, line: Any, bounds: Bounds, parameters: Mapping[str, Any]) -> Iterable[Place]:
     places = source.line(line)
     start, end = bounds.cut(places, itemgetter(0))
-    forward = parameters.get("ScanIndexForward", True)
     after = parameters.get("ExclusiveStartKey")
     if after is not None:
-        place = _start_place(source, after)
-        if forward:
-            start = max(start, bisect_right(places, place))
-        else:
-            end = min(end, bisect_left(places, place))
-    return places[start:end] if forward else places[start:end][::-1]
+        start = max(start, bisect_right(places, _start_place(source, after)))
+    return places[start:end]
 
 
 def _start_place(source: Source, after: Mapping[str, Attribute]) -> Place:
@@ -176,9 +164,6 @@ def scan(source: Source, parameters: Mapping[str, Any]) -> Page:
     lines: Iterable[Any] = table.ranges if index is None else index.lines
     extra = () if index is not None else [key[0] for key, row in source.older.items() if row is not None]
     ordered = sorted({*lines, *extra}, key=_scatter)
-    total, segment = parameters.get("TotalSegments"), parameters.get("Segment", 0)
-    if total is not None:
-        ordered = [line for line in ordered if int(_scatter(line), 16) % total == segment]
     after = parameters.get("ExclusiveStartKey")
     return _read(source, _behind(source, ordered, after), parameters)
 
@@ -200,13 +185,10 @@ def _scatter(line: Any) -> str:
 
 
 def projected(item: Item, parameters: Mapping[str, Any]) -> Item:
-    """The attributes of an item that `ProjectionExpression` names (a path below the top gives its whole value)."""
+    """The attributes of an item that `ProjectionExpression` names."""
     text = parameters.get("ProjectionExpression")
     if text is None:
         return dict(item)
     names = parameters.get("ExpressionAttributeNames", {})
-    tops = [path.resolved(names) for path in expressions.projection(text)]
-    if any(len(path) > 1 for path in tops):
-        raise NotImplementedError("the box projects whole attributes only")
-    tops_named = [str(path[0]) for path in tops]
-    return {name: item[name] for name in tops_named if name in item}
+    wanted = [expressions.resolved(name, names) for name in expressions.projection(text)]
+    return {name: item[name] for name in wanted if name in item}

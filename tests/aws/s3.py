@@ -13,9 +13,9 @@ from botocore.response import StreamingBody
 
 from local.rules import limits
 from tests.aws.box import Box, Call, Service
-from tests.aws.faults import ApiError
+from tests.aws.faults import ApiError, UnplayedError
 
-_ACTIONS = {"HeadObject": "GetObject", "ListObjectsV2": "ListBucket"}
+_ACTIONS = {"ListObjectsV2": "ListBucket"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,53 +79,26 @@ class S3(Service):
         body = StreamingBody(io.BytesIO(stored.content), len(stored.content))
         return {"Body": body, **_described(stored)}
 
-    def head_object(self, call: Call) -> dict[str, Any]:
-        """HeadObject; errors have no body, so that their code is the status."""
-        try:
-            return _described(self._stored(call))
-        except ApiError as error:
-            text = "Not Found" if error.status == 404 else "Forbidden"
-            raise ApiError(str(error.status), text, status=error.status) from None
-
     def delete_object(self, call: Call) -> dict[str, Any]:
         """DeleteObject; what is not there is deleted, too."""
         self._bucket(call).pop(call["Key"], None)
         return {}
 
     def list_objects_v2(self, call: Call) -> dict[str, Any]:
-        """ListObjectsV2, in order of the keys' bytes."""
+        """ListObjectsV2, in order of the keys' bytes; folders are not played."""
         parameters = call.parameters
+        if "Delimiter" in parameters:
+            raise UnplayedError("the box lists no folders")
         bucket = self._bucket(call)
         prefix, most = parameters.get("Prefix", ""), min(parameters.get("MaxKeys", 1000), limits.S3_LIST_MAX)
         after = parameters.get("ContinuationToken") or parameters.get("StartAfter", "")
         keys = sorted((key for key in bucket if key.startswith(prefix) and key > after), key=str.encode)
-        contents: list[dict[str, Any]] = []
-        prefixes: list[str] = []
-        last = ""
-        for key in keys:
-            rest, delimiter = key[len(prefix) :], parameters.get("Delimiter")
-            group = prefix + rest.split(delimiter)[0] + delimiter if delimiter and delimiter in rest else None
-            if group is not None and prefixes and prefixes[-1] == group:
-                last = key
-                continue
-            if len(contents) + len(prefixes) == most:
-                break
-            last = key
-            if group is not None:
-                prefixes.append(group)
-                continue
-            stored = bucket[key]
-            described = {"Key": key, "ETag": stored.etag, "Size": len(stored.content), "StorageClass": "STANDARD"}
-            contents.append({**described, "LastModified": stored.changed_at})
-        truncated = bool(keys) and last != keys[-1] and most > 0
         answer: dict[str, Any] = {"Name": call["Bucket"], "Prefix": prefix, "MaxKeys": most}
-        answer |= {"KeyCount": len(contents) + len(prefixes), "IsTruncated": truncated}
-        if contents:
-            answer["Contents"] = contents
-        if prefixes:
-            answer["CommonPrefixes"] = [{"Prefix": each} for each in prefixes]
-        if truncated:
-            answer["NextContinuationToken"] = last
+        answer |= {"KeyCount": len(keys[:most]), "IsTruncated": len(keys) > most > 0}
+        if keys[:most]:
+            answer["Contents"] = [_listed(key, bucket[key]) for key in keys[:most]]
+        if answer["IsTruncated"]:
+            answer["NextContinuationToken"] = keys[most - 1]
         return answer
 
     def _bucket(self, call: Call) -> dict[str, Stored]:
@@ -154,6 +127,11 @@ def _content(body: Any) -> bytes:
     if isinstance(body, str):
         return body.encode()
     return bytes(body) if isinstance(body, bytes | bytearray) else bytes(body.read())
+
+
+def _listed(key: str, stored: Stored) -> dict[str, Any]:
+    described = {"Key": key, "ETag": stored.etag, "Size": len(stored.content), "StorageClass": "STANDARD"}
+    return {**described, "LastModified": stored.changed_at}
 
 
 def _described(stored: Stored) -> dict[str, Any]:

@@ -1,30 +1,26 @@
-"""Secrets Manager: secrets with their current and their previous version."""
+"""Secrets Manager: the secrets of the template, which the shipped code reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from local.rules import limits
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
 
-CURRENT, PREVIOUS = "AWSCURRENT", "AWSPREVIOUS"
-_PAGE = 100
+CURRENT = "AWSCURRENT"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Secret:
-    """One secret; *stages* names the versions that a reader may ask for by a word."""
+    """One secret, in its one version."""
 
     name: str
     arn: str
     created_at: datetime
-    versions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stages: dict[str, str] = field(default_factory=dict)
-    deleted_at: datetime | None = None
+    text: str
 
 
 class SecretsManager(Service):
@@ -40,96 +36,22 @@ class SecretsManager(Service):
     def make(self, name: str, text: str) -> Secret:
         """Make a secret as CloudFormation does; its ARN is the one that references to it resolve to."""
         arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{name}-a1b2c3"
-        secret = self.secrets[name] = Secret(name, arn, self._now())
-        self._put(secret, f"made with {name}", {"SecretString": text})
+        now = datetime.fromtimestamp(self.box.timeline.now / 1000, UTC)
+        secret = self.secrets[name] = Secret(name, arn, now, text)
         return secret
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
-        if call.operation == "ListSecrets":
-            yield "secretsmanager:ListSecrets", "*"
-            return
-        named = call["Name"] if call.operation == "CreateSecret" else call["SecretId"]
-        known = self._find(named)
-        arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{named}" if known is None else known.arn
+        known = self._find(call["SecretId"])
+        arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{call['SecretId']}" if known is None else known.arn
         yield f"secretsmanager:{call.operation}", arn
 
-    def create_secret(self, call: Call) -> dict[str, Any]:
-        """CreateSecret; the same name, token and content again is the same secret."""
-        name, token = call["Name"], call["ClientRequestToken"]
-        content = _content(call)
-        known = self._find(name)
-        if known is not None:
-            if known.deleted_at is not None:
-                raise _request("You can't create this secret because a secret with this name is already scheduled.")
-            if known.versions.get(token) != content:
-                raise ApiError(
-                    "ResourceExistsException", f"The operation failed because the secret {name} already exists."
-                )
-            return {"ARN": known.arn, "Name": name, "VersionId": token}
-        arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{name}-{self.box.serial():06x}"
-        secret = self.secrets[name] = Secret(name, arn, self._now())
-        answer = {"ARN": arn, "Name": name}
-        if content:
-            self._put(secret, token, content)
-            answer["VersionId"] = token
-        return answer
-
-    def put_secret_value(self, call: Call) -> dict[str, Any]:
-        """PutSecretValue: a new version becomes the current one."""
-        secret, token = self._usable(call), call["ClientRequestToken"]
-        content = _content(call)
-        known = secret.versions.get(token)
-        if known is not None and known != content:
-            raise ApiError(
-                "ResourceExistsException", "You can't modify an existing version, you can only create a new one."
-            )
-        if known is None:
-            self._put(secret, token, content)
-        return {"ARN": secret.arn, "Name": secret.name, "VersionId": token, "VersionStages": _stages(secret, token)}
-
     def get_secret_value(self, call: Call) -> dict[str, Any]:
-        """GetSecretValue."""
-        secret = self._usable(call)
-        stage = call.parameters.get("VersionStage", CURRENT)
-        version = call.parameters.get("VersionId") or secret.stages.get(stage)
-        if version not in secret.versions:
-            raise ApiError(
-                "ResourceNotFoundException",
-                f"Secrets Manager can't find the specified secret value for staging label: {stage}",
-            )
-        told = {"ARN": secret.arn, "Name": secret.name, "VersionId": version, "CreatedDate": secret.created_at}
-        return {**told, **secret.versions[version], "VersionStages": _stages(secret, version)}
-
-    def delete_secret(self, call: Call) -> dict[str, Any]:
-        """DeleteSecret: after its days of recovery, or at once when that is forced."""
-        secret = self._find(call["SecretId"])
-        days, forced = call.parameters.get("RecoveryWindowInDays"), call.parameters.get("ForceDeleteWithoutRecovery")
-        low, high = limits.SECRET_RECOVERY_DAYS
-        if days is not None and (forced or not low <= days <= high):
-            raise ApiError(
-                "InvalidParameterException", f"The RecoveryWindowInDays value must be between {low} and {high}."
-            )
-        if secret is None:
-            raise _absent()
-        if forced:
-            del self.secrets[secret.name]
-            at = self._now()
-        else:
-            at = self._now() + timedelta(days=days or high)
-            secret.deleted_at = at
-        return {"ARN": secret.arn, "Name": secret.name, "DeletionDate": at}
-
-    def list_secrets(self, call: Call) -> dict[str, Any]:
-        """ListSecrets; filters of names are prefixes."""
-        names = sorted(name for name, secret in self.secrets.items() if secret.deleted_at is None)
-        for each in call.parameters.get("Filters", ()):
-            if each["Key"] != "name":
-                raise NotImplementedError(f"the box does not filter secrets by {each['Key']}")
-            names = [name for name in names if name.startswith(tuple(each["Values"]))]
-        start = int(call.parameters.get("NextToken", 0))
-        end = start + call.parameters.get("MaxResults", _PAGE)
-        told = [{"ARN": self.secrets[name].arn, "Name": name} for name in names[start:end]]
-        return {"SecretList": told, **({"NextToken": str(end)} if end < len(names) else {})}
+        """GetSecretValue, of the current version."""
+        secret, stage = self._find(call["SecretId"]), call.parameters.get("VersionStage", CURRENT)
+        if secret is None or stage != CURRENT:
+            raise ApiError("ResourceNotFoundException", "Secrets Manager can't find the specified secret value.")
+        version = {"VersionId": f"made with {secret.name}", "VersionStages": [stage], "SecretString": secret.text}
+        return {"ARN": secret.arn, "Name": secret.name, "CreatedDate": secret.created_at, **version}
 
     def _find(self, named: str) -> Secret | None:
         if named.startswith("arn:"):
@@ -137,44 +59,3 @@ class SecretsManager(Service):
                 (each for each in self.secrets.values() if each.arn in (named, f"{named}{each.arn[-7:]}")), None
             )
         return self.secrets.get(named)
-
-    def _usable(self, call: Call) -> Secret:
-        secret = self._find(call["SecretId"])
-        if secret is None:
-            raise _absent()
-        if secret.deleted_at is not None:
-            raise _request("You can't perform this operation on the secret because it was marked for deletion.")
-        return secret
-
-    def _put(self, secret: Secret, token: str, content: dict[str, Any]) -> None:
-        secret.versions[token] = content
-        if CURRENT in secret.stages:
-            secret.stages[PREVIOUS] = secret.stages[CURRENT]
-        secret.stages[CURRENT] = token
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self.box.timeline.now / 1000, UTC)
-
-
-def _content(call: Call) -> dict[str, Any]:
-    content = {name: call[name] for name in ("SecretString", "SecretBinary") if name in call.parameters}
-    if len(content) > 1:
-        raise ApiError(
-            "InvalidParameterException", "You can't specify both a binary secret value and a string secret value."
-        )
-    for value in content.values():
-        if len(value.encode() if isinstance(value, str) else value) > limits.SECRET_BYTES_MAX:
-            raise ApiError("ValidationException", "Member must have length less than or equal to 65536")
-    return content
-
-
-def _stages(secret: Secret, version: str) -> list[str]:
-    return [stage for stage, named in secret.stages.items() if named == version]
-
-
-def _absent() -> ApiError:
-    return ApiError("ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
-
-
-def _request(message: str) -> ApiError:
-    return ApiError("InvalidRequestException", message)

@@ -14,14 +14,8 @@ from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel
 from botocore.validate import ParamValidator
 
-from tests.aws.plain_parameters import PlainParameters, Predicate
-
 _LOADER = Loader()
 _VALIDATOR = ParamValidator()
-
-
-def _unasked(given: Any) -> bool:
-    return not given
 
 
 @dataclass(frozen=True)
@@ -32,15 +26,12 @@ class Operation:
     method: str
     model: OperationModel
     token: str | None
-    plainly_right: Predicate
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise botocore's ParamValidationError for parameters that the real client would refuse."""
-        if self.plainly_right(parameters):
-            return
-        assert self.model.input_shape is not None
-        report = _VALIDATOR.validate(parameters, self.model.input_shape)
-        if report.has_errors():
+        shape = self.model.input_shape
+        report = None if shape is None else _VALIDATOR.validate(parameters, shape)
+        if report is not None and report.has_errors():
             raise ParamValidationError(report=report.generate_report())
 
     def check_answer(self, answer: dict[str, Any]) -> None:
@@ -88,12 +79,11 @@ class Model:
 def model_of(service: str) -> Model:
     """The model of a service as `boto3.client` names it."""
     described = ServiceModel(_LOADER.load_service_model(service, "service-2"), service)
-    operations, plain = {}, PlainParameters()
+    operations = {}
     for name in described.operation_names:
         model = described.operation_model(name)
         token = model.idempotent_members[0] if model.idempotent_members else None
-        plainly_right = _unasked if model.input_shape is None else plain.of(model.input_shape)
-        operations[xform_name(name)] = Operation(name, xform_name(name), model, token, plainly_right)
+        operations[xform_name(name)] = Operation(name, xform_name(name), model, token)
     return Model(described, operations, ClientExceptionsFactory().create_client_exceptions(described))
 
 

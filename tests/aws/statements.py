@@ -9,7 +9,6 @@ from local.rules import limits
 from local.rules.statements import UpdateStatement, read
 from tests.aws.attributes import invalid
 from tests.aws.calls import Call
-from tests.aws.capacity import tell
 from tests.aws.faults import ApiError
 from tests.aws.transactions import CONFLICT
 from tests.aws.writes import Intent
@@ -43,7 +42,6 @@ def execute(service: DynamoDB, call: Call) -> dict[str, Any]:
         raise invalid(f"Member must have length less than or equal to {limits.BATCH_STATEMENTS_MAX}")
     spoiled = service.box.accidents.spoiled(call, len(statements))
     answers: list[dict[str, Any]] = []
-    units: dict[str, float] = {}
     rows: set[Any] = set()
     for place, statement in enumerate(statements):
         try:
@@ -57,11 +55,8 @@ def execute(service: DynamoDB, call: Call) -> dict[str, Any]:
         except ApiError as error:
             answers.append({"Error": {"Code": _CODES[error.shape], "Message": error.message}})
             continue
-        units[intent.table.name] = units.get(intent.table.name, 0.0) + intent.units
         answers.append({"TableName": intent.table.name})
-    answer: dict[str, Any] = {"Responses": answers}
-    tell(answer, call, units)
-    return answer
+    return {"Responses": answers}
 
 
 def _intent(service: DynamoDB, statement: Mapping[str, Any]) -> Intent:

@@ -109,18 +109,6 @@ def test_a_single_write_that_meets_a_transaction_is_refused(account: SmallAccoun
     assert list(account.rows.rows()) == [item("a", who="transaction"), item("b")]
 
 
-def test_a_batch_leaves_the_row_of_a_transaction_unprocessed(account: SmallAccount) -> None:
-    puts = [{"PutRequest": {"Item": item(sk)}} for sk in "ac"]
-    seen: list[Any] = []
-    while_held(
-        account,
-        lambda: seen.append(account.at_once("dynamodb", "batch_write_item", RequestItems={"rows": puts})),
-    )
-    transact(account.client("dynamodb"), put("a", who="transaction"))
-    assert seen == [{"UnprocessedItems": {"rows": puts[:1]}}]
-    assert list(account.rows.rows()) == [item("a", who="transaction"), item("c")]
-
-
 def test_reads_beside_a_transaction_see_nothing_of_it(account: SmallAccount) -> None:
     client, other = account.client("dynamodb"), account.client("dynamodb")
     account.box.chance.seed(0)
@@ -221,8 +209,3 @@ def test_accidents_cancel_a_transaction_for_conflicts_and_for_its_load() -> None
         assert first == "None"
         assert not list(account.rows.rows())
     assert codes == {"TransactionConflict", "ThrottlingError"}
-
-
-def test_a_transaction_costs_twice_the_units_of_its_writes(account: SmallAccount) -> None:
-    answer = transact(account.client("dynamodb"), put("a"), put("b"), ReturnConsumedCapacity="TOTAL")
-    assert answer["ConsumedCapacity"] == [{"TableName": "rows", "CapacityUnits": 4.0}]

@@ -211,8 +211,8 @@ def test_all_groups_of_a_fresh_queue_share_a_partition() -> None:
 
 def test_a_role_calls_nothing_that_has_no_row() -> None:
     account = SmallAccount()
-    with pytest.raises(NotImplementedError, match=r"no row for kms:GenerateDataKey"):
-        account.box.client("kms", "somebody").generate_data_key(KeyId="key-1", KeySpec="AES_256")
+    with pytest.raises(NotImplementedError, match=r"no row for sqs:GetQueueUrl"):
+        account.box.client("sqs", "somebody").get_queue_url(QueueName="plain")
 
 
 SCAN = ("dynamodb", "Scan")

@@ -29,19 +29,6 @@ def bodies(messages: list[dict[str, Any]]) -> list[str]:
     return [message["Body"] for message in messages]
 
 
-def test_a_group_comes_in_order_and_yields_nothing_while_any_of_it_is_in_flight(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    for body in ("a1", "a2", "b1", "a3"):
-        send(client, body, group=body[0])
-    first = receive(client, 2)
-    assert bodies(first) == ["a1", "a2"]
-    assert bodies(receive(client)) == ["b1"]
-    client.delete_message(QueueUrl=URL + "fast.fifo", ReceiptHandle=first[0]["ReceiptHandle"])
-    assert receive(client) == []
-    client.delete_message(QueueUrl=URL + "fast.fifo", ReceiptHandle=first[1]["ReceiptHandle"])
-    assert bodies(receive(client)) == ["a3"]
-
-
 def test_what_is_not_deleted_comes_again_in_its_place(account: SmallAccount) -> None:
     client = account.client("sqs")
     for body in ("a1", "a2", "a3"):
@@ -106,15 +93,6 @@ def test_a_group_waits_for_a_later_message_that_is_in_flight(account: SmallAccou
     assert [message.body for message in account.fast.receive()] == ["a1", "a2"]
 
 
-def test_deduplication_is_of_the_group_or_of_the_queue_as_the_queue_says(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    for queue in ("fast.fifo", "ordered.fifo"):
-        for group in ("g", "h"):
-            send(client, group, group, queue, MessageDeduplicationId="same")
-    assert bodies(receive(client)) == ["g", "h"]
-    assert bodies(receive(client, queue="ordered.fifo")) == ["g"]
-
-
 def test_sequence_numbers_grow(account: SmallAccount) -> None:
     client = account.client("sqs")
     numbers = [int(send(client, body)["SequenceNumber"]) for body in "abc"]
@@ -159,24 +137,6 @@ def test_accidents_fail_entries_of_a_batch_for_the_service() -> None:
     handles = [{"Id": str(place), "ReceiptHandle": each["ReceiptHandle"]} for place, each in enumerate(received)]
     deleted = client.delete_message_batch(QueueUrl=URL + "fast.fifo", Entries=handles)
     assert [each["Id"] for each in deleted["Successful"]] == ["0"]
-
-
-@pytest.mark.parametrize(
-    ("entries", "code"),
-    [
-        ([], "EmptyBatchRequest"),
-        ([{"Id": str(place), "MessageBody": "x"} for place in range(11)], "TooManyEntriesInBatchRequest"),
-        ([{"Id": "a", "MessageBody": "x"}] * 2, "BatchEntryIdsNotDistinct"),
-        ([{"Id": "a b", "MessageBody": "x"}], "InvalidBatchEntryId"),
-        (
-            [{"Id": str(place), "MessageBody": "x" * (limits.SQS_MESSAGE_BYTES_MAX // 2 + 1)} for place in range(2)],
-            "BatchRequestTooLong",
-        ),
-    ],
-)
-def test_a_batch_has_at_most_ten_entries_with_ids_and_1_mib(account: SmallAccount, entries: Any, code: str) -> None:
-    refused = code_of(lambda: account.client("sqs").send_message_batch(QueueUrl=URL + "plain", Entries=entries))
-    assert refused == f"AWS.SimpleQueueService.{code}"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from local.rules import limits
 from tests.aws import conditions, expressions, updates
 from tests.aws.attributes import Attribute, Item, checked, invalid, item_bytes, size_of, write_units
 from tests.aws.conditions import Condition
-from tests.aws.expressions import Steps
 from tests.aws.faults import ApiError
 from tests.aws.tables import Key, Row, Table
 
@@ -34,7 +33,7 @@ class Intent:
     condition: Condition | None = None
     update: updates.Update | None = None
     item: Item | None = None
-    paths: Sequence[Steps] = ()
+    attributes: Sequence[str] = ()
     before: Row | None = None
     after: Row | None = None
 
@@ -44,10 +43,7 @@ class Intent:
         old = {} if self.before is None else self.before.item
         if self.condition is not None and not self.condition.test(old, self.names, self.values):
             self.after = self.before
-            members = {}
-            if self.before is not None and self.parameters.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD":
-                members["Item"] = self.before.item
-            raise ApiError("ConditionalCheckFailedException", CONDITION_LOST, members)
+            raise ApiError("ConditionalCheckFailedException", CONDITION_LOST)
         match self.kind:
             case "ConditionCheck":
                 self.after = self.before
@@ -59,7 +55,7 @@ class Intent:
             case _:
                 assert self.update is not None
                 start = dict(old) if old else dict(self.parameters["Key"])
-                changed = self.update.applied(start, self.paths, self.names, self.values)
+                changed = self.update.applied(start, self.attributes, self.values)
                 self.after = self._sized(changed, TOO_LARGE_UPDATE)
 
     @property
@@ -123,8 +119,8 @@ def intent_of(table: Table, kind: str, parameters: Mapping[str, Any]) -> Intent:
         key = table.key(parameters["Key"])
     intent = Intent(table, kind, key, parameters, names, values, condition, update, item)
     if update is not None:
-        intent.paths = update.paths(names)
-        updates.check(intent.paths, table.schema.kinds)
+        intent.attributes = update.attributes(names)
+        updates.check(intent.attributes, table.schema.kinds)
     return intent
 
 
@@ -133,17 +129,3 @@ def _check_placeholders(parameters: Mapping[str, Any], names: frozenset[str], ma
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         if member in parameters and not parameters[member]:
             raise invalid(f"{member} must not be empty")
-
-
-def returned(intent: Intent) -> Item | None:
-    """What `ReturnValues` asks for."""
-    wanted = intent.parameters.get("ReturnValues", "NONE")
-    if wanted == "NONE":
-        return None
-    if intent.kind != "Update" and wanted != "ALL_OLD":
-        raise invalid("Return values set to invalid value")
-    row = intent.before if wanted.endswith("OLD") else intent.after
-    if row is None or wanted.startswith("ALL"):
-        return None if row is None else dict(row.item)
-    changed = {path[0] for path in intent.paths}
-    return {name: value for name, value in row.item.items() if name in changed}

@@ -16,6 +16,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 
+from tests.benchmarks.harness import print_heading
 from tests.benchmarks.ratios import report
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK
@@ -86,8 +87,7 @@ def main() -> None:
         "backlog, singly": backlog(None),
         "backlog, batched": backlog(BATCHED),
     }
-    print("| of 1,000 messages of 1 KiB, in order | messages/s | pushes alone | requests per message |")
-    print("|---|---|---|---|")
+    print_heading("of 1,000 messages of 1 KiB, in order", "messages/s", "pushes alone", "requests per message")
     for name, found in rows.items():
         print(f"| {name} | {found.per_second:,.1f} | {found.bound:,.1f} | {found.requests:.2f} |")
     singly, batched = rows["first round, packs of 100, singly"], rows["first round, packs of 100, batched"]

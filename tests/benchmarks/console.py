@@ -18,14 +18,8 @@ from pathlib import Path
 
 from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast.model import (
-    ContentFormat,
-    Endpoint,
     LaneState,
-    Protocol,
-    RetryPolicy,
-    Strategy,
     Subscription,
-    SubscriptionSettings,
     Topic,
 )
 from tagcast.rows.due import PendingDelivery, due_put, position
@@ -37,6 +31,7 @@ from tagcast.tables import Put, Table
 from tagcast.topic_settings import TopicSettings
 from tagcast_aws.store.attributes import to_attribute
 
+from tests.benchmarks.harness import settings_for
 from tests.console.browser import console_of
 from tests.running_stack import RunningStack, start_stack
 
@@ -46,14 +41,7 @@ TIMES = 20
 STEADY, CAUGHT_UP_S = 0.9, 600.0
 BATCH = 25
 HOUR_MS, DAY_S = 3_600_000, 86_400
-SETTINGS = SubscriptionSettings(
-    endpoint=Endpoint(Protocol.HTTP, "http://127.0.0.1:9/"),
-    filter={"kind": "tags", "tags": ["a"]},
-    retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-    timeout_s=15,
-    content_format=ContentFormat.JSON,
-    secret=None,
-)
+SETTINGS = settings_for("http://127.0.0.1:9/", filter={"kind": "tags", "tags": ["a"]})
 
 
 def rows(topics: int, now: int) -> Iterator[Put]:

@@ -16,15 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tagcast.model import (
-    ContentFormat,
-    Endpoint,
     EntryState,
     Outcome,
-    Protocol,
     Push,
     RetryPolicy,
     Strategy,
-    SubscriptionSettings,
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import put_subscription
@@ -36,6 +32,7 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
+from tests.benchmarks.harness import settings_for
 from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import PartitionedStore
@@ -134,12 +131,11 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
         for place in range(kind.count):
             host = f"127.{kinds.index(kind) + 1}.{place // 250}.{place % 250 + 1}:{port}"
             target = f"http://{host}/{kind.status}/{kind.delay_ms}"
-            settings = SubscriptionSettings(
-                endpoint=Endpoint(Protocol.HTTP, target),
+            settings = settings_for(
+                target,
+                RetryPolicy(kind.strategy, 3),
                 filter=None if kind.known else {"kind": "tags", "tags": ["all"]},
-                retry=RetryPolicy(kind.strategy, 3),
                 timeout_s=kind.timeout_s,
-                content_format=ContentFormat.JSON,
                 secret="whsec_c2VjcmV0",
             )
             put_subscription(world, "test1", f"{kind.name}{place}", settings)

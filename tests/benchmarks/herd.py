@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
+from tests.benchmarks.harness import print_heading
 from tests.fakes.herd import Stampede, removal, stampede
 
 SETTLED_S_MAX = 2.0
@@ -31,8 +32,7 @@ def line(body_kib: int, herd: Stampede, took_s: float) -> str:
 
 def main() -> None:
     """Print the table; exit with a fault when a budget is exceeded."""
-    print("| lanes | body | conflicts | extra pushes | all ended after | played in |")
-    print("|---|---|---|---|---|---|")
+    print_heading("lanes", "body", "conflicts", "extra pushes", "all ended after", "played in")
     over = []
     most = int(sys.argv[1]) if len(sys.argv) > 1 else sys.maxsize
     for lanes, body_kib in [herd for herd in HERDS if herd[0] <= most]:
@@ -41,7 +41,8 @@ def main() -> None:
         print(line(body_kib, herd, time.perf_counter() - began), flush=True)
         if herd.seconds > SETTLED_S_MAX or herd.extra or herd.counts["conflicts"]:
             over.append(f"{lanes} lanes with {body_kib} KiB")
-    print("\n| removed lanes | messages owed by each | over after | functions were held for |\n|---|---|---|---|")
+    print()
+    print_heading("removed lanes", "messages owed by each", "over after", "functions were held for")
     for lanes, messages in [each for each in REMOVALS if each[0] <= most]:
         came = removal(lanes, messages, at_once=8)
         print(f"| {lanes} | {messages} | {came.seconds:.1f} s | {came.worker_s:.0f} s |", flush=True)

@@ -1,7 +1,7 @@
 """The local stack beside that of another commit: ``python -m tests.benchmarks.local_speed --against COMMIT``.
 
 The other commit is checked out in a temporary folder; its stack runs on this environment's libraries. Runs alternate.
-Each starts a stack of its own and publishes as `tests.benchmarks.local_stack` does. Printed are medians: messages a
+Each is one of `tests.benchmarks.local_stack`. Printed are medians: messages a
 second, which mean something on a machine that does nothing else, and the CPU of a message, in all and by process.
 """
 
@@ -48,8 +48,7 @@ def environment(tree: Path) -> dict[str, str]:
 
 def figures(tree: Path) -> dict[str, float]:
     """Run the stack of *tree* once, and return its figures by name."""
-    # Without -P this file's folder would come first in the path.
-    command = [sys.executable, "-P", __file__, "--once"]
+    command = [sys.executable, "-P", "-m", "tests.benchmarks.local_stack", "--idle", "1"]
     ran = subprocess.run(command, cwd=tree, env=environment(tree), stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = {}
     for name, rate, cpu_ms, processes in FIGURE.findall(ran.stdout):
@@ -59,27 +58,6 @@ def figures(tree: Path) -> dict[str, float]:
             found[f"{name}: CPU ms of {process.strip()}"] = float(each_ms)
     assert found, ran.stdout
     return found
-
-
-def once() -> None:
-    """Run the stack of the tree whose modules are imported."""
-    from tagcast_client import Client
-
-    from tests.benchmarks import local_stack
-    from tests.running_stack import start_stack
-
-    pushes = local_stack.Pushes()
-    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data")
-        try:
-            with Client(stack.url) as client:
-                bench = local_stack.Bench(stack.process.pid, client, pushes)
-                for topic, retry in (("unordered", local_stack.DECAY), ("ordered", local_stack.BACKOFF)):
-                    bench.subscribe(topic, url, retry)
-                    bench.carry(topic, local_stack.BATCH)
-                    bench.carry(topic, 1)
-        finally:
-            stack.stop()
 
 
 def alternated(trees: Mapping[str, Path], runs: int) -> dict[str, Figures]:
@@ -98,11 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_speed", description=__doc__)
     parser.add_argument("--against", metavar="COMMIT", default="HEAD", help="the other one (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each (default: %(default)s)")
-    parser.add_argument("--once", action="store_true", help="run the stack of this tree once, and print no ratio")
     asked = parser.parse_args()
-    if asked.once:
-        once()
-        return
     with worktree(asked.against) as tree:
         medians = alternated({"this": ROOT, "other": tree}, asked.runs)
     print(f"\nmedians of {asked.runs} alternating runs; other: {asked.against}; load {os.getloadavg()[0]:.1f}\n")

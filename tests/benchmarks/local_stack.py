@@ -10,104 +10,26 @@ compared: of each process of the stack, of the publishers and receivers, which a
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import re
 import statistics
-import tempfile
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from tagcast_client import BackoffRetry, Client, DecayRetry, NewMessage, Retry
 
-from tests.benchmarks.receivers import Receiver
-from tests.running_stack import start_stack, wait_until
+from tests.benchmarks.harness import Pushes, cpu_s, load, running_stack
+from tests.running_stack import wait_until
 
 SUBSCRIBERS, PUBLISHERS, BATCH, PACED = 3, 4, 16, 50
 WARMING, MESSAGES = 40, 480
 CALM_S, IDLE_S, PATIENCE_S = 15.0, 60.0, 300.0
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
 GOALS = {BATCH: 300, 1: 120}
 """Messages a second by how many are published at once."""
 WAIT_MS_GOAL, IDLE_GOAL = 30, 3
-BACKLOG = 4_096
-TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 BACKOFF: BackoffRetry = {"strategy": "BACKOFF_RETRY"}
 RETRIES: Mapping[str, Retry] = {"unordered": DECAY, "ordered": BACKOFF}
-
-
-class Subscribers(Receiver):
-    """An endpoint whose paths are the subscribers: notes when each message came, and takes it."""
-
-    def __init__(self, at: dict[tuple[str, str], float]) -> None:
-        self._at = at
-
-    def answer(self, head: bytes) -> tuple[bytes, float]:
-        message_id = head.partition(b"webhook-id: ")[2].split(b"\r\n", 1)[0].decode()
-        self._at.setdefault((message_id, head.split(b" ", 2)[1].decode()), time.monotonic())
-        return TAKEN, 0.0
-
-
-@dataclass
-class Pushes:
-    """When each message first came to each subscriber."""
-
-    at: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    @contextmanager
-    def received(self) -> Iterator[str]:
-        """The URL of an endpoint, in a thread of its own, until the block ends."""
-        loop = asyncio.new_event_loop()
-        server = loop.run_until_complete(
-            loop.create_server(lambda: Subscribers(self.at), "127.0.0.1", 0, backlog=BACKLOG)
-        )
-        thread = threading.Thread(target=loop.run_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            server.close()
-            loop.close()
-
-
-def cpu_s(root: int) -> Mapping[str, float]:
-    """CPU seconds of *root* and of all its descendants by now, by what they are: a module, or a function."""
-    parents: dict[int, int] = {}
-    used: dict[int, tuple[str, float]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-            function = FUNCTION.search((entry / "environ").read_bytes().decode(errors="replace"))
-        except OSError:  # It ended meanwhile.
-            continue
-        parents[int(entry.name)] = int(fields[1])
-        used[int(entry.name)] = (
-            function[1] if function else " ".join(words[1:3]),
-            (int(fields[11]) + int(fields[12])) / TICKS_PER_S,
-        )
-    mine = {root}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    found: dict[str, float] = defaultdict(float)
-    for name, seconds in (used[pid] for pid in mine & used.keys()):
-        found[name] += seconds
-    return found
-
-
-def load() -> str:
-    """How many processes want the cores."""
-    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 @dataclass(frozen=True)
@@ -182,19 +104,14 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=IDLE_S, metavar="SECONDS", help="(default: %(default)s)")
     asked = parser.parse_args()
     pushes = Pushes()
-    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data")
-        try:
-            with Client(stack.url) as client:
-                bench = Bench(stack.process.pid, client, pushes)
-                for topic, retry in RETRIES.items():
-                    bench.subscribe(topic, url, retry)
-                    bench.carry(topic, BATCH, asked.messages)
-                    bench.carry(topic, 1, asked.messages)
-                bench.pace("unordered")
-                bench.idle(asked.idle)
-        finally:
-            stack.stop()
+    with pushes.received() as url, running_stack() as (stack, client):
+        bench = Bench(stack.process.pid, client, pushes)
+        for topic, retry in RETRIES.items():
+            bench.subscribe(topic, url, retry)
+            bench.carry(topic, BATCH, asked.messages)
+            bench.carry(topic, 1, asked.messages)
+        bench.pace("unordered")
+        bench.idle(asked.idle)
 
 
 if __name__ == "__main__":

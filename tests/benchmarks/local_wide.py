@@ -7,17 +7,15 @@ push, and the CPU of each process meanwhile; one receiver answers for all of the
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tagcast_client import Client
 from tagcast_client.models import Refused
 
-from tests.benchmarks.local_stack import PATIENCE_S, Pushes, cpu_s, load
-from tests.running_stack import start_stack, wait_until
+from tests.benchmarks.harness import Pushes, cpu_s, load, running_stack
+from tests.running_stack import wait_until
 
-SUBSCRIBERS = 10_000
+SUBSCRIBERS, PATIENCE_S = 10_000, 300.0
 
 
 def subscribe(client: Client, url: str, count: int) -> None:
@@ -32,26 +30,19 @@ def main() -> None:
     """Print the figures of one message."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SUBSCRIBERS
     pushes = Pushes()
-    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data")
-        try:
-            with Client(stack.url) as client:
-                began = time.monotonic()
-                subscribe(client, url, count)
-                print(f"{count:,} subscriptions put in {time.monotonic() - began:.0f} s ({load()})", flush=True)
-                used, began = cpu_s(stack.process.pid), time.monotonic()
-                message_id = client.publish("wide", "x" * 1024).message_id
-                published_s = time.monotonic() - began
-                assert wait_until(lambda: len(pushes.at) == count, PATIENCE_S), f"{len(pushes.at):,} pushes came"
-                assert {each for each, _ in pushes.at} == {message_id}
-                last_s = max(pushes.at.values()) - began
-                print(f"published in {published_s:.1f} s, the last push after {last_s:.1f} s ({load()})")
-                spent = {name: seconds - used.get(name, 0.0) for name, seconds in cpu_s(stack.process.pid).items()}
-                print(
-                    "CPU: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(spent.items()) if seconds)
-                )
-        finally:
-            stack.stop()
+    with pushes.received() as url, running_stack() as (stack, client):
+        began = time.monotonic()
+        subscribe(client, url, count)
+        print(f"{count:,} subscriptions put in {time.monotonic() - began:.0f} s ({load()})", flush=True)
+        used, began = cpu_s(stack.process.pid), time.monotonic()
+        message_id = client.publish("wide", "x" * 1024).message_id
+        published_s = time.monotonic() - began
+        assert wait_until(lambda: len(pushes.at) == count, PATIENCE_S), f"{len(pushes.at):,} pushes came"
+        assert {each for each, _ in pushes.at} == {message_id}
+        last_s = max(pushes.at.values()) - began
+        print(f"published in {published_s:.1f} s, the last push after {last_s:.1f} s ({load()})")
+        spent = {name: seconds - used.get(name, 0.0) for name, seconds in cpu_s(stack.process.pid).items()}
+        print("CPU: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(spent.items()) if seconds))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.benchmarks.harness import processes
 from tests.benchmarks.receivers import Receiver, receivers
 from tests.running_stack import start_stack
 
@@ -31,7 +32,6 @@ WARM_UP_MINUTES, LOOK_S, PAUSE_S = 6.0, 30.0, 10.0
 KIB, MIB = 1024, 1024 * 1024
 MESSAGE_BYTES_MAX, ROOM_BYTES, MORE_PROCESSES_MAX = 2 * KIB, 16 * MIB, 2
 """What the engine may grow by: for each message, and besides; and how many more processes there may be."""
-FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
 ENGINE = "-m local.engine.engine_process"
 BODY = {"body": "x" * 1_000, "tags": ["fruit"]}
 OK, FAILED = b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
@@ -56,42 +56,21 @@ class Held:
     def by(cls, root: int) -> Held:
         """Look at *root* and at all its descendants."""
         resident: dict[str, int] = defaultdict(int)
-        pids = family(root)
+        family = processes(root)
         shared_once = 0
-        for pid in pids:
+        for pid, name in family.items():
             try:
                 told = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                resident[name_of(pid)] += kib(told, "Rss") * KIB
+                resident[name] += kib(told, "Rss") * KIB
             except OSError:  # It ended meanwhile.
                 continue
             shared_once += kib(told, "Pss") * KIB
-        return cls(resident, shared_once, len(pids))
+        return cls(resident, shared_once, len(family))
 
     @property
     def engine(self) -> int:
         """The RSS of the engine."""
         return self.resident[ENGINE]
-
-
-def family(root: int) -> set[int]:
-    """A process and all its descendants."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    mine = {root}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return mine
-
-
-def name_of(pid: int) -> str:
-    """What a process of the stack is: a function, or a module."""
-    entry = Path(f"/proc/{pid}")
-    function = FUNCTION.search((entry / "environ").read_bytes().decode(errors="replace"))
-    return function[1] if function else " ".join((entry / "cmdline").read_bytes().decode().split("\0")[1:3])
 
 
 def kib(told: str, name: str) -> int:

@@ -9,63 +9,22 @@ EXPONENTIAL_DECAY_RETRY everything waits for that one: its retries end after thr
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from tagcast_client import Client, DecayRetry, IndependentRetry, Retry
 
-from tests.benchmarks.receivers import Receiver
-from tests.running_stack import start_stack, wait_until
+from tests.benchmarks.harness import Pushes, running_stack
+from tests.running_stack import wait_until
 
 MESSAGES, PUBLISHERS, POISON, WARMING = 1_000, 4, 99, 40
 PATIENCE_S = 120.0
-TAKEN, REFUSED = b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 422 No\r\ncontent-length: 0\r\n\r\n"
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY", "max_retries": 3}
 INDEPENDENT: IndependentRetry = {"strategy": "INDEPENDENT_RETRY"}
 RETRIES: Mapping[str, Retry] = {"independent": INDEPENDENT, "decay": DECAY}
-
-
-@dataclass
-class Pushes:
-    """When each message got through."""
-
-    at: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def received(self) -> Iterator[str]:
-        """The URL of an endpoint, in a thread of its own, until the block ends."""
-        loop = asyncio.new_event_loop()
-        server = loop.run_until_complete(loop.create_server(lambda: _Endpoint(self), "127.0.0.1", 0, backlog=4_096))
-        thread = threading.Thread(target=loop.run_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            server.close()
-            loop.close()
-
-
-class _Endpoint(Receiver):
-    def __init__(self, pushes: Pushes) -> None:
-        self._pushes = pushes
-
-    def answer(self, head: bytes) -> tuple[bytes, float]:
-        path = head.split(b" ", 2)[1].decode()
-        if path.endswith("poisoned") and b'["poison"]' in head:
-            return REFUSED, 0.0
-        message_id = head.partition(b"webhook-id: ")[2].split(b"\r\n", 1)[0].decode()
-        self._pushes.at.setdefault(message_id, time.monotonic())
-        return TAKEN, 0.0
 
 
 @dataclass(frozen=True)
@@ -108,9 +67,10 @@ def carried(client: Client, pushes: Pushes, topic: str, url: str, retry: Retry, 
     began = time.monotonic()
     with ThreadPoolExecutor(PUBLISHERS) as publishers:
         list(publishers.map(publish, range(messages)))
-    assert wait_until(lambda: sent.keys() <= pushes.at.keys(), PATIENCE_S)
-    waits = [1000 * (pushes.at[message_id] - at) for message_id, at in sent.items()]
-    took_s = max(pushes.at[message_id] for message_id in sent) - began
+    assert wait_until(lambda: sent.keys() <= {message_id for message_id, _ in list(pushes.at)}, PATIENCE_S)
+    got_at = {message_id: at for (message_id, _), at in pushes.at.items()}
+    waits = [1000 * (got_at[message_id] - at) for message_id, at in sent.items()]
+    took_s = max(got_at[message_id] for message_id in sent) - began
     pushes.at.clear()
     return Figures(len(sent) / took_s, statistics.median(waits), statistics.quantiles(waits, n=100)[98])
 
@@ -120,18 +80,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.poison")
     parser.add_argument("--messages", type=int, default=MESSAGES, help=f"of each run; the {POISON + 1}th is refused")
     messages = parser.parse_args().messages
-    pushes = Pushes()
-    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
-        stack = start_stack(Path(folder) / "data")
-        try:
-            with Client(stack.url) as client:
-                for name, retry in RETRIES.items():
-                    alone = carried(client, pushes, f"{name}-alone", f"{url}/taken", retry, messages)
-                    print(f"{name}, none refused: {alone.told}")
-                    beside = carried(client, pushes, f"{name}-poisoned", f"{url}/poisoned", retry, messages)
-                    print(f"{name}, one refused: {beside.told}; {beside.beside(alone)}", flush=True)
-        finally:
-            stack.stop()
+    pushes = Pushes(refused=("poisoned", b'["poison"]'))
+    with pushes.received() as url, running_stack() as (_, client):
+        for name, retry in RETRIES.items():
+            alone = carried(client, pushes, f"{name}-alone", f"{url}/taken", retry, messages)
+            print(f"{name}, none refused: {alone.told}")
+            beside = carried(client, pushes, f"{name}-poisoned", f"{url}/poisoned", retry, messages)
+            print(f"{name}, one refused: {beside.told}; {beside.beside(alone)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tagcast.model import (
-    ContentFormat,
-    Endpoint,
     Outcome,
-    Protocol,
     Push,
-    RetryPolicy,
-    Strategy,
-    SubscriptionSettings,
 )
 from tagcast.pushing.engine import LastPushes
 from tagcast.registry.subscriptions import put_subscription
@@ -30,6 +24,7 @@ from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.clock import SystemClock
 
 from functions.fan_out.app import handle
+from tests.benchmarks.harness import settings_for
 from tests.benchmarks.ratios import report
 from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.queue_records import in_one_order
@@ -82,14 +77,7 @@ class Topic:
         for number in range(endpoints):
             path = "slow" if number % (ENDPOINTS // SLOW) == 0 else "fast"
             target = f"http://127.0.{number // 250 + 1}.{number % 250 + 1}:{port}/{path}"
-            settings = SubscriptionSettings(
-                endpoint=Endpoint(Protocol.HTTP, target),
-                filter=None,
-                retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-                timeout_s=15,
-                content_format=ContentFormat.JSON,
-                secret="whsec_c2VjcmV0",
-            )
+            settings = settings_for(target, secret="whsec_c2VjcmV0")
             put_subscription(self.world, "test1", f"s{number}", settings)
 
     def round(self) -> Figures:

@@ -16,15 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tagcast.model import (
-    ContentFormat,
-    Endpoint,
-    Protocol,
-    RetryPolicy,
-    Strategy,
-    SubscriptionSettings,
-    TopicSettings,
-)
+from tagcast.model import RetryPolicy, Strategy, TopicSettings
 from tagcast.registry import topics
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import Surroundings
@@ -33,10 +25,12 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
+from tests.benchmarks.harness import settings_for
 from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
+DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 SUBSCRIBERS, MESSAGES, BODY_BYTES = 90, 10, 256 * 1024
 RESIDENT_MIB_MAX = 256
 
@@ -98,14 +92,7 @@ def serve(port: int) -> tuple[float, int, int]:
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     topics.put_topic(world, "test1", TopicSettings(3600, body_bytes_max=BODY_BYTES))
     for number in range(SUBSCRIBERS):
-        settings = SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTP, f"http://127.1.0.{number + 1}:{port}/"),
-            filter=None,
-            retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176),
-            timeout_s=10,
-            content_format=ContentFormat.JSON,
-            secret="whsec_c2VjcmV0",
-        )
+        settings = settings_for(f"http://127.1.0.{number + 1}:{port}/", DECAY, timeout_s=10, secret="whsec_c2VjcmV0")
         put_subscription(world, "test1", f"s{number}", settings)
     ids = fake.publish(*("\x01" * BODY_BYTES for _ in range(MESSAGES)))
     pusher.run(handle(in_one_order(ids), world))

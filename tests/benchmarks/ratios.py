@@ -53,7 +53,8 @@ def write(found: Iterable[Ratio], record: Path = RECORD) -> None:
     """Record ratios; those of other names stay."""
     kept = {**read(record), **{each.name: each for each in found}}
     fields = {name: {"ratio": round(kept[name].ratio, 2), "baseline": kept[name].baseline} for name in sorted(kept)}
-    record.write_text(json.dumps(fields, indent=1) + "\n")
+    lines = (f" {json.dumps(name)}: {json.dumps(each)}" for name, each in fields.items())
+    record.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def verdict(record: Mapping[str, Ratio], found: Ratio) -> str:

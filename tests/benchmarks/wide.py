@@ -25,15 +25,11 @@ from typing import Any
 from tagcast.delivery.fan_out import fan_out
 from tagcast.memory import Memory
 from tagcast.model import (
-    ContentFormat,
-    Endpoint,
     Outcome,
-    Protocol,
     Push,
     RetryPolicy,
     Strategy,
     Subscription,
-    SubscriptionSettings,
 )
 from tagcast.ports import Row, Table
 from tagcast.pushing.push_slots import PushSlots
@@ -42,6 +38,7 @@ from tagcast.repairing.relay import Arrival, Ended, relay
 from tagcast.rows.keys import topic_key
 from tagcast.rows.subscription import subscription_put
 
+from tests.benchmarks.harness import settings_for
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import OK, FakeWorld
@@ -87,13 +84,10 @@ def topic_with(count: int) -> FakeWorld:
     fake.topic("wide")
     topic = read_topic(fake.world, "wide")
     for ordinal in range(count):
-        settings = SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTP, f"https://receiver-{ordinal}.example.com/hooks/orders"),
+        settings = settings_for(
+            f"https://receiver-{ordinal}.example.com/hooks/orders",
+            RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176),
             filter={"kind": "tags", "tags": ["order", f"region-{ordinal % 50}"]},
-            retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176),
-            timeout_s=15,
-            content_format=ContentFormat.JSON,
-            secret=None,
         )
         one = Subscription("wide", f"subscriber-{ordinal:06d}", topic.topic_id, ordinal, settings, 1, 1, 1)
         fake.store.write(subscription_put(one, None))

@@ -249,6 +249,8 @@ def test_an_instant_without_an_offset_is_refused_before_anything_is_sent(
         client.request("PUT", "/topics/orders/subscriptions/s", {"endpoint": pull, "start_from": NAIVE})
     with pytest.raises(ValueError, match="has no time zone"):
         client.publish("orders", {"at": NAIVE})
+    with pytest.raises(ValueError, match="has no time zone"):
+        client.read_history("orders", since=naive)
     assert api.requests == []
 
 

@@ -18,16 +18,16 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.mutation.bent import play
+from tests.mutation.bugs import FAULT_OF_THE_TEXT, Bug, planted, read_bugs
 from tests.mutation.coverage_map import FOLDER, SIMULATION, CoverageMap, coverage_map, tree_digest
 from tests.mutation.mutants import MODULES, TOP, Mutant, functions_of, mutants_of, mutated, sample
-from tests.mutation.planted import PLANTED, Planted
 from tests.mutation.planting import live_functions, plant
 from tests.mutation.results import HUNG, SURVIVED, TESTS, Result, Results, judgements, table
 from tests.mutation.results import SIMULATION as BY_SIMULATION
 from tests.mutation.warm import SUITE, Tell, Told, Warm, Work, failure, passes, with_warm_pytest, within
-from tests.simulation.planted.mutant import FAULT_OF_THE_TEXT, planted
 from tests.tenth import tenth
 
+PLANTED = read_bugs(Path(__file__).with_name("planted.txt"))
 TESTS_S = 20.0
 """So long the tests of one mutant may take, and by default the histories half of it, in seconds of one core."""
 HANGS_S = 10.0
@@ -73,7 +73,7 @@ class Campaign:
 class ByHand:
     """The script of a warm pytest: plant each of *planted* and see its tests turn red."""
 
-    planted: Sequence[Planted]
+    planted: Sequence[Bug]
     jobs: int
     missed: int = 0
 
@@ -83,18 +83,23 @@ class ByHand:
             red = told.hung or (told.result.get("red") and not FAULT_OF_THE_TEXT.search(told.result["line"]))
             if not red:
                 self.missed += 1
-                print(f"survived: {each.bug.name}: {told.result}", flush=True)
+                print(f"survived: {each.name}: {told.result}", flush=True)
         print(f"{len(self.planted)} planted bugs, {self.missed} survived.")
 
 
-def plant_by_hand(each: Planted) -> Work:
+def tests_of(bug: Bug) -> str:
+    """Return the tests (a node id, or the beginning of several) of which at least one has to fail for *bug*."""
+    return f"tests/{bug.section}::{bug.caught_by}"
+
+
+def plant_by_hand(bug: Bug) -> Work:
     """Return the work of one fork: its tests have to pass, then to fail with the bug."""
 
     def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
-        named = [item for test, item in items.items() if test.startswith(each.tests)]
-        tell({"running": each.tests})
+        named = [item for test, item in items.items() if test.startswith(tests_of(bug))]
+        tell({"running": tests_of(bug)})
         within(HANGS_S)
-        with planted(each.bug):
+        with planted(bug):
             failures = ((item.nodeid, failure(item)) for item in named)
             red, line = next((each for each in failures if each[1]), (None, ""))
         tell({"red": red, "line": line, "tests": len(named)})
@@ -156,9 +161,9 @@ def chosen(only: Sequence[str]) -> Iterator[Mutant]:
                 yield mutant
 
 
-def files_of(each_planted: Sequence[Planted]) -> list[str]:
+def files_of(each_planted: Sequence[Bug]) -> list[str]:
     """Return the files of the tests that have to turn red."""
-    return list(dict.fromkeys(each.tests.partition("::")[0] for each in each_planted))
+    return list(dict.fromkeys(f"tests/{bug.section}" for bug in each_planted))
 
 
 def main() -> int:

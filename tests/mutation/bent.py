@@ -9,15 +9,15 @@ from itertools import count
 from tests.simulation.history import History
 from tests.simulation.ledger import Broken
 from tests.simulation.plan import ANYTHING, Aim, draw_plan
-from tests.simulation.planted import MUTANTS
+from tests.simulation.planted import BUGS, aim_of
 
 FIRST_SEED = 500_000
 
 
 def aims_for(module: str, function: str) -> tuple[Aim, ...]:
     """Return the aims of the bugs that are planted in *function*, then of those elsewhere in *module*, then none."""
-    here = [bug.aim for bug in MUTANTS if bug.where == f"{module}:{function}"]
-    near = [bug.aim for bug in MUTANTS if bug.where.startswith(f"{module}:")]
+    here = [aim_of(bug) for bug in BUGS if bug.changes[0][0] == f"{module}:{function}"]
+    near = [aim_of(bug) for bug in BUGS if bug.changes[0][0].startswith(f"{module}:")]
     return tuple(dict.fromkeys((*here, *near, ANYTHING)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tests.mutation.mutants import Mutant, functions_of
 
-JUDGED = Path(__file__).with_name("judged.toml")
+JUDGED = Path(__file__).with_name("judged.txt")
 SURVIVED = "survived"
 
 
@@ -80,7 +79,11 @@ class Judgement:
 
 def judgements() -> dict[str, Judgement]:
     """Return the judgements of the repository, by the mutant's key."""
-    judged = [Judgement(**entry) for entry in tomllib.loads(JUDGED.read_text()).get("equivalent", [])]
+    lines = [line for line in JUDGED.read_text().splitlines() if not line.startswith("#")]
+    judged = []
+    for heading, old, new in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        where, _, reason = heading.partition(" | ")
+        judged.append(Judgement(where, old.strip(), new.strip(), reason))
     return {judgement.key: judgement for judgement in judged}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from tests.simulation.plan import draw_plan
 RECORD = Path(__file__).with_name("digests.txt")
 SEEDS, AWS_SEEDS = 300, 40
 SHOWN_MAX = 10
+A_LINE = 5
+"""The seeds of a line of the record."""
 
 
 def calls_of(seed: int, *, aws: bool, tell: bool = False) -> Calls:
@@ -48,6 +50,30 @@ def lines(jobs: int) -> Iterator[str]:
     with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
         yield from pool.imap(partial(line, aws=False), range(SEEDS), chunksize=5)
         yield from pool.imap(partial(line, aws=True), range(AWS_SEEDS), chunksize=2)
+
+
+def read(record: str) -> Iterator[str]:
+    """Yield the line of each seed.
+
+    >>> list(read("core 5 aa:12 bb:9"))
+    ['core 5 aa 12', 'core 6 bb 9']
+    """
+    for line in record.splitlines():
+        simulation, first, *calls = line.split()
+        yield from (f"{simulation} {seed} {each.replace(':', ' ')}" for seed, each in enumerate(calls, int(first)))
+
+
+def written(played: Sequence[str]) -> str:
+    """Return the record of lines of seeds.
+
+    >>> written(["core 0 aa 12", "core 1 bb 9"])
+    'core 0 aa:12 bb:9\\n'
+    """
+    several = (played[first : first + A_LINE] for first in range(0, len(played), A_LINE))
+    rows = ([each.split() for each in some] for some in several)
+    return "".join(
+        f"{row[0][0]} {row[0][1]} {' '.join(f'{digest}:{count}' for _, _, digest, count in row)}\n" for row in rows
+    )
 
 
 def compared(recorded: Iterable[str], played: Iterable[str]) -> list[str]:
@@ -83,9 +109,9 @@ def main() -> int:
         return 0
     played = list(lines(options.jobs))
     if options.record:
-        options.file.write_text("".join(f"{each}\n" for each in played))
+        options.file.write_text(written(played))
         return 0
-    differences = compared(options.file.read_text().splitlines(), played)
+    differences = compared(read(options.file.read_text()), played)
     print(
         *differences[:SHOWN_MAX],
         f"{len(played) - len(differences)} of {len(played)} seeds ask what was recorded",

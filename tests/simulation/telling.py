@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterable
 
-from tests.simulation.campaign import Tally
+from tests.simulation import progress_file
+from tests.simulation.campaign import Tally, campaign, play
 from tests.simulation.history import Result
 
 SHRUNK_MAX = 3
@@ -28,3 +31,31 @@ def report(tally: Tally, shrunk: Callable[[int], tuple[Iterable[str], Result]]) 
         print("\n".join(left))
         tell(result)
     return int(bool(tally.broken))
+
+
+def parser_of(module: str, about: str | None, runs: int) -> argparse.ArgumentParser:
+    """Return the parser of what every command of histories takes."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, help="tell this one history")
+    parser.add_argument("--runs", type=int, default=runs, help="how many seeds to play (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="how many processes play (default: %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="keep a cumulative count of this commit in .simulation/")
+    return parser
+
+
+def run(
+    options: argparse.Namespace,
+    shrunk: Callable[[int], tuple[Iterable[str], Result]],
+    play: Callable[[Iterable[int]], Tally] = play,
+    suffix: str = "",
+) -> int:
+    """Play the seeds that *options* ask for; with ``--resume`` go on where the file of this commit ends."""
+    if options.resume:
+        name = f"{progress_file.commit()}{suffix}"
+        print(f"commit {name}", file=sys.stderr)
+        path = progress_file.FOLDER / f"{name}.json"
+        return report(progress_file.resume(path, options.runs, options.jobs, play), shrunk)
+    return report(campaign(options.first, options.runs, options.jobs, play), shrunk)

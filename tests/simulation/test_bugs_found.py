@@ -1,23 +1,18 @@
-"""Bugs that the simulation found, each as the shortest story that showed it; each is a planted bug besides."""
+"""Bugs that the simulation found, as the shortest stories that showed them."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Thread
 
 import pytest
-from tagcast.delivery.publishing import Idempotency, publish
-from tagcast.errors import ConditionLostError, NotFoundError, UnavailableError
+from tagcast.delivery.publishing import publish
+from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
-from tagcast.pushing.circuit import CircuitCheck
-from tagcast.pushing.engine import Run, attempt_run
-from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions
-from tagcast.rows.host import host_of
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import end_writes
@@ -26,7 +21,7 @@ from tagcast.rows.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeWorld
 
 
 class RacingStore(MemoryStore):
@@ -130,36 +125,6 @@ def test_a_repeated_put_of_somebody_elses_message_is_no_success() -> None:
     bodies = {row["message_id"]: row["body"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")}
     assert bodies.pop(message_id) == b"1"
     assert list(bodies.values()) == [b"another"]
-
-
-def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just_put_that_off(
-    fake: FakeWorld, store: RacingStore
-) -> None:
-    fake.subscribe("A")
-    lanes.pause(fake.world, "test1", "A")
-    [first] = fake.publish("1")
-    fake.deliver()
-    fake.clock.sleep(60)
-    [second] = fake.publish("2")
-
-    def expire_the_first() -> None:
-        now, fake.clock.instant = fake.clock.instant, entries_expire_at(fake, first)
-        beside = Thread(target=fake.sweep)  # There is an event loop in this thread already.
-        beside.start()
-        beside.join()
-        fake.clock.instant = now
-
-    store.before_transact = expire_the_first
-    fake.deliver()
-
-    assert 0 < (lane(fake, "A").wake_at or 0) <= entries_expire_at(fake, second)
-    fake.clock.instant = entries_expire_at(fake, second)
-    fake.sweep()
-    assert not [key for key in store.rows if key.pk.startswith("DUE#")]
-
-
-def entries_expire_at(fake: FakeWorld, message_id: str) -> int:
-    return stored(fake, message_id).message.expires_at
 
 
 def skip_head(world: World, topic: str, name: str) -> object:
@@ -278,29 +243,6 @@ def test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_fo
     assert at_ms < 11_000
 
 
-def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> None:
-    class SetBack(FakeClock):
-        readings = 0
-
-        def now(self) -> int:
-            self.readings += 1
-            return self.instant if self.readings == 1 else self.instant - 300_000
-
-    fake = FakeWorld()
-    fake.topic()
-    subscription = fake.subscribe("A", filter={"kind": "function", "function": "judge"})
-    [message_id] = fake.publish("1")
-    message = stored(fake, message_id).message
-    world = replace(fake.world, clock=SetBack(message.expires_at))
-
-    slots, circuit = PushSlots(world.clock), CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
-    run = Run(subscription, [(message, 0)], slots, 2.0, circuit, unjudged={message_id})
-    result = asyncio.run(attempt_run(world, run))
-
-    assert fake.pusher.pushes == []
-    assert result.ended[message_id].state is EntryState.EXPIRED
-
-
 def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
     fake = FakeWorld()
     fake.topic()
@@ -347,29 +289,6 @@ def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_p
 
     assert fake.redeliver(task).wait_until == planned
     assert len(fake.pusher.pushes) == pushes
-
-
-def test_a_request_that_repeats_another_queues_what_that_one_left_to_its_last_row(
-    fake: FakeWorld, store: RacingStore
-) -> None:
-    fake.subscribe("A")
-    drafts, claim = [Draft(b"1"), Draft(b"2")], Idempotency("key", "1 2")
-
-    def dies() -> None:
-        raise UnavailableError("the process is no more")
-
-    def before_the_second() -> None:
-        store.before_transact, fake.queue.broken = dies, True
-
-    store.before_transact = before_the_second
-    with pytest.raises(UnavailableError):
-        publish(fake.world, "test1", drafts, claim)
-    fake.queue.broken = False
-
-    accepted = publish(fake.world, "test1", drafts, claim)
-
-    queued = [message_id for entry in fake.queue.entries for message_id in entry.message_ids]
-    assert queued == [each.message_id for each in accepted]
 
 
 def test_a_pause_that_the_sdk_repeats_after_a_resume_makes_no_lane_of_that_generation_again() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from tests.mutation.bugs import planted
 from tests.simulation.explorer import explore
 from tests.simulation.moves import Bounds
-from tests.simulation.planted import MUTANTS
-from tests.simulation.planted.mutant import planted
+from tests.simulation.planted import BUGS
 
 SECONDS = 10.0
-UNORDERED = next(mutant for mutant in MUTANTS if mutant.name == "messages are closed before lanes are written")
+UNORDERED = next(bug for bug in BUGS if bug.name == "messages are closed before lanes are written")
 
 
 def test_a_quiet_small_world_is_walked_whole() -> None:

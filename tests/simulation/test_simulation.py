@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutation.bugs import Bug, planted
 from tests.simulation import digests, progress_file
 from tests.simulation.campaign import Tally, campaign, play
 from tests.simulation.elsewhere import told_elsewhere
@@ -14,7 +15,6 @@ from tests.simulation.exported import archive_of
 from tests.simulation.history import LATE_MS_MAX, History
 from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import FAULTS, Aim, Plan, draw_plan
-from tests.simulation.planted.mutant import Mutant, planted
 from tests.simulation.shrink import shrink
 
 SEEDS = 150
@@ -46,9 +46,7 @@ def test_a_seed_is_one_history_in_every_process() -> None:
     assert f"digest {first.digest}\n" in elsewhere.pop()
 
 
-FORGETFUL = Mutant(
-    "the relay sends nothing again", "tagcast.repairing.relay:relay", "if row.map.waiting or row.packs:", "if False:"
-)
+FORGETFUL = Bug("the relay sends nothing again", (("tagcast.repairing.relay:relay", "never waiting"),))
 
 
 def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:

@@ -72,7 +72,7 @@ class ConsumerOptions:
     pull_interval_seconds: float = 0.0
     heartbeat_seconds: float = 30.0
 
-    def wanted(self, slots: int) -> int:
+    def messages_max(self, slots: int) -> int:
         """Return how many messages to pull when this number of batches can be worked on."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
@@ -102,7 +102,7 @@ class Batch:
     handles: list[str]
 
     @classmethod
-    def several(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:
-        """Cut what a pull brought into batches of at most *size*."""
+    def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:
+        """Split pulled messages into batches of at most *size*."""
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from tagcast_client.decoding import decode
 from tagcast_client.errors import UnexpectedAnswerError
-from tagcast_client.instants import instant, json_default
+from tagcast_client.instants import json_default
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -88,16 +87,15 @@ def path_of(*segments: str) -> str:
     return "".join("/" + quote(segment, safe="") for segment in segments)
 
 
-def query_of(values: Mapping[str, str | float | datetime | None]) -> dict[str, str]:
+def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:
     """Return query parameters as they are sent; None is left out.
 
     >>> query_of({"bodies": True, "limit": 5, "cursor": None})
     {'bodies': 'true', 'limit': '5'}
     """
-    sent = {name: instant(value) if isinstance(value, datetime) else value for name, value in values.items()}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in sent.items()
+        for name, value in values.items()
         if value is not None
     }
 

@@ -7,37 +7,21 @@ python -m tests.aws.histories --resume --runs 10000 --jobs 2   the same, going o
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 
 from tests.aws.histories.campaign import play, shrunk, told_of
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import AwsPlan, draw_plan
-from tests.simulation import progress_file
-from tests.simulation.campaign import campaign
 from tests.simulation.history import Result
-from tests.simulation.telling import report, tell
+from tests.simulation.telling import parser_of, run, tell
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.aws.histories", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, help="tell this one history")
-    parser.add_argument("--runs", type=int, default=200, help="how many seeds to play (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes play (default: %(default)s)")
-    parser.add_argument("--resume", action="store_true", help="keep a cumulative count of this commit in .simulation/")
-    options = parser.parse_args()
+    options = parser_of("tests.aws.histories", __doc__, 200).parse_args()
     if options.seed is not None:
         return tell(_told(draw_plan(options.seed)))
-    if options.resume:
-        name = f"{progress_file.commit()}-aws"
-        print(f"commit {name}", file=sys.stderr)
-        path = progress_file.FOLDER / f"{name}.json"
-        return report(progress_file.resume(path, options.runs, options.jobs, play), _shrunk)
-    return report(campaign(options.first, options.runs, options.jobs, play), _shrunk)
+    return run(options, _shrunk, play, "-aws")
 
 
 def _told(plan: AwsPlan) -> Result:

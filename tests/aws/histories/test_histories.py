@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
-from tagcast.model import Strategy
 
 from tests.aws.histories.asked import GROUP
 from tests.aws.histories.campaign import play, shrunk
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan
-from tests.aws.histories.planted_groups import PLANTED_EVENTS, PLANTED_GROUPS
+from tests.mutation.bugs import Bug, planted, read_bugs
 from tests.simulation.campaign import campaign
 from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.ledger import TERMINAL
-from tests.simulation.plan import Aim
-from tests.simulation.planted.mutant import Mutant, planted
+from tests.simulation.planted import aim_of
 
+BUGS = read_bugs(Path(__file__).with_name("planted.txt"))
 FIRST, SEEDS = 1_000, 24
 WITH_GROUPS = 17
 """A plan in which two of the subscribers are groups."""
@@ -51,80 +51,17 @@ def test_a_seed_is_one_history_in_every_process() -> None:
     assert f"digest {first.digest}\n" in elsewhere.pop()
 
 
-PLANTED = (
-    Mutant(
-        "a failed send counts as sent",
-        "tagcast_aws.dispatch.queue:SqsQueue._send_batch",
-        'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
-        "return []",
-        Aim(faults=("spoiled",), only_these_faults=True, rate=0.3),
-    ),
-    Mutant(
-        "keys that stay unprocessed are dropped",
-        "tagcast_aws.store.dynamodb:DynamoStore.get_many",
-        'left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})',
-        "left = {}",
-        Aim(faults=("spoiled",), rate=0.05),
-    ),
-    Mutant(
-        "a batch with one idempotency key shares one claim",
-        "tagcast.delivery.publishing:Idempotency.at",
-        'f"{self.key}#{place}"',
-        "self.key",
-        Aim(keyed=0.8),
-    ),
-    Mutant(
-        "a resumed lane forgets what was planned",
-        "tagcast.operating.lanes:_resume",
-        "max(now, lane.next_attempt_at or 0)",
-        "now",
-        Aim(
-            operations=("pause", "resume"),
-            strategy=Strategy.BACKOFF_RETRY,
-            modes=("down", "dead"),
-            heavy=0.0,
-            batched=0.0,
-            wide=0.0,
-            knowing=0.0,
-        ),
-    ),
-    Mutant(
-        "records that the archive refused count as taken",
-        "tagcast_aws.dispatch.firehose:FirehoseArchive._refused",
-        'return [parcel for parcel, response in pairs if response.get("ErrorCode")]',
-        "return ()",
-        Aim(faults=("spoiled",), rate=0.05),
-    ),
-)
-
-
-RARE = {"a resumed lane forgets what was planned": 141}
-"""Seeds that catch what one seed in some seventy catches."""
-
-
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
-def test_a_planted_bug_is_caught_on_the_box(mutant: Mutant) -> None:
-    assert caught_at(mutant, (RARE.get(mutant.name, 0), *range(40))) is not None
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught_on_the_box(bug: Bug) -> None:
+    assert caught_at(bug, (int(bug.caught_by or 0), *range(60))) is not None
 
 
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize(("mutant", "seed"), [pytest.param(*each, id=each[0].name) for each in PLANTED_GROUPS])
-def test_a_planted_bug_of_groups_is_caught_on_the_box(mutant: Mutant, seed: int) -> None:
-    assert caught_at(mutant, (seed, *range(60))) is not None
-
-
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize(("mutant", "seed"), [pytest.param(*each, id=each[0].name) for each in PLANTED_EVENTS])
-def test_a_planted_bug_of_events_is_caught_on_the_box(mutant: Mutant, seed: int) -> None:
-    assert caught_at(mutant, (seed, *range(60))) is not None
-
-
-def caught_at(mutant: Mutant, seeds: Iterable[int]) -> int | None:
+def caught_at(bug: Bug, seeds: Iterable[int]) -> int | None:
     """Return the first of *seeds* whose history breaks with the bug; without it that one has to hold."""
     for seed in seeds:
-        plan = draw_plan(seed, mutant.aim)
-        with planted(mutant):
+        plan = draw_plan(seed, aim_of(bug))
+        with planted(bug):
             broken = History(plan).run().broken
         if broken is not None:
             assert History(plan).run().broken is None
@@ -133,10 +70,10 @@ def caught_at(mutant: Mutant, seeds: Iterable[int]) -> int | None:
 
 
 def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:
-    mutant = PLANTED[2]
-    with planted(mutant):
-        seed = next(seed for seed in range(40) if History(draw_plan(seed, mutant.aim)).run().broken is not None)
-        plan = draw_plan(seed, mutant.aim)
+    bug = next(each for each in BUGS if each.name == "a batch with one idempotency key shares one claim")
+    with planted(bug):
+        seed = next(seed for seed in range(40) if History(draw_plan(seed, aim_of(bug))).run().broken is not None)
+        plan = draw_plan(seed, aim_of(bug))
         small = shrunk(plan)
         broken = History(small).run().broken
 

@@ -6,10 +6,7 @@ from dataclasses import replace
 
 from tagcast.model import (
     Batching,
-    ContentFormat,
-    Endpoint,
     Ordering,
-    Protocol,
     RetryPolicy,
     Strategy,
     Subscription,
@@ -23,6 +20,8 @@ from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import Put
 from tagcast.topic_settings import TopicSettings
+
+from tests.benchmarks.harness import settings_for
 
 BATCHING = Batching(100, 1024 * 1024)
 
@@ -63,12 +62,4 @@ def _condition(number: int) -> str:
 
 def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:
     strategy = Strategy.EXPONENTIAL_DECAY_RETRY if ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
-    return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, url),
-        filter=None,
-        retry=RetryPolicy(strategy, 3),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret=None,
-        batching=BATCHING if batched else None,
-    )
+    return settings_for(url, RetryPolicy(strategy, 3), batching=BATCHING if batched else None)

@@ -100,7 +100,7 @@ class AsyncClient(AsyncOperations):
     async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> Topic:
         """Create the topic, or update the named settings; all others stay. Call it at the start of a program."""
         wanted = settings_of(TopicSettings, settings)
-        return await self._bring(path_of("topics", topic), Topic, lambda present: topic_patch(present, wanted), wanted)
+        return await self._ensure(path_of("topics", topic), Topic, lambda present: topic_patch(present, wanted), wanted)
 
     async def ensure_subscription(
         self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
@@ -113,7 +113,7 @@ class AsyncClient(AsyncOperations):
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)
-        ensured = await self._bring(path, Subscription, lambda present: subscription_patch(present, wanted), wanted)
+        ensured = await self._ensure(path, Subscription, lambda present: subscription_patch(present, wanted), wanted)
         secret = settings.get("secret")
         if secret in (None, GENERATE) or "v1" not in ensured.signatures:  # Only pushes over HTTP are signed.
             return ensured
@@ -133,7 +133,7 @@ class AsyncClient(AsyncOperations):
         )
         if needs_present(wanted):
             if if_version is None:
-                return await self._bring(path, Subscription, lambda present: patch_of(present, wanted))
+                return await self._ensure(path, Subscription, lambda present: patch_of(present, wanted))
             wanted = patch_of(await self.get_subscription(topic, subscription), wanted)
         headers, is_repeatable = if_match(if_version), if_version is None
         change = Operation("PATCH", path, reads(Subscription), wanted, headers=headers, repeatable=is_repeatable)

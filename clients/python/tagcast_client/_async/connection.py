@@ -35,7 +35,7 @@ Resource = TypeVar("Resource", Topic, Subscription)
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
 """Environment variable with the URL of the API; the command line reads it as well."""
-BROUGHT_WITHIN = 5
+CONFLICTS_MAX = 5
 """Other clients may change a resource at the same time; after five conflicts the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
@@ -146,7 +146,7 @@ class AsyncConnection:
         self._is_known = True
         return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
 
-    async def _bring(
+    async def _ensure(
         self,
         path: str,
         kind: type[Resource],
@@ -158,7 +158,7 @@ class AsyncConnection:
         Both requests are conditional, so a lost answer does no harm: the next look shows the outcome.
         """
         lost: PreconditionFailedError | None = None
-        for _ in range(BROUGHT_WITHIN):
+        for _ in range(CONFLICTS_MAX):
             try:
                 present = await self._send(Operation("GET", path, reads(kind)))
                 patch = patch_of(present)

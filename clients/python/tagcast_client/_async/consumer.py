@@ -126,7 +126,7 @@ class AsyncConsumer:
             batches: list[Batch] = []
             try:
                 if not self._work.stopping:
-                    batches = await self._pulled(topic, slots)
+                    batches = await self._pull_batches(topic, slots)
                 rest_s = 0.0 if batches else options.pull_interval_seconds
             except (TagcastError, RuntimeError) as fault:  # One whose client was closed meanwhile is a RuntimeError.
                 if self._pulls.stopping:
@@ -142,20 +142,20 @@ class AsyncConsumer:
                 self._batches.add(batch)
                 self._work.start(self._consume, batch)
 
-    async def _pulled(self, topic: str, slots: int) -> list[Batch]:
+    async def _pull_batches(self, topic: str, slots: int) -> list[Batch]:
         options = self.options
         messages = await self.client.pull(
             topic,
             self._subscriptions[topic],
-            max_messages=options.wanted(slots),
+            max_messages=options.messages_max(slots),
             wait_seconds=options.wait_seconds,
             visibility_timeout_seconds=options.visibility_timeout_seconds,
             member_id=options.member_id,
         )
-        return Batch.several(topic, messages, options.consume_message_batch_max_size)
+        return Batch.split(topic, messages, options.consume_message_batch_max_size)
 
     async def _consume(self, batch: Batch) -> None:
-        delay_s = await self._heard(batch)
+        delay_s = await self._call_listener(batch)
         self._batches.discard(batch)
         subscription = self._subscriptions[batch.topic]
         try:
@@ -167,7 +167,7 @@ class AsyncConsumer:
             self._on_error(fault)
         self._slots.give_back(1)
 
-    async def _heard(self, batch: Batch) -> int | None:
+    async def _call_listener(self, batch: Batch) -> int | None:
         """Return the listener's verdict on a batch: None, or the seconds until it becomes visible again."""
         assert self._listener is not None
         try:
@@ -182,11 +182,11 @@ class AsyncConsumer:
         while not await self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
-                    batch.handles = await self._extended(batch)
+                    batch.handles = await self._extend(batch)
                 except TagcastError as fault:
                     self._on_error(fault)
 
-    async def _extended(self, batch: Batch) -> list[str]:
+    async def _extend(self, batch: Batch) -> list[str]:
         subscription, seconds = self._subscriptions[batch.topic], self.options.visibility_timeout_seconds
         results = await self.client.extend(batch.topic, subscription, batch.handles, visibility_timeout_seconds=seconds)
         return [result.new_receipt_handle or result.receipt_handle for result in results]
