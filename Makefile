@@ -123,7 +123,7 @@ format: $(READY)  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## Write the documents that are made from the code: commands, parameters, the API.
+docs: $(READY)  ## Write the documents that are made from the code: parameters, alarms, columns, the API.
 	$(BIN)/python -m local.documents
 	$(BIN)/python -m tagcast_aws.api > docs/openapi.json
 

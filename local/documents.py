@@ -2,68 +2,117 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import typer
-from tagcast_cli.app import app
+from tagcast_aws.api.subscriptions.headers import REFUSED_BY_MEANING
+from tagcast_aws.cmq.errors import Fault
 
 from local.template.translated import read_template
 
 ROOT = Path(__file__).resolve().parents[1]
-CLI, DEPLOY = "docs/cli.md", "docs/deploy.md"
 
 
 def documents() -> dict[str, str]:
-    """Return the text of every document that is made from the code, whole or in part, by its path."""
-    deploy = _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())
-    return {CLI: commands(), DEPLOY: deploy}
+    """Return the text of every document that has parts made from the code, by its path."""
+    columns = {f"{name} columns": rows for name, rows in _columns()}
+    made = {
+        "docs/archive.md": {**columns, "questions": _questions(), "violations": _violations()},
+        "docs/deploy.md": {"parameters": _parameters()},
+        "docs/from-cmq.md": {"pairs": _pairs()},
+        "docs/http-api.md": {"refused headers": _refused_headers()},
+        "docs/metrics.md": {"alarms": _alarms()},
+    }
+    return {path: _with_parts((ROOT / path).read_text(), parts) for path, parts in made.items()}
 
 
-def commands() -> str:
-    """Return the page of the command line: each command and its help's first sentence, by the panels of the help."""
-    panels: dict[str, list[str]] = {}
-    for panel, name, sentence in _commands(typer.main.get_command(app)):
-        panels.setdefault(panel, []).append(f"| `{name}` | {sentence} |")
-    tables = ["\n".join([f"## {panel}\n", "| command | |", "|---|---|", *rows]) for panel, rows in panels.items()]
-    return "\n\n".join([_COMMANDS_HEAD, *tables]) + "\n"
+def _table(head: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {head} |", re.sub(r"[^|]+", "---", f"|{head}|"), *rows])
 
 
-_COMMANDS_HEAD = """# The command line
+def _columns() -> Iterator[tuple[str, str]]:
+    """Yield the name of each table of the archive, and the columns that the template gives it."""
+    for _, table in read_template(ROOT / "template.yaml").of_type("AWS::Glue::Table"):
+        named = table["TableInput"]
+        rows = (
+            f"| `{each['Name']}` | {each['Type']} | {each['Comment']} |"
+            for each in named["StorageDescriptor"]["Columns"]
+        )
+        yield named["Name"], _table("column | type | meaning", rows)
 
-`tagcast COMMAND --help` prints the arguments and options of a command, `tagcast --help` the options of all commands.
-How to install it, and what some commands need besides: [clients/cli](../clients/cli/README.md)."""
+
+def _questions() -> str:
+    return _table("question | query | parameters", map(_question, sorted((ROOT / "events/athena").glob("*.sql"))))
 
 
-def _commands(command: Any, name: str = "tagcast", panel: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield panel, name and first sentence of each command that has none below it."""
-    below = getattr(command, "commands", None)
-    if below is None:
-        first = " ".join(command.help.split("\n\n")[0].split())
-        yield panel, name, re.split(r"(?<=\.) (?=[A-Z`])", first)[0].replace("|", "\\|")
-        return
-    for inner, one in below.items():
-        yield from _commands(one, f"{name} {inner}", panel or one.rich_help_panel)
+def _question(path: Path) -> str:
+    asked, parameters = (line.removeprefix("-- ") for line in path.read_text().splitlines()[:2])
+    told = parameters.partition(": ")[2].removesuffix(".")
+    return f"| {asked} | [`{path.stem}`](../events/athena/{path.name}) | {told} |"
+
+
+def _violations() -> str:
+    """Return the kinds of violations; the module of the job is only read, since it imports Spark."""
+    for node in ast.parse((ROOT / "glue_jobs/audit.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "KINDS":
+            kinds = ast.literal_eval(node.value)
+            return _table("kind of violation | broken promise", (f"| `{kind}` | {kinds[kind]} |" for kind in kinds))
+    raise LookupError("KINDS")
+
+
+def _pairs() -> str:
+    by_code: dict[int, list[int]] = {}
+    for code, module in sorted(fault.pair for fault in Fault):
+        by_code.setdefault(code, []).append(module)
+    rows = (f"| {code} | {' '.join(map(str, modules))} |" for code, modules in by_code.items())
+    return _table("code | module codes", rows)
+
+
+def _refused_headers() -> str:
+    rows = (
+        f"| {' '.join(f'`{name}…`' for name in names)} | {meaning} |" for meaning, names in REFUSED_BY_MEANING.items()
+    )
+    return _table("refused | what they say", rows)
+
+
+def _alarms() -> str:
+    """Return the alarms by what they look at; those that differ only in their function stand in one row."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for name, alarm in read_template(ROOT / "template.yaml").of_type("AWS::CloudWatch::Alarm"):
+        starts = re.sub(r"(?<=An invocation) of \w+", "", alarm["AlarmDescription"])
+        named.setdefault((alarm["MetricName"], starts), []).append(f"`{name}`")
+    rows = (f"| {', '.join(names)} | `{metric}` | {starts} |" for (metric, starts), names in named.items())
+    return _table("alarm | metric | starts", rows)
 
 
 def _parameters() -> str:
     rows = (f"| `{name}` | {default} | {text} |" for name, default, text in _described())
-    return "\n".join(["| parameter | default | |", "|---|---|---|", *rows])
+    return _table("parameter | default | meaning", rows)
 
 
 def _described() -> Iterator[tuple[str, str, str]]:
     for name, parameter in read_template(ROOT / "template.yaml").parameters.items():
         text = " ".join(parameter["Description"].split())
         default = str(parameter["Default"])
-        yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+        yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+)\.md(?:, ([\w ]+))?", _link, text)
 
 
-def _with_part(text: str, name: str, part: str) -> str:
-    """Return *text* with what stands between the marks of a part exchanged."""
-    marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
-    return marks.sub(lambda found: f"{found[1]}{part}\n{found[2]}", text)
+def _link(named: re.Match[str]) -> str:
+    """Return the link to a document, or to its heading, that a text names."""
+    page, heading = named.groups()
+    anchor = "#" + heading.lower().replace(" ", "-") if heading else ""
+    return f"[{heading or page}]({page}.md{anchor})"
+
+
+def _with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """Return *text* with new contents between the marks of each part."""
+    for name, part in parts.items():
+        marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, found = marks.subn(lambda marked, part=part: f"{marked[1]}{part}\n{marked[2]}", text)  # type: ignore[misc]
+        assert found == 1, name
+    return text
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ ALLOWED = {
     "Subscribe to one topic": (REQUESTS[9], *REQUESTS[11:13], *REQUESTS[14:16], *REQUESTS[19:21], REQUESTS[23]),
     "Consume as one group": REQUESTS[19:23],
     "Act on many lanes": REQUESTS[25:27],
-    "Look only": REQUESTS[8:14],
+    "Read only": REQUESTS[8:14],
 }
 
 

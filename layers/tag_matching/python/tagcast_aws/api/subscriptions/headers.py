@@ -16,21 +16,26 @@ from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import members_at_most
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
-_OF_THE_SERVICE = ("x-tagcast-", "x-cmq-")
-_OF_PROXIES = (
-    # Where a request comes from, and by which way.
-    *("x-forward", "x-real-", "x-client-", "x-cluster-client-", "x-true-client-", "x-originating-", "x-remote-"),
-    *("x-proxy", "x-host", "x-url-", "x-scheme", "x-proto", "x-coming-from"),
-    # What makes it another request.
-    *("x-http-", "x-method-", "x-request-method", "x-original-", "x-rewrite-", "x-middleware-", "x-accel-"),
-    # Who sends it: the user, or the certificate, that a proxy has seen.
-    *("x-auth-request-", "x-authenticated-", "x-auth-user", "x-user", "x-webauth-", "x-ssl-", "x-tls-", "x-consumer-"),
-    *("x-credential-", "x-anonymous-", "x-apigateway-", "x-endpoint-api-", "x-jwt-", "x-pomerium-"),
-    # All that these products add.
-    *("x-amz", "x-goog-", "x-ms-", "x-azure-", "x-arr-", "x-waws-", "x-appengine-", "x-envoy-", "x-nf-", "x-vercel-"),
-)
-"""Names begin like this that proxies set for the receiver behind them, which believes what they say."""
-REFUSED = (*_OF_THE_SERVICE, *_OF_PROXIES)
+REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
+    "what the service says of a push": ("x-tagcast-", "x-cmq-"),
+    "where a request comes from, and how": (
+        *("x-forward", "x-real-", "x-client-", "x-cluster-client-", "x-true-client-", "x-originating-", "x-remote-"),
+        *("x-proxy", "x-host", "x-url-", "x-scheme", "x-proto", "x-coming-from"),
+    ),
+    "that it is another request": (
+        *("x-http-", "x-method-", "x-request-method", "x-original-", "x-rewrite-", "x-middleware-", "x-accel-"),
+    ),
+    "the user or certificate that sends it": (
+        *("x-auth-request-", "x-authenticated-", "x-auth-user", "x-user", "x-webauth-", "x-ssl-", "x-tls-"),
+        *("x-consumer-", "x-credential-", "x-anonymous-", "x-apigateway-", "x-endpoint-api-", "x-jwt-", "x-pomerium-"),
+    ),
+    "any of these; the names are products": (
+        *("x-amz", "x-goog-", "x-ms-", "x-azure-", "x-arr-", "x-waws-", "x-appengine-", "x-envoy-", "x-nf-"),
+        *("x-vercel-",),
+    ),
+}
+"""Beginnings of names that the service sets, or proxies set for receivers that believe them, by what they say."""
+REFUSED = tuple(name for names in REFUSED_BY_MEANING.values() for name in names)
 _NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
 _SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
