@@ -1,1 +1,1 @@
-"""Spark jobs over the archive; AWS Glue runs them as they are."""
+"""Spark jobs over the archive, ready for AWS Glue."""

@@ -1,6 +1,7 @@
-"""Audit: prove from the archive that nothing was dropped, sent too late, too often, too soon or to the wrong one.
+"""Audit: prove from the archive that nothing was lost, late, repeated too often, early or sent to the wrong
+subscription.
 
-Judged are the messages accepted in the window. What their lives have not ended by yet is counted, not judged.
+It judges messages accepted in the window. Entries of messages that still live are counted, not judged.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from glue_jobs.auditing.audit_entries import VIOLATION, Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
 LISTED_MAX = 100
 NOTHING_JUDGED = 3
-"""The exit code of an audit that proves nothing, because nothing in its window could have broken a promise."""
+"""The exit code of an audit whose window has nothing to judge: it proves nothing."""
 LAG_MS = 3_600_000
-"""Streams, their retries and Firehose's buffer: what is older than this is in the archive."""
+"""Streams, their retries and Firehose's buffer delay records by less than this."""
 KINDS = {
     "never_ended": "every delivery ends, unless its message has not expired",
     "ended_twice": "no delivery ends twice",
@@ -56,12 +57,12 @@ KINDS = {
     "out_of_order": "no message is tried while an earlier one of its backlog is pending, under BACKOFF_RETRY",
     "overtaken": "no message is pushed directly while its lane is closed",
 }
-"""Every kind of violation, with the sentence that it breaks."""
+"""Every kind of violation, with the promise that it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The curated records that an audit reads, deliveries with their topics."""
+    """The curated records of an audit, deliveries with their topics."""
 
     messages: DataFrame
     deliveries: DataFrame
@@ -70,7 +71,7 @@ class Records:
 
 
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return the records of the window; of settings and lanes all, for what was in force may be older."""
+    """Return the records of the window, and all of settings and lanes, because those in force may be older."""
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
     topics = history.topics_by_id(subscriptions, lanes)
     messages = archive.records(RecordKind.MESSAGES, window.days())
@@ -80,37 +81,37 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 
 def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
-    """Return everything that breaks a promise, and what was counted on the way."""
-    policies = settled(history.policies(records.subscriptions))
+    """Return all violations, and counts."""
+    policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
-    moved = settled(history.interventions(records.lanes))
-    closed = settled(history.closed_intervals(records.lanes))
-    hours = settled(audit_order.closed_hours(closed))
+    moved = materialise(history.interventions(records.lanes))
+    closed = materialise(history.closed_intervals(records.lanes))
+    hours = materialise(audit_order.closed_hours(closed))
     whole = audit_entries.entries(records.messages, records.deliveries)
-    told_apart = settled(audit_entries.unusual(whole, hours, terms))
+    told_apart = materialise(audit_entries.find_unusual(whole, hours, terms))
     entries = told_apart.where("usual = 0")
-    ordered = settled(audit_order.ordered_lanes(policies))
-    attempts = settled(audit_attempts.attempts(records.deliveries, entries))
-    gaps = settled(audit_attempts.gaps(attempts, terms))
-    soon, judged_gaps = audit_attempts.too_soon(gaps, policies, delays, moved, terms)
+    ordered = materialise(audit_order.ordered_lanes(policies))
+    attempts = materialise(audit_attempts.attempts(records.deliveries, entries))
+    gaps = materialise(audit_attempts.gaps(attempts, terms))
+    soon, judged_gaps = audit_attempts.find_early(gaps, policies, delays, moved, terms)
     filters = history.filters_in_force(records.subscriptions)
-    verdicts = settled(audit_matching.judged(records.messages, filters, terms))
+    verdicts = materialise(audit_matching.judge_messages(records.messages, filters, terms))
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
     late = audit_late.late_entries(records.messages, records.deliveries)
-    late = audit_late.judged(late, records.subscriptions)
-    backlog = settled(audit_order.backlog(entries, records.deliveries, ordered, terms))
+    late = audit_late.judge_late_entries(late, records.subscriptions)
+    backlog = materialise(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
-        audit_entries.strangers(entries, records.messages),
+        audit_entries.find_strangers(entries, records.messages),
         audit_attempts.limits(entries, policies, moved, terms),
-        audit_attempts.unrecorded(attempts, entries, policies),
+        audit_attempts.find_unrecorded(attempts, entries, policies),
         soon,
-        audit_attempts.unasked(entries, records.subscriptions, records.lanes, moved, terms),
+        audit_attempts.find_unrequested(entries, records.subscriptions, records.lanes, moved, terms),
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
-        audit_late.wrong(late, records.subscriptions),
-        audit_order.out_of_order(backlog, closed, terms),
-        audit_order.overtaken(entries, hours, terms),
+        audit_late.find_wrong(late, records.subscriptions),
+        audit_order.find_out_of_order(backlog, closed, terms),
+        audit_order.find_overtaken(entries, hours, terms),
     ]
     usual = told_apart.agg(sql.sum("usual")).collect()[0][0] or 0
     counts = {"messages": records.messages.count(), **audit_entries.counts(entries, usual, terms)}
@@ -119,7 +120,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     )
     by_kind = {row.kind: int(row.n) for row in told.collect()}
     counts |= {kind: by_kind.get(kind, 0) for kind in audit_matching.COUNTED}
-    # Messages are joined once with each of their late entries, so that a row is an entry.
+    # Messages are joined once with each late entry, so that a row is an entry.
     [told_late] = late.agg(sql.count("*").alias("n"), sql.count("verdict").alias("judged")).collect()
     counts["late_entries"], counts["late_unjudged"] = told_late.n, told_late.n - told_late.judged
     counts["failed_attempts"] = attempts.count()
@@ -138,7 +139,7 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 
 
 def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> list[dict[str, object]]:
-    """Return which erasures took contents out of messages of the window: name, number, who asked and when."""
+    """Return the erasures of the window's messages: name, number, who requested it and when."""
     messages = archive.records(RecordKind.MESSAGES, window.days()).where("erasure is not null")
     if topic is not None:
         messages = messages.where(sql.col("topic") == topic)
@@ -154,14 +155,14 @@ def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> l
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
-    """Audit the window, write the tables, and return the certificate: of the messages of *subject* alone, if it is set.
+    """Audit the window, write the tables, and return the certificate, of *subject* alone if given.
 
-    Then all are audited nevertheless, for an order is broken by others. The tables stay as they are.
+    All messages are audited even then, because other messages can break an order; the tables stay unchanged.
     """
     records = read(archive, window, topic)
     found, counts = violations(records, terms)
-    found = settled(found if subject is None else subject.only(found, records.messages))
-    counted = _placed(found, window).groupBy("kind", "dt").count().collect()
+    found = materialise(found if subject is None else subject.only(found, records.messages))
+    counted = _with_days(found, window).groupBy("kind", "dt").count().collect()
     by_kind: Counter[str] = Counter()
     for row in counted:
         by_kind[row.kind] += row["count"]
@@ -191,20 +192,20 @@ def certify(
     return certificate
 
 
-def _placed(found: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return violations with the day of the window that they are filed under."""
+def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
+    """Return violations with the day of the window for their folder."""
     days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
     return found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
 
 
 def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window, days: Sequence[str]) -> None:
     if days:
-        archive.write_days(_placed(found, window).coalesce(1), "reports", "audit", "violations")
+        archive.write_days(_with_days(found, window).coalesce(1), "reports", "audit", "violations")
     archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window; exit code 1 if a promise was broken, 3 if there was nothing that could have broken one."""
+    """Audit a window. Exit code 1 if a promise was broken, 3 if there was nothing to judge."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
     parser.add_argument("--topic", help="only this topic")
     parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
@@ -218,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     window = arguments.window(parser, given)
     subject = None if given.property is None else Subject(*arguments.property_of(parser, given.property))
     now = arguments.now_ms()
-    as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # Of the future no archive is complete.
+    as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # No archive is complete for the future.
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))

@@ -1,4 +1,4 @@
-"""Backtest: what a filter would have done to the messages of the archive, by the same rules as the service's."""
+"""Backtest: evaluates a candidate filter on archived messages, by the service's own rules."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tagcast.registry.shadowing import is_function
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io import arguments
-from glue_jobs.io.messages_read import BODIES, Seen, body_of, known_of, seen_of
+from glue_jobs.io.messages_read import BODIES, Seen, body_of, filter_keys, message_of
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring import filter_sets
 from glue_jobs.measuring.filter_sets import READ, Filter, current_filter
@@ -42,23 +42,23 @@ LISTED_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """One candidate beside the filter of now: counts by hour, and messages on which they differ."""
+class BacktestComparison:
+    """One candidate compared with the current filter: counts by hour, and messages with different verdicts."""
 
     hours: list[dict[str, int]]
     samples: list[dict[str, Any]]
 
 
-def says(filter: CompiledFilter, seen: Seen) -> bool | None:
-    """Return whether a filter matches; None if it fails, which delivers nothing either."""
+def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
+    """Return whether a filter matches; None if it fails, which does not match either."""
     try:
         return filter.evaluate(seen) is True
     except FilterEvaluationError:
         return None
 
 
-def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate the candidate (first) and the filter of now (second) on distinct sets; yield counts by hour."""
+def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
+    """Evaluate the candidate (first) and the current filter (second) on distinct sets; yield counts by hour."""
     import pyarrow as pa
 
     candidate, current = both.filters
@@ -70,7 +70,7 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
                 counts[hour, "unjudged"] += number
                 continue
             seen = both.seen(tags, key, texts, content)
-            new, old = says(candidate, seen), says(current, seen)
+            new, old = evaluate(candidate, seen), evaluate(current, seen)
             name = "both" if new and old else WAYS[0] if new else WAYS[1] if old else "neither"
             counts[hour, name] += number
             if new is None:
@@ -82,7 +82,7 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages on which two filters differ, of each batch the newest *most* of each way."""
+    """Yield the messages with different verdicts, the newest *most* of each kind per batch."""
     import pyarrow as pa
 
     new, old = both.filters
@@ -91,11 +91,11 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
         ids = batch.column(batch.schema.names.index("message_id")).to_pylist()
         instants = batch.column(batch.schema.names.index("accepted_at")).to_pylist()
         parts = batch.column(batch.schema.names.index("gone")).to_pylist()
-        for known, message_id, at, gone in zip(known_of(batch), ids, instants, parts, strict=True):
-            seen = seen_of(known)
+        for known, message_id, at, gone in zip(filter_keys(batch), ids, instants, parts, strict=True):
+            seen = message_of(known)
             if both.blind(seen.body, gone or ()):
                 continue
-            by_new, by_old = says(new, seen) is True, says(old, seen) is True
+            by_new, by_old = evaluate(new, seen) is True, evaluate(old, seen) is True
             if by_new is not by_old:
                 found[WAYS[by_old]].append((WAYS[by_old], message_id, at))
         rows = [row for way in WAYS for row in sorted(found[way], key=lambda row: (-row[2], row[1]))[:most]]
@@ -105,11 +105,11 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
         yield pa.RecordBatch.from_arrays(arrays, ["way", "message_id", "accepted_at"])
 
 
-def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> Comparison:
-    """Compare a candidate with the filter of now on *messages* (with ``hour``)."""
+def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> BacktestComparison:
+    """Compare a candidate with the current filter on *messages* (with ``hour``)."""
     both = FilterSet.of([candidate, current])
     sets = filter_sets.distinct_sets(messages, both, "hour")
-    counted = sets.mapInArrow(lambda batches: compared(iter(batches), both), COMPARED)
+    counted = sets.mapInArrow(lambda batches: compare_batches(iter(batches), both), COMPARED)
     by_hour: dict[int, dict[str, int]] = {}
     for row in counted.groupBy("hour", "name").agg(sql.sum("number").alias("number")).collect():
         by_hour.setdefault(row.hour, {"hour": row.hour, **dict.fromkeys(COLUMNS, 0)})[row.name] = int(row.number)
@@ -121,7 +121,9 @@ def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: in
     newest = differing.withColumn("rank", sql.row_number().over(order)).where(sql.col("rank") <= samples)
     found = read.join(sql.broadcast(newest.select("way", "message_id")), "message_id").collect() if samples else []
     found.sort(key=lambda row: (row.way, -row.accepted_at, row.message_id))
-    return Comparison([by_hour[hour] for hour in sorted(by_hour)], [_sample(row, candidate, current) for row in found])
+    return BacktestComparison(
+        [by_hour[hour] for hour in sorted(by_hour)], [_sample(row, candidate, current) for row in found]
+    )
 
 
 def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
@@ -140,9 +142,9 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return what each candidate matches and fails on, and the same by hour as a table."""
+    """Return the matches and failures of each candidate, and the same by hour as a table."""
     filters = FilterSet.of([each for _, each in candidates])
-    hours = settled(filter_sets.matches(messages, filters))
+    hours = materialise(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")
     totals = hours.groupBy("candidate").agg(*(sql.sum(each).alias(each) for each in sums))
     by_number = {row.candidate: {each: int(row[each]) for each in sums} for row in totals.collect()}
@@ -178,7 +180,7 @@ def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
 
 
 def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
-    """Return the messages without their bodies if no candidate reads them; else tell first how many have none."""
+    """Return the messages without bodies if no candidate reads them; else report how many have none."""
     if not any(compile_filter(each).reads_body for _, each in candidates):
         return messages.drop(*BODIES)
     missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
@@ -191,7 +193,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try candidates on a window of a topic; exit code 0."""
+    """Evaluate candidates on a window of a topic. Exit code 0."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")

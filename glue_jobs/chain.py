@@ -1,7 +1,7 @@
-"""Several jobs one after the other in one Spark session: ``chain compact --archive A --then audit --archive A``.
+"""Runs several jobs in one Spark session: ``chain compact --archive A --then audit --archive A``.
 
-Starting Spark takes longer than a small archive. The first job that does not end with 0 ends the chain. ``--serve``
-takes chains from standard input, each a JSON list in a line, and writes ``{"ended": CODE}`` behind what each printed.
+Starting Spark takes longer than a small archive. The first job with another exit code than 0 ends the chain.
+``--serve`` reads chains from standard input, each a line with a JSON list, and prints ``{"ended": CODE}`` after each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JOBS: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def links(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the words of each job.
+    """Yield the arguments of each job.
 
     >>> list(links(["compact", "--date", "D", "--then", "audit"]))
     [['compact', '--date', 'D'], ['audit']]
@@ -43,7 +43,7 @@ def links(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the jobs that *argv* names; return the exit code of the last one that ran."""
+    """Run the jobs in *argv*; return the exit code of the last one."""
     code, words = 0, sys.argv[1:] if argv is None else argv
     if words == [SERVE]:
         return serve()
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve() -> int:
-    """Run one chain after another in one session until nothing more is asked; what breaks a job ends this, too."""
+    """Run one chain after another in one session until the input ends. An exception in a job ends it, too."""
     for line in sys.stdin:
         code = main(json.loads(line))
         if (session := SparkSession.getActiveSession()) is not None:

@@ -1,9 +1,9 @@
-"""Compact: what arrived as JSON becomes Parquet by day, each record once, in few files sorted by topic and time.
+"""Compact: turns raw JSON into Parquet by day, each record once, in few files sorted by topic and time.
 
-The days of ``--from``/``--to`` are days of arrival. Raw files that no run has compacted yet are read, and each day that
-they have records of is made anew of them and of what it held: late records join the day they belong to. A day's files
-are swapped in one step (:mod:`glue_jobs.io.manifests`), and only then are the raw files written down as compacted. So a
-run that stops anywhere is made good by the next one, and of two at once one goes on with what the other made.
+The days of ``--from``/``--to`` are days of arrival. The job reads raw files that no run has compacted yet, and rewrites
+each day of their records together with its existing files: late records join their own day. A day's files are swapped
+in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as compacted. So the next run repairs one
+that stopped anywhere, and of two concurrent runs one continues with the other's result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glue_jobs.compacting import runs
 from glue_jobs.compacting.runs import Source
 from glue_jobs.erasing import contents
 from glue_jobs.io import arguments, manifests, raw
-from glue_jobs.io.manifests import Made, Manifest
+from glue_jobs.io.manifests import GenerationSummary, Manifest
 from glue_jobs.io.objects import Objects, RacedError, Stored, json_of, until_won
 from glue_jobs.io.ranges import in_partitions
 from glue_jobs.io.schemas import SCHEMAS
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 FILE_BYTES = 240 * 1024 * 1024
-"""At most 240 MiB become one file, because files are of 128 to 256 MiB where a day has as much."""
+"""The size of a file is at most 240 MiB, so that large days have files of 128 to 256 MiB."""
 TASK_BYTES = 32 * 1024 * 1024
-"""A task reads at least 32 MiB of raw or curated files, so that few tasks have little to do."""
+"""A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
 RAW_WEIGHT = 8
-"""To parse a line is as much work as to read eight times its bytes of Parquet: generated code pays sooner."""
+"""Parsing a line costs as much as reading eight times its bytes from Parquet: generated code pays sooner."""
 SAMPLED = 10_000
 BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 CHUNKS_AT_ONCE = 16
 KEPT_MS = 24 * 3_600_000
-"""Readers may have files open that were replaced since: they stay for a day."""
+"""Replaced files stay for a day, because readers may have them open."""
 ATTEMPTS = 3
 LINES_SHOWN = 5
 
 
 @dataclass(slots=True)
 class Compacted:
-    """What came of one kind of records."""
+    """The result for one kind of records."""
 
     kind: RecordKind
     days: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Compacted:
     days_of_files: dict[str, list[str]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return it as part of the summary."""
+        """Return the result as part of the summary."""
         return {
             "days": self.days,
             "read_files": self.read_files,
@@ -78,8 +78,8 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """The raw files of one day of arrival, with their bytes, and the ledger: the compacted ones, and their days."""
+class ArrivalDay:
+    """The raw files of one day of arrival with their bytes, and the ledger: the compacted files and their days."""
 
     day: str
     files: Mapping[str, int]
@@ -87,27 +87,27 @@ class Arrived:
 
     @property
     def compacted(self) -> dict[str, list[str]]:
-        """Return the keys that the ledger names, with the days that each file has records of."""
+        """The keys in the ledger, with the days of each file's records."""
         return json_of(self.ledger)
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return where it is written which raw files of a day of arrival are compacted, and what days they have."""
+    """Return the key of the ledger of a day of arrival: its compacted raw files and their days."""
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
-def arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[Arrived]:
+def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> list[ArrivalDay]:
     """Return the raw files of *days*."""
     return [
-        Arrived(day, objects.sizes(f"raw/{kind}/dt={day}/"), objects.read(ledger_key(kind, day)))
+        ArrivalDay(day, objects.sizes(f"raw/{kind}/dt={day}/"), objects.read(ledger_key(kind, day)))
         for day in sorted(days)
     ]
 
 
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
-    """Add the raw files of the window that are not compacted yet. Raises RacedError if others are faster each time.
+    """Compact the raw files of the window that are new. Raises RacedError if other runs always win.
 
-    With *rebuild* all raw files from the first day on are read, and its days and later ones made of them alone.
+    With *rebuild*, all raw files from the first day on are read, and their days are written from them alone.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
@@ -115,7 +115,7 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
 
 @dataclass
 class _Run:
-    """One try to compact one kind."""
+    """One attempt to compact one kind."""
 
     archive: Archive
     objects: Objects
@@ -124,11 +124,11 @@ class _Run:
     rebuild: bool
 
     def made(self) -> Compacted:
-        """Read what is new, write the days that it belongs to, swap their manifests, then write down what was read."""
+        """Read new files, write their days, swap the manifests, then record the files as compacted."""
         window = self.arrival.days()
         present = self.archive.days("raw", self.kind.value)
         wanted = [day for day in present if day >= window[0]] if self.rebuild else sorted({*present} & {*window})
-        days = arrived(self.objects, self.kind, wanted)
+        days = list_arrived(self.objects, self.kind, wanted)
         files = {
             key: size for each in days for key, size in each.files.items() if self.rebuild or key not in each.compacted
         }
@@ -147,7 +147,7 @@ class _Run:
         return result
 
     def _days_made(self, files: Mapping[str, int], result: Compacted) -> None:
-        """Write the days that *files* have records of."""
+        """Write the days of the records in *files*."""
         suit(self.archive.spark, sum(files.values()) * RAW_WEIGHT)
         reading = _Reading(self.archive, self.objects, self.kind)
         reading.raw(files)
@@ -168,19 +168,19 @@ class _Run:
         try:
             self._swapped(before, written, result)
         except RacedError:
-            # Another run may have erased what these files hold.
+            # Another run may have erased contents of these files.
             named = {key for each in manifests.read(self.objects, self.kind, days) for key in each.files}
             self.objects.remove({row.key for row in written if row.key is not None} - named)
             raise
 
     def _swapped(self, before: Sequence[Manifest], written: Sequence[Row], result: Compacted) -> None:
-        """Point the manifest of each day to its new files; a day that they change nothing of keeps the former ones."""
+        """Swap the manifest of each day to its new files; a day without changes keeps its files."""
         result.days = [each.day for each in before]
         for each in before:
             mine = [row for row in written if row.dt == each.day]
             files = [row.key for row in mine if row.key is not None]
-            made = Made(sum(row.records for row in mine), sum(row.bytes for row in mine))
-            held = None if self.rebuild else manifests.made_of(self.objects, each)
+            made = GenerationSummary(sum(row.records for row in mine), sum(row.bytes for row in mine))
+            held = None if self.rebuild else manifests.read_summary(self.objects, each)
             result.records += made.records
             if held is not None and held.records == made.records and not any(row.replaced for row in mine):
                 self.objects.remove(files)
@@ -195,7 +195,7 @@ class _Run:
 
 @dataclass
 class _Reading:
-    """The chunks of what is compacted, kept on disk by Spark, and what they are of."""
+    """The chunks to compact, persisted by Spark on disk, and their files and days."""
 
     archive: Archive
     objects: Objects
@@ -211,22 +211,22 @@ class _Reading:
         self.key = contents.key_of(self.objects) if self.kind is RecordKind.MESSAGES else ""
 
     def raw(self, files: Mapping[str, int]) -> None:
-        """Read raw files; those that have a line that is not plain are read again, by Spark."""
+        """Read raw files; Spark reads those with an unusual line again."""
         refused = self._read(files, is_curated=False)
         if refused:
             kind, key = self.kind, self.key
-            lines = raw.parsed(self.archive.lines(refused), kind)
+            lines = raw.parse_lines(self.archive.lines(refused), kind)
             rows = lines.select("is_corrupt", "unknown", *SCHEMAS[kind].fieldNames())
             self._keep(rows.mapInArrow(lambda batches: runs.of_rows(batches, kind, key), runs.CHUNKS))
-            # Which of them has which day is not told: each may have any.
+            # The days of each file are unknown here: each may have any.
             self.days_of_files |= {file: sorted(self.packed) for file in refused}
 
     def curated(self, files: Mapping[str, int]) -> None:
-        """Read files of records that were compacted before."""
+        """Read files of curated records."""
         self._read(files, is_curated=True)
 
     def _read(self, files: Mapping[str, int], *, is_curated: bool) -> list[str]:
-        groups = [[Source(key, is_curated) for key in group] for group in grouped(files, TASK_BYTES)]
+        groups = [[Source(key, is_curated) for key in group] for group in group_files(files, TASK_BYTES)]
         kind, key, opened = self.kind, self.key, self.archive.opened
 
         def read(batches: Iterable[Any]) -> Iterator[Any]:
@@ -238,7 +238,7 @@ class _Reading:
         return self._keep(numbers.mapInArrow(read, runs.CHUNKS)) if groups else []
 
     def _keep(self, chunks: DataFrame) -> list[str]:
-        """Keep *chunks*, take down what they hold, and return the files that were refused."""
+        """Persist *chunks*, record their content, and return the refused files."""
         self.chunks.append(chunks.persist(StorageLevel.DISK_ONLY))
         refused = list[str]()
         sums = (sql.sum(name).alias(name) for name in ("records", "packed"))
@@ -255,14 +255,14 @@ class _Reading:
         return refused
 
     def written(self, generation: str) -> list[Row]:
-        """Write the records of all days, each once, as one generation; return what is told of each file."""
+        """Write the records of all days, each once, as one generation; return the rows about its files."""
         if not self.packed:
             return []
         session = self.archive.spark
         chunks = reduce(lambda one, other: one.unionByName(other), self.chunks).where("dt is not null")
         ranges = runs.ranges_of(self._sample(chunks), self.packed, FILE_BYTES)
         kind, opened, prefix = self.kind, self.archive.opened, manifests.data_prefix(self.kind, generation)
-        merged = placed(chunks, [each.key for each in ranges]).mapInArrow(
+        merged = place_chunks(chunks, [each.key for each in ranges]).mapInArrow(
             lambda batches: runs.merge(batches, opened, kind, prefix, ranges), runs.FILES
         )
         session.conf.set(BATCH, CHUNKS_AT_ONCE)
@@ -272,7 +272,7 @@ class _Reading:
             session.conf.unset(BATCH)
 
     def _sample(self, chunks: DataFrame) -> list[tuple[str, str, int]]:
-        """Return day, first id and records of some chunks, if a day is too large for one file."""
+        """Return day, first id and number of records of some chunks, if a day is too large for one file."""
         if max(self.packed.values()) <= FILE_BYTES:
             return []
         thin = -(-self.number // SAMPLED)
@@ -280,15 +280,15 @@ class _Reading:
         return [(row.dt, row["first"], row.records) for row in some.collect()]
 
     def close(self) -> None:
-        """Let the chunks go."""
+        """Release the chunks."""
         for each in self.chunks:
             each.unpersist()
 
 
-def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
-    """Return *files* in groups of at least *bytes_min*, the last one excepted.
+def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
+    """Return *files* in groups of at least *bytes_min*, except the last.
 
-    >>> grouped({"a": 1, "b": 9, "c": 1}, 10)
+    >>> group_files({"a": 1, "b": 9, "c": 1}, 10)
     [['a', 'b'], ['c']]
     """
     found: list[list[str]] = []
@@ -302,10 +302,10 @@ def grouped(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
     return found
 
 
-def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return (number, first, content) of *chunks*, those of one range in one partition, sorted by their first ids.
+def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return (number, first, content) of *chunks*, those of one range in one partition, sorted by first id.
 
-    *keys* are where ranges begin. A chunk on both sides of a bound is in both ranges, each of which takes its own part.
+    *keys* are the beginnings of the ranges. A chunk across a bound is in both ranges, and each takes its part.
     """
     begins = sql.array(*(sql.lit(key) for key in keys))
 
@@ -318,10 +318,10 @@ def placed(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
     return there.select("number", "first", "content")
 
 
-def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> None:
-    """Set the corrupt lines of days of arrival aside, with their file and number."""
+def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) -> None:
+    """Quarantine the corrupt lines of days of arrival, with their file and line number."""
     lines = archive.lines([key for each in days for key in each.files])
-    read = raw.parsed(raw.numbered(lines), kind).where("is_corrupt").select("file", "line_number", "line")
+    read = raw.parse_lines(raw.number_lines(lines), kind).where("is_corrupt").select("file", "line_number", "line")
     corrupt = read.withColumn("dt", sql.regexp_extract("file", r"/dt=(\d{4}-\d{2}-\d{2})/", 1)).cache()
     found = [row.dt for row in corrupt.select("dt").distinct().collect()]
     writer = corrupt.coalesce(1).write.mode("overwrite").partitionBy("dt")
@@ -333,7 +333,7 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records; exit code 0. A file that cannot be read to its end fails the job (1)."""
+    """Compact every kind of records. Exit code 0, or 1 for an unreadable file."""
     parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     text = "true: make the days anew from all raw files from the first day on (default: false)"
     parser.add_argument("--rebuild", type=arguments.truth, default=False, help=text)
@@ -362,16 +362,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_unreadable(fault: Exception) -> bool:
-    """Say whether a raw file is truncated or no gzip: the data's fault, told in one line, not the job's."""
+    """Return whether a raw file is truncated or no gzip: a fault of the data, reported in one line."""
     told = str(fault)
     return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
 
 
 def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> str | None:
-    """Return the first file that cannot be read to its end: those that arrived in the window are tried first."""
+    """Return the first unreadable file; files that arrived in the window are checked first."""
     window = arrival.days()
     for days in (window, [day for day in archive.days("raw", kind.value) if day not in window]):
-        for key in (key for each in arrived(archive.objects, kind, days) for key in each.files):
+        for key in (key for each in list_arrived(archive.objects, kind, days) for key in each.files):
             try:
                 archive.lines([key]).count()
             except Exception as fault:

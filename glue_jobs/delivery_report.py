@@ -1,4 +1,4 @@
-"""Delivery report: what was accepted, what became of it, how fast, and what went wrong, by subscription and hour."""
+"""Delivery report: accepted messages, the ends of deliveries, latencies and failures, by subscription and hour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glue_jobs.auditing.audit_entries import HOUR_MS
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.measuring import measures
 from glue_jobs.measuring.measures import PAIR_HOUR
@@ -30,12 +30,12 @@ COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered
 NUMBERS = (*COUNTS, "blocked_ms")
 PERIODS = {"hour": HOUR_MS, "day": arguments.DAY_MS}
 ROWS_MAX = 100
-"""At most 100 rows by hour or day are told; all are in the Parquet beside the report."""
+"""The report shows at most 100 rows by hour or day; the Parquet beside it has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report as tables: by hour and subscription, by subscription, and the messages of each topic and hour."""
+    """The report's tables: by hour and subscription, by subscription, and messages by topic and hour."""
 
     hours: DataFrame
     subscriptions: DataFrame
@@ -53,19 +53,19 @@ def report(
     window: arguments.Window,
     as_of: int,
 ) -> Tables:
-    """Return the tables of the report; *deliveries* come with their topics. It ends at *as_of*."""
+    """Return the tables of the report until *as_of*; *deliveries* must have their topics."""
     entries = audit_entries.entries(messages, deliveries)
-    outcomes = settled(measures.outcomes(entries))
+    outcomes = materialise(measures.outcomes(entries))
     closed = history.closed_intervals(lanes, removal_ends=True)
-    blocked = settled(measures.blocked(closed, window.first_at, min(window.end_at, as_of)))
-    accepted = settled(measures.accepted(messages))
-    names = settled(measures.subscription_names(subscriptions))
+    blocked = materialise(measures.blocked_ms(closed, window.first_at, min(window.end_at, as_of)))
+    accepted = materialise(measures.count_accepted(messages))
+    names = materialise(measures.subscription_names(subscriptions))
     hours = (
         measures.quantiles(outcomes).join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
     )
     hours = hours.join(measures.failures(deliveries, *PAIR_HOUR), list(PAIR_HOUR), "left")
     hours = hours.join(sql.broadcast(names), list(LANE), "left").fillna(0, [*NUMBERS, "accepted", "unmatched"])
-    hours = settled(hours)
+    hours = materialise(hours)
     totals = outcomes.groupBy(*LANE).agg(*(sql.sum(name).alias(name) for name in COUNTS))
     waits = blocked.groupBy(*LANE).agg(sql.sum("blocked_ms").alias("blocked_ms"))
     whole = totals.join(waits, list(LANE), "full").join(measures.quantiles_by(outcomes, *LANE), list(LANE), "left")
@@ -75,7 +75,7 @@ def report(
 
 
 def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: str | None) -> DataFrame:
-    """Return counts and exact quantiles of each subscription by hour or day of acceptance, which ``begins_at``."""
+    """Return counts and exact quantiles of each subscription by hour or day of acceptance (``begins_at``)."""
     width = sql.lit(PERIODS[period])
     begun = outcomes.withColumn("begins_at", (sql.floor(sql.col("hour") / width) * width).cast("bigint"))
     if subscription is not None:
@@ -85,12 +85,12 @@ def by_period(outcomes: DataFrame, names: DataFrame, period: str, subscription: 
     counts = begun.groupBy(*keys).agg(*(sql.sum(name).alias(name) for name in COUNTS))
     named = counts.join(measures.quantiles_by(begun, *keys), list(keys), "left")
     named = named.join(sql.broadcast(names), list(LANE), "left")
-    latency = [measures.named(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
+    latency = [measures.quantile_column(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
     return named.select("topic", "subscription", "ordinal", "begins_at", *COUNTS, *latency)
 
 
-def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
-    """Return the report as plain values, what went wrong first."""
+def summarise(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
+    """Return the report as plain values, failures first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
         row["given_up"] = row["discarded"] + row["expired"]
@@ -116,9 +116,9 @@ def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str
     }
 
 
-def written(tables: Tables) -> DataFrame:
+def hour_rows(tables: Tables) -> DataFrame:
     """Return the rows of the table delivery_report_hours."""
-    latency = [measures.named(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
+    latency = [measures.quantile_column(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
     counts = [name for name in COUNTS if name != "pending" and name != "retries"]
     columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "pending", "retries", *latency]
     return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))
@@ -146,11 +146,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_of = arguments.now_ms()
     tables = report(messages, deliveries, subscriptions, lanes, window, as_of)
     if given.topic is None:
-        rows = written(tables)
+        rows = hour_rows(tables)
         archive.write_days(rows.coalesce(1), "reports", "report", "hours")
         days = [row.dt for row in rows.select("dt").distinct().collect()]
         archive.keep_only(days, window.days(), "reports", "report", "hours")
-    told = summarised(tables, window, as_of)
+    told = summarise(tables, window, as_of)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     as_json = archive.write_text(
         json.dumps(told, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     figures = {name: told[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
     told_rows: dict[str, object] = {}
     if given.by is not None:
-        periods = settled(by_period(tables.outcomes, tables.names, given.by, given.subscription))
+        periods = materialise(by_period(tables.outcomes, tables.names, given.by, given.subscription))
         folder = ("reports", "report", label, f"by_{given.by}")
         periods.coalesce(1).write.mode("overwrite").option("compression", "zstd").parquet(archive.uri(*folder))
         first = periods.orderBy("topic", "ordinal", "begins_at").limit(ROWS_MAX).collect()

@@ -1,7 +1,7 @@
-"""Erase: take what producers wrote out of records that are named, everywhere in the archive, and leave their hashes.
+"""Erase: removes producers' content from selected records, everywhere in the archive; their hashes remain.
 
-Without ``--preview false`` it only says what would go, and from where. A run that stopped goes on where it stopped when
-it is started again with the same arguments: what to erase is written down before anything is rewritten.
+Without ``--preview false`` it only reports what it would erase, and where. The selection is stored before anything is
+rewritten, so a restarted run with the same arguments continues.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from glue_jobs.erasing.places import (
     FAILED,
     QUARANTINE,
     RAW,
-    Forgetting,
-    Taking,
-    failed_text,
+    Eraser,
+    RequestedErasure,
+    decode_failed,
     names_one_of,
     reports_naming,
-    rewritten,
+    rewrite_object,
     text_of,
 )
 from glue_jobs.io import arguments, manifests, raw
-from glue_jobs.io.manifests import AT_ONCE, Made
-from glue_jobs.io.messages_read import BODIES, known_of
+from glue_jobs.io.manifests import AT_ONCE, GenerationSummary
+from glue_jobs.io.messages_read import BODIES, filter_keys
 from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
@@ -55,17 +55,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MESSAGES_MAX = 100_000
-"""An erasure takes at most 100,000 messages: their ids go to every worker."""
+"""An erasure has at most 100,000 messages, because their ids go to every worker."""
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
-"""The state table's time to live takes receipts three days after a life, within some two days. By then nothing of a
-message is pending, and nothing of it is in a buffer."""
+"""The state table's time to live deletes receipts three days after expiry, within some two days.
+
+By then a message has no pending deliveries, and no buffer contains it.
+"""
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: by id, or of a topic by a property and the instant before which they were accepted."""
+    """The messages to erase: by id, or of a topic by a property and an acceptance time."""
 
     message_ids: tuple[str, ...] = ()
     topic: str | None = None
@@ -74,7 +76,7 @@ class Selection:
     before: int | None = None
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        """Return the messages that are meant, and what was replayed of them."""
+        """Return the selected messages, and their replays."""
         if self.message_ids:
             named = messages.where(sql.col("message_id").isin(*self.message_ids))
         else:
@@ -86,7 +88,7 @@ class Selection:
         return named.unionByName(replays.select(*named.columns)).dropDuplicates(["record_id"])
 
     def name_of(self, key: str) -> str:
-        """Return the name of the erasure, which does not tell what was asked: a hash with the archive's key."""
+        """Return the name of the erasure: a hash with the archive's key, which reveals nothing."""
         asked = json.dumps([sorted(self.message_ids), self.topic, self.name, self.value, self.before])
         return sha256(f"{key}{asked}".encode()).hexdigest()[:16]
 
@@ -94,7 +96,7 @@ class Selection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that may still be pending, in a buffer or in the state table, and until when.
 
-    A life is bounded, and so is what comes after it; of an id that no record has, the longest one is.
+    Both the life and the time after it are bounded; an id without a record gets the longest bound.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -103,7 +105,7 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return by record id the filters, of all versions, that match a message: the audit asks this afterwards."""
+    """Return the filters, of all versions, that match each message, by record id, for later audits."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -115,7 +117,7 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
             read = ("record_id", "topic", "gone", "matching")
             ids, *columns = (batch.column(names.index(name)).to_pylist() for name in read)
             found = []
-            for known, topic, gone, before in zip(known_of(batch), *columns, strict=True):
+            for known, topic, gone, before in zip(filter_keys(batch), *columns, strict=True):
                 found.append(sorted({*(before or ()), *topics[topic].names_of(known, gone or (), tuple(Part))}))
             yield pa.RecordBatch.from_arrays(
                 [pa.array(ids, pa.string()), pa.array(found, pa.list_(pa.string()))], ["record_id", "matching"]
@@ -130,10 +132,10 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
 def rewrite_days(
     archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], taken: Collection[str] = ()
 ) -> int:
-    """Make each day's messages anew by *change*, remove every file that it replaces; return how many there were.
+    """Rewrite each day's messages by *change*, and delete every replaced file; return their number.
 
-    *taken* are the parts that no message of these days has afterwards. Another run may swap a day meanwhile: then that
-    day is made anew of what the other one made.
+    *taken* are the parts that no message of these days has afterwards. If another run swaps a day meanwhile, that day
+    is rewritten from the other's result.
     """
     replaced = 0
     for day in days:
@@ -155,10 +157,10 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         placed = in_ranges(change(rows), key, sorted(firsts)[1:]).sortWithinPartitions("dt", "record_id")
         generation = manifests.generation_at(arguments.now_ms())
         written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
-        held = manifests.made_of(objects, before)
+        held = manifests.read_summary(objects, before)
         lacks = sorted({*taken, *(() if held is None else held.without)})
-        made = Made(0 if held is None else held.records, sum(written.values()), lacks)
-    # What is there before the swap belongs to writers that began before it: their own swaps fail.
+        made = GenerationSummary(0 if held is None else held.records, sum(written.values()), lacks)
+    # Files there before the swap belong to writers that began before it: their own swaps fail.
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
     if made is not None:
@@ -171,16 +173,16 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
     return len([key for key in stale if key.endswith(".parquet")])
 
 
-def without(rows: DataFrame, forgetting: Forgetting) -> DataFrame:
-    """Return *rows* with the contents of those taken out that are named; the others are not touched."""
+def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
+    """Return *rows* with the contents of the selected ones erased."""
     ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
     rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
-    return rest.unionByName(taken_from(named, forgetting))
+    return rest.unionByName(erase_rows(named, forgetting))
 
 
-def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
-    """Return *rows* without what is taken out of each."""
+def erase_rows(rows: DataFrame, taking: Eraser) -> DataFrame:
+    """Return *rows* with the erased columns set to null."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(rows.schema)
@@ -195,28 +197,28 @@ def taken_from(rows: DataFrame, taking: Taking) -> DataFrame:
     return rows.mapInArrow(take, rows.schema)
 
 
-def _taken(row: dict[str, Any], taking: Taking) -> dict[str, Any]:
+def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
     maps = {name: dict(row[name]) for name in ("properties", "salts", "hashes") if row[name] is not None}
     return taking.record({**row, **maps}) or row
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
-    """Return the raw files that have records of *days*, however late, and those that damaged lines name.
+    """Return the raw files with records of *days*, however late, and those named by damaged lines.
 
-    Compaction wrote down which days a file has. One that it has not read may have any.
+    Compaction recorded the days of each file. A file that it has not read may have any.
     """
     if not days:
         return []
     objects, wanted = archive.objects, {*days}
     arrived = [day for day in archive.days("raw", MESSAGES.value) if min(days) <= day]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda day: compact.arrived(objects, MESSAGES, [day])[0], arrived)
+        found = pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], arrived)
         keys = {key for each in found for key in each.files if not wanted.isdisjoint(each.compacted.get(key, wanted))}
-    return sorted(keys | _damaged_in(objects, message_ids))
+    return sorted(keys | _find_damaged(objects, message_ids))
 
 
-def _damaged_in(objects: Objects, message_ids: frozenset[str]) -> set[str]:
-    """Return the raw files whose damaged lines, set aside by compaction, name one of the messages."""
+def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
+    """Return the raw files whose quarantined lines mention one of the messages."""
     named = set()
     for key in _quarantined(objects):
         stored = objects.read(key)
@@ -230,8 +232,8 @@ def _quarantined(objects: Objects) -> list[str]:
     return [key for key in objects.sizes(QUARANTINE) if key.endswith(".json")]
 
 
-def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Counter[str]:
-    """Rewrite files of lines on all workers; return how many of each place (``raw``, ...) held anything."""
+def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
+    """Rewrite files of lines on all workers; return the number of changed ones by place (``raw``, ...)."""
     if not keys:
         return Counter()
     context = archive.spark.sparkContext
@@ -239,14 +241,14 @@ def rewrite_files(archive: Archive, keys: Sequence[str], taking: Taking) -> Coun
 
     def one(key: str) -> tuple[str, bool]:
         objects = opened()
-        return key, until_won(partial(rewritten, objects, key, shared.value.changed), ATTEMPTS)
+        return key, until_won(partial(rewrite_object, objects, key, shared.value.changed), ATTEMPTS)
 
     found = context.parallelize(keys, max(1, min(len(keys), 1000))).map(one).collect()
     return Counter(key.partition("/")[0] for key, held in found if held)
 
 
 def failed_records(archive: Archive) -> DataFrame:
-    """Return the messages that Firehose could not deliver: no other place has them."""
+    """Return the messages that Firehose could not deliver: they are in no other place."""
     keys, opened = list(archive.objects.sizes(FAILED)), archive.opened
     if not keys:
         return archive.spark.createDataFrame([], SCHEMAS[MESSAGES])
@@ -254,26 +256,26 @@ def failed_records(archive: Archive) -> DataFrame:
     def lines_of(key: str) -> list[tuple[str]]:
         stored = opened().read(key)
         text = "" if stored is None else text_of(stored.content)
-        raws = (failed_text(line)[1] or "" for line in text.split("\n"))
+        raws = (decode_failed(line)[1] or "" for line in text.split("\n"))
         return [(line,) for raw_text in raws for line in raw_text.split("\n") if line]
 
     lines = archive.spark.createDataFrame(
         archive.spark.sparkContext.parallelize(keys, min(len(keys), 1000)).flatMap(lines_of), "line string"
     )
-    return raw.parsed(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
+    return raw.parse_lines(lines, MESSAGES).where("not is_corrupt").select(*SCHEMAS[MESSAGES].fieldNames())
 
 
-def erase(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
-    """Take out what is named, place after place; a repetition finds nothing more and ends the same."""
+def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
+    """Erase the selected contents, place after place; a repetition is idempotent."""
     objects = archive.objects
     keys = raw_keys(archive, days, forgetting.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
     objects.purge(FAILED)
     told = {"raw_files": held["raw"], "failed_files": held["failed"]}
     tell(f"{held.total()} files of lines rewritten")
-    told["curated_files"] = rewrite_days(archive, days, lambda rows: without(rows, forgetting))
+    told["curated_files"] = rewrite_days(archive, days, lambda rows: erase_selected(rows, forgetting))
     tell(f"{told['curated_files']} curated files replaced")
-    # After the raw files: the quarantine says which of them have damaged lines.
+    # Raw files first: the quarantine lists those with damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
     objects.purge(QUARANTINE)
     told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
@@ -287,8 +289,8 @@ def _removed(objects: Objects, keys: Sequence[str], prefix: str) -> int:
     return len(keys)
 
 
-def previewed(archive: Archive, forgetting: Forgetting, days: Sequence[str]) -> dict[str, int]:
-    """Return how many objects an erasure would rewrite or remove."""
+def preview_erasure(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of objects that an erasure would rewrite or delete."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     keys = raw_keys(archive, days, forgetting.message_ids)
@@ -325,7 +327,7 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Se
 
 
 def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
-    """Return why these messages, or ids that no record has, cannot be erased now; nothing if they can."""
+    """Return why these messages, or ids without a record, cannot be erased now; empty if they can."""
     if len(chosen) > MESSAGES_MAX:
         return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
     if early := not_yet(chosen, others, now):
@@ -336,7 +338,7 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase; exit code 1 if a message may still be pending, in a buffer, or in the state table."""
+    """Preview or erase. Exit code 1 if a message may still be pending, in a buffer, or in the state table."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)
@@ -361,9 +363,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
     days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
-    forgetting = Forgetting(key, tuple(Part), matching, name, others)
+    forgetting = RequestedErasure(key, tuple(Part), matching, name, others)
     if given.preview:
-        counts = previewed(archive, forgetting, days)
+        counts = preview_erasure(archive, forgetting, days)
         tell(f"{len(matching)} messages of {len(days)} days; nothing is changed")
         finish({**summary, "ok": True, "days": days, **counts, "html": None})
         return 0
@@ -382,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _days_of(archive: Archive, selection: Selection) -> list[str]:
-    """Return the days on which what is meant, or a replay of it, can have been accepted."""
+    """Return the possible days of acceptance of the selected messages and their replays."""
     days = archive.curated_days(MESSAGES)
     if not selection.message_ids:
         return days
@@ -399,7 +401,7 @@ def _key(name: str, what: str) -> str:
 
 
 def _read(objects: Objects, name: str, what: str) -> dict[str, Any]:
-    """Return what was written down when this erasure was asked for first, or ended last."""
+    """Return the stored selection of this erasure, or its last result."""
     return json_of(objects.read(_key(name, what)))
 
 

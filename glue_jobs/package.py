@@ -1,4 +1,4 @@
-"""What Glue runs, written to a folder: ``python -m glue_jobs.package dist/jobs``."""
+"""Packages the jobs for Glue: ``python -m glue_jobs.package dist/jobs``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import tagcast_client
 JOBS = ("compact", "delivery_report", "audit", "backtest", "replay", "erase", "retain")
 ARCHIVE = "tagcast-jobs.zip"
 REPLAY = Path(__file__).parents[1] / "requirements-replay.lock"
-"""What the client needs, which the replay job has Glue install."""
+"""The client's requirements, which Glue installs for the replay job."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_zip(target: Path) -> Path:
-    """Write the core, the client and the jobs, for ``--extra-py-files``; the same sources give the same bytes."""
+    """Write the core, the client and the jobs, for ``--extra-py-files``; reproducible byte for byte."""
     folders = (Path(tagcast.__path__[0]), Path(tagcast_client.__path__[0]), Path(__file__).parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
@@ -30,7 +30,7 @@ def write_zip(target: Path) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the zip, the script of each job, and what the replay job installs."""
+    """Write the zip, the script of each job, and the replay job's requirements."""
     given = sys.argv[1:] if argv is None else argv
     if len(given) != 1:
         print("usage: python -m glue_jobs.package FOLDER", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Replay: send archived messages again to one subscription, as new messages, through the API.
+"""Replay: publishes archived messages again to one subscription, as new messages, through the API.
 
-Without ``--preview false`` nothing is sent. A run that stopped goes on where it stopped when it is started again
-with the same arguments: its progress is kept in the archive, whose records are never changed.
+Without ``--preview false`` nothing is sent. The progress is stored in the archive, so a restarted run with the same
+arguments continues; records are never changed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ CHUNK_BYTES_MAX = 3_500_000
 FIELDS = ("body", "body_base64", "tags", "routing_key", "properties", "ordering_key", "content_type")
 
 
-def chosen(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
-    """Return the topic's messages accepted from *first_at* to before *end_at*, in the order of their ids."""
+def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
+    """Return the topic's messages accepted from *first_at* to before *end_at*, sorted by id."""
     mine = messages.where(sql.col("topic") == topic)
     inside = (sql.col("accepted_at") >= first_at) & (sql.col("accepted_at") < end_at)
     return mine.where(inside & sql.col("replay_of").isNull()).orderBy("message_id")
 
 
 def offer_of(row: Any) -> dict[str, Any]:
-    """Return one message as the API takes it."""
+    """Return one message in the API's form."""
     offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)}
     if row.body_is_text:
         offer["body"] = base64.b64decode(offer.pop("body_base64")).decode()
@@ -57,7 +57,7 @@ def offer_of(row: Any) -> dict[str, Any]:
 
 
 def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield offers in their order, at most *most* together, and no more than the API takes."""
+    """Yield offers in their order, in chunks of at most *most* and within the API's size limit."""
     kept: list[dict[str, Any]] = []
     size = 0
     for offer in offers:
@@ -80,26 +80,26 @@ def _passes(filters: Sequence[CompiledFilter], row: Any) -> bool:
         return False
 
 
-def whole() -> Column:
-    """Return the condition of a message that can be sent again: its body was archived, and no part of it went."""
+def is_replayable() -> Column:
+    """Return the condition of a replayable message: its body was archived, and no part was erased."""
     return (sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()) & sql.col("hashes").isNull()
 
 
 def offers(messages: DataFrame, filters: Sequence[CompiledFilter]) -> Iterator[dict[str, Any]]:
-    """Yield what is to be sent, in order, without holding all of it."""
-    for row in messages.where(whole()).toLocalIterator():
+    """Yield the messages to send, in order, without holding all of them."""
+    for row in messages.where(is_replayable()).toLocalIterator():
         if _passes(filters, row):
             yield offer_of(row)
 
 
 def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str, int | None]:
-    """Return how much would be sent."""
+    """Return the numbers of messages to send."""
     reads_body = any(filter.reads_body for filter in filters)
     columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "parts_gone": 0, "filtered_out": 0}
     instants: list[int] = []
     parts_gone = sql.col("hashes").isNotNull().alias("parts_gone")
-    for row in messages.select(*columns, whole().alias("kept"), parts_gone).toLocalIterator():
+    for row in messages.select(*columns, is_replayable().alias("kept"), parts_gone).toLocalIterator():
         if row.parts_gone:
             counts["parts_gone"] += 1
         elif not row.kept and reads_body:
@@ -115,8 +115,8 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
     return {**counts, "first_at": instants[0] if instants else None, "last_at": instants[1] if instants else None}
 
 
-def archived(offer: Mapping[str, Any]) -> ArchivedMessage:
-    """Return a message of the archive as the client sends it."""
+def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
+    """Return an archived message in the client's form."""
     from tagcast_client import ArchivedMessage, NewMessage
 
     octets = offer.get("body_base64")
@@ -126,11 +126,11 @@ def archived(offer: Mapping[str, Any]) -> ArchivedMessage:
 
 
 def poster(given: argparse.Namespace) -> Post:
-    """Return what sends to the subscription of the arguments, at their rate, under one key each.
+    """Return a function that sends to the subscription in the arguments, at their rate, under one key each.
 
-    Repetitions are the client's: with the key they publish nothing twice.
+    The client retries: with the key, retries publish nothing twice.
     """
-    # Only a run that sends needs the client and what it needs.
+    # Only a run that sends needs the client and its requirements.
     from tagcast_client import Client, SigV4
 
     client = Client(given.api, auth=SigV4(region=given.region) if given.sign else None, user_agent="tagcast-replay")
@@ -138,7 +138,7 @@ def poster(given: argparse.Namespace) -> Post:
 
     def post(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
         pace.wait(len(messages))
-        return client.replay(given.topic, given.subscription, map(archived, messages), idempotency_key=key)
+        return client.replay(given.topic, given.subscription, map(to_archived_message, messages), idempotency_key=key)
 
     return post
 
@@ -146,7 +146,7 @@ def poster(given: argparse.Namespace) -> Post:
 def send(
     archive: Archive, post: Post, run_id: str, groups: Iterator[list[dict[str, Any]]], total: int
 ) -> dict[str, int]:
-    """Send chunk after chunk, keep the progress after each, and return what came of all of them."""
+    """Send chunk after chunk, store the progress after each, and return the total result."""
     from tagcast_client import Accepted
 
     kept = archive.read_text("reports", "replay", run_id, "progress.json")
@@ -183,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[int, int]:
-    """Return the window in milliseconds; unlike other jobs this one takes instants, too."""
+    """Return the window in milliseconds; unlike other jobs, this one also accepts instants."""
     if given.first is None or given.end is None or given.date is not None or given.lookback_days is not None:
         window = arguments.window(parser, given)
         return window.first_at, window.end_at
@@ -197,7 +197,7 @@ def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[i
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or send; exit code 1 if the API refused something."""
+    """Preview or send. Exit code 1 if the API refused a message."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     first_at, end_at = _span(parser, given)
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = json.dumps([given.topic, given.subscription, first_at, end_at, chosen_by, only, given.chunk])
     run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
     days = [day for day in archive.curated_days(RecordKind.MESSAGES) if _holds(day, first_at, end_at)]
-    messages = chosen(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
+    messages = select_messages(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
     told = preview(messages, filters)
     count = told["messages"] or 0
     as_json = archive.write_text(json.dumps(told), "reports", "replay", run_id, "preview.json")

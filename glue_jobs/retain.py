@@ -1,8 +1,8 @@
-"""Retain: bodies and properties go sooner than the records that they belong to, and leave their hashes.
+"""Retain: erases bodies and properties earlier than their records; their hashes remain.
 
-A day crosses a limit when all of it is that old. Then its messages lose the part, in every place that has it, by the
-same rewriting as an erasure. It is written down by file and by day what was done, so that a run does what is left, late
-records included, and one that was killed, repeated or raced ends the same.
+When a whole day is old enough, its messages lose the part, in every place, by the same rewriting as an erasure. The
+progress is stored by file and by day, so a run does only the rest, including late records, and a killed, repeated or
+concurrent run ends the same.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tagcast.instant import rfc3339
 from glue_jobs.auditing import history
 from glue_jobs.auditing.audit_matching import FiltersByTopic
 from glue_jobs.compact import KEPT_MS, ledger_key
-from glue_jobs.erase import rewrite_days, rewrite_files, taken_from
+from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.contents import COLUMNS, Part, forgotten, parts_read
-from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Taking, arrived_on
+from glue_jobs.erasing.contents import COLUMNS, Part, forget_parts, parts_read
+from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Eraser, arrival_day
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.messages_read import body_of
@@ -37,14 +37,14 @@ from glue_jobs.io.storage import Archive, finish, tell
 
 MESSAGES = RecordKind.MESSAGES
 DAYS_MIN = 7
-"""A message lives for a day at most, and an erasure waits for five days more: before that nothing is taken out."""
+"""A message lives at most a day, and an erasure waits for five more: before that nothing is erased."""
 Until = Mapping[Part, str]
-"""The last day of which a part goes."""
+"""The last day on which a part is erased."""
 
 
 @dataclass(frozen=True)
-class ByAge(Taking):
-    """Takes out of each record the parts whose last day has come; what their filters said is written down."""
+class AgedErasure(Eraser):
+    """Erases the parts of each record whose last day has come, and records the verdicts of their filters."""
 
     until: Until
     filters: Mapping[str, Sequence[history.FilterInForce]]
@@ -54,7 +54,7 @@ class ByAge(Taking):
         return FiltersByTopic(self.filters)
 
     def concerns(self, line: str) -> bool:
-        """Any line may."""
+        """Return True: any line may change."""
         return True
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
@@ -67,10 +67,10 @@ class ByAge(Taking):
         body = body_of(record.get("body"), record.get("body_base64"))
         known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
         names = self._topics[str(record.get("topic"))].names_of(known, tuple(gone), going)
-        return forgotten(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
+        return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Say whether the day is due on which it arrived: nobody knows what it holds, and of which day."""
+        """Return whether its day of arrival is due: its content and its day are unknown."""
         return bool(due(self.until, arrived))
 
 
@@ -88,7 +88,7 @@ def due(until: Until, day: str) -> list[Part]:
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
-    """Return the last day of each part: all of it is as many days old; 0 keeps a part as long as its record.
+    """Return the last day of each part. 0 days keeps a part as long as its record.
 
     >>> until_of({Part.BODY: 7, Part.PROPERTIES: 0}, arguments.moment("2026-11-20T03:10:00Z"))
     {<Part.BODY: 'body'>: '2026-11-12'}
@@ -98,24 +98,24 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return where it is written down which files that arrived on a day are done, and until which days."""
+    """Return the key of the list of finished files that arrived on a day, each with its days."""
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """The files of one day of arrival, and those of them that hold what has to go."""
+class PendingFiles:
+    """The files of one day of arrival, and those with content to erase."""
 
     day: str
     files: tuple[str, ...]
     pending: tuple[str, ...]
 
 
-def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) -> Arrived:
-    """Return what is left to do of the lines that arrived on a day; *aside* are the files besides the raw ones.
+def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
+    """Return the remaining work for lines that arrived on a day; *aside* are files besides the raw ones.
 
-    Compaction says of which days the records of a raw file are. Damaged lines, what Firehose failed on and what was not
-    compacted count as of the day on which they arrived.
+    Compaction recorded the days of a raw file's records. Damaged lines, Firehose's failures and uncompacted files count
+    as of their day of arrival.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
@@ -128,37 +128,37 @@ def arrived(objects: Objects, day: str, aside: Collection[str], until: Until) ->
     files = {*aside, *days}
     if due(until, day) and (any(map(is_owed, files)) or not seen):
         files |= {*objects.sizes(f"{RAW}dt={day}/")}
-    return Arrived(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
+    return PendingFiles(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
 
 
-def to_do(archive: Archive, until: Until) -> list[Arrived]:
-    """Return the days of arrival that have files to rewrite."""
+def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
+    """Return the days of arrival with files to rewrite."""
     objects = archive.objects
     aside: dict[str, list[str]] = {}
     for key in (*objects.sizes(QUARANTINE), *objects.sizes(FAILED)):
-        aside.setdefault(arrived_on(key), []).append(key)
+        aside.setdefault(arrival_day(key), []).append(key)
     days = sorted({*archive.days("raw", MESSAGES.value), *aside})
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda day: arrived(objects, day, aside.get(day, ()), until), days)
+        found = pool.map(lambda day: list_pending_files(objects, day, aside.get(day, ()), until), days)
         return [each for each in found if each.pending]
 
 
 def due_days(archive: Archive, until: Until) -> list[Manifest]:
-    """Return the days of curated messages of which something is due, or was."""
+    """Return the days of curated messages with something due, now or earlier."""
     days = [day for day in archive.curated_days(MESSAGES) if due(until, day)]
     return [each for each in manifests.read(archive.objects, MESSAGES, days) if each.files]
 
 
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
-    """Return by day the parts that its messages may still have: a new generation says nothing of what it lacks."""
+    """Return the parts that messages may still have, by day: a new generation does not say which parts it lacks."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        made = list(pool.map(lambda each: manifests.made_of(objects, each), days))
+        made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
     lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}
     return {day: due(until, day) for day in lacks if not lacks[day].issuperset(due(until, day))}
 
 
 def quoting(objects: Objects, until: Until) -> list[str]:
-    """Return the objects of backtests whose samples show what has to go: they can be made again of what is left."""
+    """Return the objects of backtests with samples to erase: backtests can be repeated."""
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:
@@ -172,8 +172,8 @@ def quoting(objects: Objects, until: Until) -> list[str]:
     return [key for key in keys if key.startswith(tuple(folders))]
 
 
-def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
-    """Take out what is due, place after place; a repetition finds nothing more and ends the same."""
+def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
+    """Erase due parts, place after place; a repetition is idempotent."""
     objects, until = archive.objects, taking.until
     lines = 0
     for each in to_do(archive, until):
@@ -182,15 +182,16 @@ def retain(archive: Archive, taking: ByAge) -> dict[str, Any]:
         objects.replace(done_key(each.day), json.dumps(done).encode())
         tell(f"{len(each.pending)} files that arrived on {each.day} are done")
     found = due_days(archive, until)
-    # A run that was killed left what it replaced; what is younger than a day may be at work.
+    # A killed run left the files that it replaced; those younger than a day may still be in use.
     objects.remove(manifests.former(objects, found, arguments.now_ms() - KEPT_MS))
     days, files = curated_to_do(objects, found, until), 0
     for day, parts in days.items():
-        files += rewrite_days(archive, [day], lambda rows: taken_from(rows, taking), parts)
+        files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, taking), parts)
         tell(f"{day} is without {' and '.join(parts)}")
     reports = quoting(objects, until)
     objects.remove(reports)
-    # Spark writes elsewhere first, and moves what it wrote: all that was below these is purged, not the objects alone.
+    # Spark writes elsewhere first and moves its files, so everything below these prefixes is purged, not single
+    # objects.
     for prefix in (QUARANTINE, manifests.data_prefix(MESSAGES), "reports/backtest/"):
         objects.purge(prefix)
     return {"files_of_lines": lines, "days": sorted(days), "curated_files": files, "reports": len(reports)}
@@ -208,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Say what is due, or take it out; exit code 0."""
+    """Report the due parts, or erase them. Exit code 0."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     days = {Part.BODY: given.body, Part.PROPERTIES: given.properties}
@@ -236,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
-    told = retain(archive, ByAge(contents.key_of(archive.objects), until, filters))
+    told = retain(archive, AgedErasure(contents.key_of(archive.objects), until, filters))
     finish({**summary, **told, "html": None})
     return 0
 

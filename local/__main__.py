@@ -1,4 +1,4 @@
-"""`python -m local`: run the whole service on this machine until Ctrl-C."""
+"""`python -m local`: runs the whole service on this machine until Ctrl-C."""
 
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ WATCH_S = 0.5
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
-    """Read the command line; besides the options of the stack, the port of a console beside it."""
+    """Parse the command line: the options of the stack, and the console's port."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     parser.add_argument("--port", type=int, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
     parser.add_argument("--host", default="", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
 
 
 def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
-    """What is where."""
+    """Return the addresses of everything that was started."""
     folder = stack.options.folder
     console = "" if console_url is None else f"  Console    {console_url}\n"
     return f"""tagcast is ready ({took_s:.1f} s)
@@ -93,13 +93,13 @@ async def _console(stack: Stack, port: int) -> "ConsoleServer":
 
 
 async def _start(stack: Stack, console_port: int | None) -> None:
-    """Start a stack; what its console will need is loaded while the engine starts, and where there is none, never."""
+    """Start a stack. The console's modules, if needed, load while the engine starts."""
     loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.__main__")]
     await asyncio.gather(stack.start(), *loading)
 
 
 async def run(options: StackOptions, console_port: int | None = None) -> int:
-    """Run until a signal comes, with a console if that has a port; answers the exit code."""
+    """Run until a signal comes, with a console if *console_port* is given; return the exit code."""
     began = time.monotonic()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -138,13 +138,13 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
 
 
 def fail(sentence: str) -> int:
-    """Say why it ends; answers the exit code."""
+    """Print the error; return the exit code."""
     print(f"tagcast: {sentence}", file=sys.stderr, flush=True)
     return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run; what is written here, and by what is started here, no other user may read."""
+    """Parse the arguments and run. Files created here are private to the user."""
     os.umask(OTHERS)
     return asyncio.run(run(*parse(arguments)))
 

@@ -1,4 +1,4 @@
-"""The documents that are made from the code: `python -m local.documents` writes them, a test compares them."""
+"""Documents generated from the code: `python -m local.documents` writes them, a test compares them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tagcast_aws.api.subscriptions.headers import REFUSED_BY_MEANING
-from tagcast_aws.cmq.errors import Fault
+from tagcast_aws.cmq.errors import CmqFault
 
 from local.template.translated import read_template
 
@@ -64,7 +64,7 @@ def _violations() -> str:
 
 def _pairs() -> str:
     by_code: dict[int, list[int]] = {}
-    for code, module in sorted(fault.pair for fault in Fault):
+    for code, module in sorted(fault.pair for fault in CmqFault):
         by_code.setdefault(code, []).append(module)
     rows = (f"| {code} | {' '.join(map(str, modules))} |" for code, modules in by_code.items())
     return _table("code | module codes", rows)

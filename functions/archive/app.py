@@ -1,4 +1,4 @@
-"""The streams of both tables: what happened, as records to the archive, to those who watch, and as events."""
+"""Consumes the streams of both tables: writes archive records and tail events, and publishes events."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tagcast_aws.store.stream import change_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from tagcast.archive.events import Events
-    from tagcast.archive.tail import Tail
+    from tagcast.archive.events import EventPublisher
+    from tagcast.archive.tail import TailWriter
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
 RESERVE_MS = 30_000
-"""No kept batch is begun with less than this left. One that is cut off all the same comes again."""
+"""No further stored batch is started with less time left. An interrupted batch comes again."""
 Told = list[tuple[int, Record]]
 
 
 def handle(
-    event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail, events: Events, kept: KeptChanges
+    event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive the batch of stream records and publish events; report the first that failed, from which Lambda repeats.
+    """Archive a batch of stream records and publish events; report the first failure, from which Lambda repeats.
 
-    A change that cannot be read is kept instead, so that its shard goes on.
+    An unreadable change is stored instead, so that its shard continues.
     """
     changes = event["Records"]
     told, unread = _read(changes, archive)
@@ -43,11 +43,11 @@ def handle(
 
 
 def archive_kept(
-    kept: KeptChanges, archive: FirehoseArchive, events: Events, left_ms: Callable[[], int]
+    kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive kept batches, with their events, while there is time; count the changes of archived ones and of others.
+    """Archive stored batches with their events while time is left; count the changes of archived and other batches.
 
-    A batch may come twice: its records have the same ids then, and compaction drops one of them.
+    A batch may come twice: its records then have the same ids, and compaction drops one.
     """
     counts = {"archived": 0, "left": 0}
     while left_ms() > RESERVE_MS and (batch := kept.receive()) is not None:
@@ -63,7 +63,7 @@ def archive_kept(
 
 
 def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tuple[Told, list[int]]:
-    """Return the records of the changes, each with the place of its change, and the places that cannot be read."""
+    """Return the records of the changes, each with the place of its change, and the places of unreadable changes."""
     told: Told = []
     unread = []
     for place, change in enumerate(changes):
@@ -75,8 +75,8 @@ def _read(changes: Sequence[Mapping[str, Any]], archive: FirehoseArchive) -> tup
     return told, unread
 
 
-def _tell_events(told: Told, events: Events) -> int | None:
-    """Publish the events of archived records; return the place of the first that cannot be published now."""
+def _tell_events(told: Told, events: EventPublisher) -> int | None:
+    """Publish the events of archived records; return the place of the first failure."""
     for place, record in told:
         try:
             events.tell(record)
@@ -92,9 +92,9 @@ def _put(told: Told, archive: FirehoseArchive) -> int | None:
     return archive.put((place, record.kind, record.line()) for place, record in told)
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Entry point named in template.yaml; ``{"archive": "kept"}`` is sent by people."""
+    """Entry point named in template.yaml. Operators send ``{"archive": "kept"}``."""
     if event.get("archive") == "kept":
         return archive_kept(
             wiring.kept_changes(), wiring.archive(), wiring.events(), context.get_remaining_time_in_millis

@@ -1,6 +1,6 @@
-"""The function that speaks CMQ: programs written for it change their endpoint and keys.
+"""The CMQ endpoint: programs written for CMQ change only their endpoint and keys.
 
-One of CMQ's paths is also the root of the API, where who asks nothing of CMQ is told what this is.
+One of CMQ's paths is also the root of the API; without a CMQ action it describes the service.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tagcast_aws import wiring
 from tagcast_aws.api.http.routing import Router
 from tagcast_aws.api.service import ROOT
 from tagcast_aws.cmq.authentication import Secret
-from tagcast_aws.cmq.desk import Desk
+from tagcast_aws.cmq.desk import CmqDesk
 from tagcast_aws.cmq.form import is_of_cmq
 from tagcast_aws.runtime.home import Home
 
@@ -22,11 +22,11 @@ router = Router(ROOT)
 def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
     if is_of_cmq(event):
-        return Desk(world, keys, home).serve(event, wiring.logger())
+        return CmqDesk(world, keys, home).serve(event, wiring.logger())
     return router.serve(event, world, wiring.logger())
 
 
-@wiring.metered
+@wiring.flush_after
 @wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer one event in the world of this process."""

@@ -1,4 +1,4 @@
-"""The queue's consumer: the first round of each message, with partial batch responses per topic."""
+"""Consumes the delivery queue: the first round of each message, with partial batch responses per topic."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ if TYPE_CHECKING:
 
 
 RESERVE_S = 10.0
-"""An invocation ends its work this long before Lambda ends it: what it has then not done, it gives back at once."""
+"""An invocation stops this long before Lambda's timeout, and returns the rest to the queue."""
 PUT_OFF_S_MAX = 60
-"""Entries that failed come again at once, then after 1, 2, 4 … 60 s: a fault that stays is no loop without a pause."""
+"""Failed entries come again at once, then after 1, 2, 4 … 60 s, so that a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
-"""What is served of a batch waits 0.25 s for the rest, because most batches end together and need no further
-request."""
+"""Served entries wait 0.25 s for the rest, because most batches end together and need no further request."""
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
-    """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
+    """Serve a batch of queue records; report the entries of topics that failed, and the entries left.
 
-    What failed, or was not done within *budget_s*, is given back: its order goes on soon. SQS gives nothing of a group
-    while an earlier entry is invisible
+    Failed entries, and those beyond *budget_s*, are returned to the queue, so that their order continues soon. SQS
+    returns nothing of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
-    A record that says nothing is told and done with: it would hold up its group for ever. What stands in an order and
-    what stands in none are served beside each other, as if they had come in two batches. What is served leaves the
-    queue before the slowest beside it is, and before late answers: a group yields nothing while it is there.
+    An unreadable record is logged and deleted: it would block its group for ever. Ordered and unordered entries are
+    served concurrently, as if they had come in two batches. Served entries are deleted before the slowest entry and
+    late responses finish, because a group yields nothing until then.
     """
     batches = _batches_of(event, world)
     receipts = {record["messageId"]: record["receiptHandle"] for record in event["Records"]}
@@ -80,7 +79,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
 
 
 def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool], dict[str, QueueEntry]]:
-    """Return the entries by topic and whether they stand in an order, each by the id of its record."""
+    """Return the entries by topic and whether they are ordered, each by the id of its record."""
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
@@ -93,7 +92,7 @@ def _batches_of(event: Mapping[str, Any], world: World) -> dict[tuple[str, bool]
 
 
 async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
-    """Give back records that failed, each to come again after its pause."""
+    """Return failed records to the queue, each with its delay."""
     by_pause: dict[int, list[str]] = {}
     for record in records:
         received = int(record["attributes"].get("ApproximateReceiveCount", "1"))
@@ -103,7 +102,7 @@ async def _put_off(world: World, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def put_off_s(receive_count: int) -> int:
-    """Return after how many seconds an entry that failed may come again, received so often.
+    """Return the delay in seconds of a failed entry, by its number of receives.
 
     >>> [put_off_s(count) for count in (1, 2, 3, 4, 20)]
     [0, 1, 2, 4, 60]
@@ -122,7 +121,7 @@ async def _give_back(world: World, receipts: Sequence[str]) -> None:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Wait for *event* at most *seconds*, and say whether it came."""
+    """Wait for *event* at most *seconds*; return whether it came."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -132,9 +131,9 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 
 
 def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEntry]]) -> list[str]:
-    """Take from *batches* what stands in no order and is for sections of wide messages, all but the first; name it.
+    """Remove unordered sections of wide messages from *batches*, all but the first; return their record ids.
 
-    Others serve it meanwhile: one invocation would need a second and more for each.
+    Other invocations serve them meanwhile: one would need a second or more for each.
     """
     sections = [
         (records, name)
@@ -147,7 +146,7 @@ def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEnt
     return [name for _, name in sections[1:]]
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

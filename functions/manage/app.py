@@ -1,4 +1,4 @@
-"""The function that does all that is not publishing: topics, subscriptions, lanes, messages, filters."""
+"""Serves the management API: topics, subscriptions, lanes, messages, filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
     return router.serve(event, world, wiring.logger())
 
 
-@wiring.metered
+@wiring.flush_after
 @wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer one event in the world of this process."""

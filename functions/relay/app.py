@@ -1,4 +1,4 @@
-"""The table's stream: repeat every queue send and every start of a workflow."""
+"""Consumes the table's stream: repeats every send to the queue and every start of a workflow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """Repair what the batch of stream records asks for; report the records that could not be served."""
+    """Repair a batch of stream records; report the failed ones."""
     arrivals = [arrival for record in event["Records"] if (arrival := arrival_of(record)) is not None]
     return {"batchItemFailures": [{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]}
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     return handle(event, wiring.world())

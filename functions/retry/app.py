@@ -1,4 +1,4 @@
-"""The task of the workflow: work on one lane, then say until when to wait."""
+"""The task of the workflow: works on one lane, and returns how long to wait."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 RESERVE_S = 45.0
-"""An attempt in flight (at most 30 s) and the writes behind it must end before the function does."""
+"""An attempt in flight (at most 30 s) and its writes must end before the function's timeout."""
 
 
 def budget_s_of(left_ms: int) -> float:
-    """Return for how many seconds attempts may start in an invocation that has *left_ms* left.
+    """Return the seconds in which attempts may start, with *left_ms* of the invocation left.
 
     >>> budget_s_of(100_000), budget_s_of(40_000)
     (55.0, 1.0)
@@ -29,7 +29,7 @@ def budget_s_of(left_ms: int) -> float:
 
 
 async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dict[str, Any]:
-    """Work on the lane that *event* names; the answer is the next input of the workflow."""
+    """Work on the lane named in *event*; the answer is the next input of the workflow."""
     task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
     async with PushSlots(world.clock) as slots:
         answer = await redeliver(world, task, budget_s, slots)
@@ -44,7 +44,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dic
     return {**memory, "status": "wait", "wait_until": rfc3339(answer.wait_until)}
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

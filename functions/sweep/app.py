@@ -1,4 +1,4 @@
-"""Every five minutes: restart lanes that nobody woke, send what the queue did not take, expire what is over."""
+"""Runs every five minutes: restarts overdue lanes, sends listed messages, expires old ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 RESERVE_S = 30.0
-"""What has begun when the time is up must end before the function does."""
+"""Work in progress at the end of the budget must end before the function's timeout."""
 
 
 def budget_s_of(left_ms: int) -> float:
-    """Return for how many seconds pieces of work may start in an invocation that has *left_ms* left.
+    """Return the seconds in which work may start, with *left_ms* of the invocation left.
 
     >>> budget_s_of(100_000), budget_s_of(20_000)
     (70.0, 1.0)
@@ -25,7 +25,7 @@ def budget_s_of(left_ms: int) -> float:
 
 
 async def handle(world: World, budget_s: float) -> dict[str, Any]:
-    """Sweep once and report what was done."""
+    """Sweep once and report the result."""
     swept = await sweep(world, budget_s)
     return {
         "restarted": swept.restarted,
@@ -38,7 +38,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
     }
 
 
-@wiring.metered
+@wiring.flush_after
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

@@ -1,1 +1,1 @@
-"""What the records prove: entries, attempts, order and matching of each delivery, and their Merkle root."""
+"""The checks of the audit: entries, attempts, order and matching of each delivery, and their Merkle root."""

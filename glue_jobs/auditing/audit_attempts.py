@@ -1,4 +1,4 @@
-"""Attempts and ends within the strategy's schedule, and none after the end of a life."""
+"""Checks that attempts and ends follow the retry strategy's schedule, and none follows expiry."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tagcast.model import EntryState, LaneState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
 from glue_jobs.auditing.history import LANE
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIMEOUT_S_MAX = 30
-"""The longest timeout of an attempt that the API allows, where the subscription's own is not known."""
+"""The longest timeout that the API allows, for subscriptions whose own is unknown."""
 
 
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
     """Return *rows* (one per entry) with the bounds of all settings in force between two of their instants.
 
-    A worker reads the settings of its time, which may have changed in between: the weakest of them bounds. Where none
-    are known, the bounds are null.
+    A worker reads the settings of its time, which may have changed in between, so the weakest ones bound. Unknown
+    settings give null bounds.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -43,25 +43,25 @@ def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str,
 
 
 def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, terms: Terms) -> DataFrame:
-    """Return attempts after a life, too many attempts, and entries given up or expired too early."""
+    """Return attempts after expiry, too many attempts, and entries given up or expired too early."""
     last = sql.greatest("last_attempt_at", "last_failure_at")
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
     columns = ("accepted_at", "expires_at", "ended_at", "last_at", "made", "attempts", "dropped", "end")
     rows = entries.withColumns({"last_at": last, "made": made}).where(suspect).select(*ENTRY, *columns)
-    bounded = settled(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
+    bounded = materialise(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
     timeout_ms = sql.coalesce("timeout_s", sql.lit(TIMEOUT_S_MAX)) * 1000
-    # What a member pulled in time may be acknowledged after the life; no timeout bounds that.
+    # A message pulled in time may be acknowledged after expiry; no timeout bounds that.
     late = bounded.where(
         ~sql.col("is_pulled") & (sql.col("last_at") > sql.col("expires_at") + timeout_ms + terms.skew_ms)
     )
     after = (sql.col("last_at") - sql.col("expires_at")).alias("after")
     found = violation("after_expiry", late, sql.col("last_at"), "attempted ", after, " ms after its life ended")
     suspensions = interventions.where(sql.col("state") == LaneState.SUSPENDED.value).groupBy(*LANE).count()
-    # A 410 suspends and leaves its delivery pending, so that each suspension may add an attempt.
+    # A 410 suspends the lane and leaves its delivery pending, so each suspension may add an attempt.
     allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")
     most = sql.col("retries_most") + 1 + sql.coalesce("count", sql.lit(0))
-    # A receive from the queue of a group counts, although its pull may fail before any member sees the message.
+    # A receive from the group's queue counts, even if its pull fails before a member sees the message.
     many = allowed.where(~sql.col("is_pulled") & (sql.col("made") > most))
     found = found.unionByName(
         violation("too_many_attempts", many, sql.col("last_at"), sql.col("made"), " attempts, allowed are ", most)
@@ -82,7 +82,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first, final).
 
-    *place* is the position in the backlog; *waited_first* says that it stood there before it was tried.
+    *place* is the position in the backlog. *waited_first*: it was there before the attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -100,10 +100,10 @@ def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     return joined.withColumn("waited_first", first).drop("stood_at")
 
 
-def unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
-    """Return ended entries of which a failed attempt left no record: the archive misses something.
+def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
+    """Return ended entries whose failed attempt has no record: the archive is incomplete.
 
-    The pulls of groups leave none.
+    Pulls of groups have none.
     """
     groups = policies.where("is_pulled").select(*LANE).distinct()
     pushed = entries.join(groups, list(LANE), "left_anti")
@@ -117,7 +117,7 @@ def unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> 
 
 
 def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
-    """Return what lies between an attempt and the next one of its entry, both ends of attempts: (…, at, gap_ms)."""
+    """Return the times between consecutive attempts of an entry, from end to end: (…, at, gap_ms)."""
     order = Window.partitionBy(*ENTRY).orderBy("attempt")
     following = attempts.withColumns(
         {"next_at": sql.lead("at").over(order), "next_attempt": sql.lead("attempt").over(order)}
@@ -126,14 +126,14 @@ def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
     return following.withColumn("gap_ms", sql.col("next_at") - sql.col("at"))
 
 
-def too_soon(
+def find_early(
     gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the gaps shorter than the core's shortest wait that nothing excuses, and all gaps that were judged.
+    """Return gaps shorter than the core's shortest wait without an excuse, and all judged gaps.
 
-    The wait belongs to the head of a lane, and under INDEPENDENT_RETRY to each entry. That an entry was the head at its
-    attempt is known of a second and later one, of the first place of a new backlog, and under BACKOFF_RETRY of one that
-    had stood and waited.
+    The wait belongs to the head of a lane, or under INDEPENDENT_RETRY to each entry. An entry is known to be the head
+    in three cases: at its second and later attempts; in the first place of a new backlog; and under BACKOFF_RETRY after
+    it waited in the backlog.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms
@@ -171,11 +171,12 @@ def too_soon(
     return violation("too_soon", left, sql.col("next_at"), *detail), judged
 
 
-def unasked(
+def find_unrequested(
     entries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, interventions: DataFrame, terms: Terms
 ) -> DataFrame:
-    """Return entries cancelled although nobody removed the subscription or moved its lane, and those that a filter
-    function ended where the subscription never had one."""
+    """Return entries cancelled without a removal of the subscription or a change of its lane, and entries ended by a
+    filter function that never existed.
+    """
     removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
     removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))
     removed = removed.groupBy(*LANE).agg(sql.min("changed_at").alias("gone_at"))

@@ -1,4 +1,4 @@
-"""Conservation: of each (message, matched subscription), what the records say of its end."""
+"""Conservation: checks the recorded end of each (message, matched subscription)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigin
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """By what an audit judges: the instant up to which the archive is complete, and how far clocks may disagree."""
+    """The terms of an audit: until when the archive is complete, and how far clocks may differ."""
 
     as_of: int
     skew_ms: int
@@ -30,7 +30,7 @@ class Terms:
 
     @property
     def blur_ms(self) -> int:
-        """Return how much later than its record says a change of a row may have been."""
+        """The maximal delay of a row's change after its record's time."""
         return GRANULARITY_MS + self.skew_ms
 
 
@@ -46,7 +46,7 @@ def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> 
 
 
 def _end_number() -> Column:
-    """Return the place of a terminal state in ``ENDS``, from 1: numbers are grouped by hash, texts by sorting."""
+    """Return the index of a terminal state in ``ENDS``, from 1: numbers are grouped by hash, texts by sorting."""
     number = sql.lit(None).cast("int")
     for place, state in enumerate(ENDS, 1):
         number = sql.when(sql.col("state") == state, place).otherwise(number)
@@ -54,9 +54,9 @@ def _end_number() -> Column:
 
 
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return one row for each entry that is pending by a message, was added to it later, or is told of by a delivery.
+    """Return one row for each entry that a message has, that was added later, or that a delivery mentions.
 
-    One shuffle of fixed-width columns: what a message owes and what happened are grouped together, not joined.
+    One shuffle of fixed-width columns: entries and deliveries are grouped together, not joined.
     """
     pending = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
@@ -66,7 +66,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def entries_told_of(deliveries: DataFrame) -> DataFrame:
-    """Return the same of deliveries alone."""
+    """Return the same from deliveries alone."""
     return _by_entry(_happened(deliveries))
 
 
@@ -113,11 +113,11 @@ def _by_entry(together: DataFrame) -> DataFrame:
     )
 
 
-def unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that a promise could be broken of, and one row with the number of all others (``usual``).
+def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
+    """Return the entries that could break a promise, and one row with the number of all others (``usual``).
 
-    The others are pending, were delivered by their only attempt within their life, and their lane was open in that hour
-    (*closed_hours*). They are nearly all, and nothing else is asked about them.
+    The others are pending, or were delivered by their only attempt within their life, while their lane was open in that
+    hour (*closed_hours*). They are nearly all, and need no other check.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
@@ -138,7 +138,7 @@ def end_is(state: EntryState) -> Column:
 
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that have no end after their life, two ends, or were removed."""
+    """Return the entries without an end after expiry, with two ends, or removed."""
     pending = entries.where("pending = 1")
     twice = violation(
         "ended_twice", pending.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
@@ -152,8 +152,8 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     return twice.unionByName(removed).unionByName(never)
 
 
-def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
-    """Return deliveries that no message owes: it did not match the subscription, or the archive does not have it."""
+def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
+    """Return deliveries without an entry in their message: no match, or the archive lacks the message."""
     stray = entries.where("pending is null and (ends > 0 or waits > 0)")
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
     told = stray.join(known, ["topic", "message_id"], "left")
@@ -164,7 +164,7 @@ def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return what the certificate counts: entries by end, and those within their life; *usual* ones were delivered."""
+    """Return the counts of the certificate: entries by end, and those still alive; *usual* ones were delivered."""
     pending = sql.col("pending") == 1
     alive = pending & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
     sums = [

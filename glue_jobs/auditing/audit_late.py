@@ -1,4 +1,4 @@
-"""Late entries, judged again: each was asked for by its group, and matches the version of the filter that it names."""
+"""Checks late entries: each was requested by its group, and matches the filter version that it names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tagcast.filters.kinds import CompiledFilter, compile_filter
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE
 from glue_jobs.erasing.contents import parts_read
-from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
-from glue_jobs.io.settled import settled
+from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of
+from glue_jobs.io.settled import materialise
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,8 @@ REMEMBERED_MAX = 200_000
 
 @lru_cache(REMEMBERED_MAX)
 def _matches(filter: str | None, known: Known) -> bool | None:
-    """Say whether a filter matches; None if it reads a body that was not archived."""
-    seen, compiled = seen_of(known), _compiled(filter)
+    """Return whether a filter matches; None if it reads a body that was not archived."""
+    seen, compiled = message_of(known), _compile(filter)
     if compiled.reads_body and seen.body is None:
         return None
     with suppress(FilterEvaluationError):
@@ -36,18 +36,18 @@ def _matches(filter: str | None, known: Known) -> bool | None:
     return False
 
 
-def _noted(name: str, matching: Collection[str]) -> bool | None:
-    """Say what was written down of a filter when a part that it reads went; None if it could not be read then."""
+def _recorded_verdict(name: str, matching: Collection[str]) -> bool | None:
+    """Return the recorded verdict of a filter on an erased part; None if it was unreadable then."""
     return None if f"?{name}" in matching else name in matching
 
 
 @lru_cache(1_000)
-def _compiled(filter: str | None) -> CompiledFilter:
+def _compile(filter: str | None) -> CompiledFilter:
     return compile_filter(None if filter is None else json.loads(filter))
 
 
-def _judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield each batch with ``verdict``: false also for a filter that never was, null where nothing can be said."""
+def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield each batch with ``verdict``: false also for an unknown filter, null if undecidable."""
     import pyarrow as pa
 
     for batch in batches:
@@ -55,19 +55,19 @@ def _judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         read = ("filter", "since", "gone", "matching", "ordinal", "filter_version")
         columns = zip(*(batch.column(names.index(name)).to_pylist() for name in read), strict=True)
         verdicts: list[bool | None] = []
-        for known, (filter, since, gone, matching, ordinal, version) in zip(known_of(batch), columns, strict=True):
+        for known, (filter, since, gone, matching, ordinal, version) in zip(filter_keys(batch), columns, strict=True):
             if since is None:
                 verdicts.append(False)
-            elif parts_read(_compiled(filter)).isdisjoint(gone or ()):
+            elif parts_read(_compile(filter)).isdisjoint(gone or ()):
                 verdicts.append(_matches(filter, known))
             else:
-                verdicts.append(_noted(f"{ordinal}.{version}", matching or ()))
+                verdicts.append(_recorded_verdict(f"{ordinal}.{version}", matching or ()))
         found = [*batch.columns[: names.index("verdict")], pa.array(verdicts, pa.bool_())]
         yield pa.RecordBatch.from_arrays(found, names)
 
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return the entries that were added after their messages were accepted, with what filters read of these."""
+    """Return the entries added after acceptance, with the parts of their messages that filters read."""
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     gone = sql.map_keys("hashes").alias("gone")
     known = messages.select(gone, "topic", "message_id", "accepted_at", "subscriptions_version", *columns)
@@ -75,20 +75,20 @@ def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     return added.join(known, ["topic", "message_id"])
 
 
-def judged(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return late entries with the ``verdict`` of the filter that each names; null where it cannot be judged."""
+def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Return late entries with the ``verdict`` of their filter; null if undecidable."""
     filters = subscriptions.where("part = 'filter'")
     versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
     named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
     named = named.withColumn("verdict", sql.lit(None).cast("boolean"))
-    return settled(named.mapInArrow(lambda batches: _judged(iter(batches)), named.schema))
+    return materialise(named.mapInArrow(lambda batches: _judge_batches(iter(batches)), named.schema))
 
 
-def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return of :func:`judged` late entries those that nobody asked for, and those that their filter does not match.
+def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Return the :func:`judge_late_entries` late entries without a request, and those that their filter does not match.
 
-    A group asks when it is made: for what is no older than that, and was accepted by a publish that did not know the
-    group, since any other decided about it itself. A replay is for the subscription that it names.
+    A group requests at its creation messages accepted since its start by a publish that did not know the group; any
+    other publish matched the group itself. A replay is for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")

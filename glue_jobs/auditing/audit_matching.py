@@ -1,4 +1,4 @@
-"""Matches, evaluated again by the core's index with the filters of their time: none wrong, none missed."""
+"""Matching: evaluates messages again with the core's index and the filters of their time; none wrong, none missed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
-from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of, tuples_of
+from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of, tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,15 +31,16 @@ COUNTED = (
     *("unjudged_without_body", "erased", "bodies_gone", "properties_gone"),
 )
 FORGOTTEN = ("gone", "matching", "erasure")
-"""Columns of a message of which parts went: these parts, the filters that matched it before, the erasure's name."""
+"""Columns of an erased message: its erased parts, the filters that matched before, and the erasure's name."""
 REMEMBERED_MAX = 200_000
 Judged = tuple[Known, int, tuple[int, ...], bool]
-"""What decides about a message of which nothing went, besides when it was accepted: what filters read of it, the
-version of its topic, what it was pending to, and that it is a replay."""
+"""The parts of a complete message that decide its verdict, besides its acceptance time: the parts that filters read,
+the topic's version, its entries, and whether it is a replay.
+"""
 
 
 class TopicFilters:
-    """All versions of all filters of a topic in one index; which of them were in force is looked up afterwards."""
+    """All filter versions of a topic in one index; their validity is checked afterwards."""
 
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
         self.filters = filters
@@ -54,31 +55,31 @@ class TopicFilters:
         self._reading: dict[frozenset[str], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
-        """Return the places of the filters, of whatever time, that match the message."""
+        """Return the indices of all filter versions that match the message."""
         if not self.reading_bodies:
             known = (*known[:3], None)
         found = self._remembered.get(known)
         if found is None:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
-            found = self._remembered[known] = self._index.match(seen_of(known)).ordinals
+            found = self._remembered[known] = self._index.match(message_of(known)).ordinals
         return found
 
     def unread(self, known: Known) -> frozenset[int]:
-        """Return the places of the filters that cannot be evaluated, because the body was not archived."""
+        """Return the indices of the filters that cannot be evaluated without the body."""
         return self.reading_bodies if known[3] is None else frozenset()
 
     def reading(self, parts: Collection[str]) -> frozenset[int]:
-        """Return the places of the filters that read one of these parts of a message."""
+        """Return the indices of the filters that read one of these parts of a message."""
         known = frozenset(parts)
         if known not in self._reading:
             self._reading[known] = frozenset(p for p, read in self._reads.items() if not read.isdisjoint(known))
         return self._reading[known]
 
     def names_of(self, known: Known, gone: Collection[str], going: Collection[str]) -> list[str]:
-        """Return what is kept of a message's verdicts when parts of it go: the filters that read one and match.
+        """Return the verdicts to keep when parts of a message are erased: the filters that read one and match.
 
-        Those that could not be read have ``?`` before them. What reads a part that is gone was noted then.
+        Undecidable ones have a ``?`` prefix. Filters on a part erased earlier were recorded then.
         """
         places, unread = self.reading(going) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -87,7 +88,7 @@ class TopicFilters:
     def verdicts(
         self, known: Known, gone: Collection[str], names: Collection[str]
     ) -> tuple[Collection[int], frozenset[int]]:
-        """Return the places of the filters that match, and of those unread; of parts that are gone *names* says it."""
+        """Return the indices of the filters that match, and of undecidable ones; *names* decides for erased parts."""
         if not gone:
             return self.matching(known), self.unread(known)
         noted = self.reading(gone)
@@ -98,16 +99,16 @@ class TopicFilters:
         return self.filters[place].name
 
     def remember(self, judged: Judged, counts: Counter[str]) -> None:
-        """Take down that nothing is wrong with messages like this one, and what is counted of each."""
+        """Cache that messages like this one have no violation, with their counts."""
         self.clean[judged] = counts
 
     def forget(self) -> None:
-        """Let go of what was remembered if it became too much."""
+        """Drop the cache if it is too large."""
         if len(self.clean) >= REMEMBERED_MAX:
             self.clean.clear()
 
     def in_force(self, version: int) -> frozenset[int]:
-        """Return the places of the filters that were evaluated at a version of the topic."""
+        """Return the indices of the filters in force at a version of the topic."""
         found = self._in_force.get(version)
         if found is None:
             places = (place for place, each in enumerate(self.filters) if each.since <= version < each.until)
@@ -116,7 +117,7 @@ class TopicFilters:
 
 
 class FiltersByTopic(dict[str, TopicFilters]):
-    """The index of each topic, built when it is asked for first."""
+    """The index of each topic, built on first use."""
 
     def __init__(self, filters: Mapping[str, Sequence[FilterInForce]]) -> None:
         super().__init__()
@@ -142,7 +143,7 @@ def judge_batches(
         columns = [batch.column(names.index(name)).to_pylist() for name in others]
         columns.append(tuples_of(batch.column(names.index("matched"))))
         for known, (topic, message_id, at, version, replay_of, gone, noted, erasure, matched) in zip(
-            known_of(batch), zip(*columns, strict=True), strict=True
+            filter_keys(batch), zip(*columns, strict=True), strict=True
         ):
             known_filters = topics[topic]
             key = (known, version, matched, replay_of is not None)
@@ -180,7 +181,7 @@ def _judge(
     terms: Terms,
     counts: Counter[str],
 ) -> list[tuple[str, int]]:
-    """Return what is wrong with one message's matches, and count what was looked at."""
+    """Return the violations of one message's matches, and update the counts."""
     force, (places, unread) = known_filters.in_force(version), found
     blind = {known_filters.filters[place].ordinal for place in unread & force}
     counts["unjudged_without_body"] += len(blind)
@@ -209,7 +210,7 @@ def _judge(
     return wrong
 
 
-def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
+def judge_messages(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
     """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")

@@ -1,4 +1,4 @@
-"""Order: nothing overtakes what is pending before it in its lane, as far as the records prove it."""
+"""Order: checks that no message overtakes an earlier pending one in its lane, as far as the records prove it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that never were under another strategy than BACKOFF_RETRY: the others promise no order.
+    """Return the lanes that always used BACKOFF_RETRY; others promise no order.
 
-    Nor do groups, as far as lanes go: their order is that of their queues, of which the archive is not told.
+    Groups are excluded: their order is that of their queues, which the archive does not record.
     """
     backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value) & ~sql.col("is_pulled")
     always = policies.groupBy(*LANE).agg(sql.min(backoff.cast("int")).alias("always"))
@@ -26,9 +26,9 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 
 
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that stood in the backlog of an ordered lane.
+    """Return the entries in the backlog of an ordered lane.
 
-    (entry, place, stood_at, tried_at: its first attempt after it stood there, owed_until)
+    (entry, place, stood_at, tried_at: its first attempt after it joined, owed_until)
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -47,11 +47,11 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
     return all_of.join(sql.broadcast(lanes), list(LANE), "left_semi")
 
 
-def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries that were tried while one before them in the same backlog was pending.
+def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
+    """Return entries attempted while an earlier one in the same backlog was pending.
 
-    The window finds suspects, by the longest that anything before them was pending; the join names the entries that
-    they overtook: both must have stood in the backlog at that moment, so that they belong to the same one.
+    The window function finds suspects by the longest pending time of earlier entries. The join finds the overtaken
+    entries: both must be in the backlog at that moment, so that it is the same backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -82,14 +82,14 @@ def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFra
 
 
 def closed_hours(closed: DataFrame) -> DataFrame:
-    """Return the times in which lanes were not active with each ``hour`` that they touch, of 40 days at most."""
+    """Return the times in which lanes were not active with each ``hour`` that they touch, at most 40 days."""
     until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
     hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
     return closed.withColumn("hour", sql.explode(hours))
 
 
-def overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return entries delivered on the direct way while their lane was not active, whatever its strategy.
+def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
+    """Return entries pushed directly while their lane was not active, under any strategy.
 
     A round reads the lanes after it began: one that began after a lane was closed sees it, and pushes nothing there.
     """
@@ -103,10 +103,10 @@ def overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Return how many first deliveries of ordered lanes came before one accepted earlier: an observation.
+    """Return the number of first deliveries of ordered lanes that precede one accepted earlier: an observation.
 
-    The queue makes the order; two producers may be accepted in one order and queued in the other, and no record
-    says how they were queued. So this is no violation.
+    The queue decides the order: two producers may be accepted in one order and queued in the other, and no record shows
+    the queue's order. So this is no violation.
     """
     entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))
@@ -121,4 +121,4 @@ def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
     return {name: int(value or 0) for name, value in row.asDict().items()}
 
 
-__all__ = ["FOREVER", "backlog", "disorder", "ordered_lanes", "out_of_order", "overtaken"]
+__all__ = ["FOREVER", "backlog", "disorder", "find_out_of_order", "find_overtaken", "ordered_lanes"]

@@ -1,4 +1,4 @@
-"""What a set of filters can read of a message: nothing else of it changes their verdicts."""
+"""The parts of a message that a set of filters can read; no other part changes their verdicts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LISTED_MAX = 1000
-"""The longest list of names that a plan holds; beyond it everything is read."""
+"""The longest list of names in a plan; with more, everything is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterSet:
-    """Candidate filters by number, and what they can read: nothing else of a message changes their verdicts."""
+    """Candidate filters by number, and the parts of a message that they can read."""
 
     filters: tuple[CompiledFilter, ...]
     tags: frozenset[str]
@@ -64,12 +64,12 @@ class FilterSet:
         return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
 
     def blind(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
-        """Return the filters that a message cannot be judged by: what they read is not there."""
+        """Return the filters that cannot judge a message, because a part that they read is missing."""
         missing = [self.reading_bodies] if content is None else []
         return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 
     def tags_read(self) -> Column:
-        """Return the tags of a message that filters can read, in their order."""
+        """Return a message's tags that filters can read, in their order."""
         none = sql.array().cast("array<string>")
         if not self.tags and not self.reads_all_tags:
             return none
@@ -79,7 +79,7 @@ class FilterSet:
         return sql.filter(tags, lambda tag: tag.isin(sorted(self.tags)))
 
     def properties_read(self) -> Column:
-        """Return the properties of a message that filters can read."""
+        """Return a message's properties that filters can read."""
         if not self.properties:
             return sql.lit(None).cast("map<string,string>")
         if len(self.properties) > LISTED_MAX:
@@ -87,7 +87,7 @@ class FilterSet:
         return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
 
     def index(self) -> TopicIndex:
-        """Return all filters as the Lambdas have them."""
+        """Return all filters in the index of the Lambda functions."""
         return TopicIndex.build(dict(enumerate(self.filters)))
 
     def seen(
@@ -97,13 +97,13 @@ class FilterSet:
         texts: Iterable[str | None] | None,
         content: bytes | None = None,
     ) -> Seen:
-        """Return the message that a distinct set stands for."""
+        """Return the message of a distinct set."""
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
 
 
 def _properties_of(filter: EventPatternFilter) -> set[str]:
-    """Return the properties that a pattern may read: the name of one may have dots, as a path has."""
+    """Return the properties that a pattern may read. A property name may contain dots, like a path."""
     match filter.scope:
         case Scope.BODY:
             return set()

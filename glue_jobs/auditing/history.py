@@ -1,4 +1,4 @@
-"""What was in force when: topics by id, filters by version, retry policies by time, and when lanes were not active."""
+"""Validity over time: topics by id, filters by version, retry policies by time, and when lanes were not active."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 FOREVER = 2**62
 LANE = ("topic", "ordinal")
 GRANULARITY_MS = 1000
-"""The streams of the tables say when a row changed in whole seconds, rounded down."""
+"""The streams of the tables have times in whole seconds, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterInForce:
-    """A version of a filter, and the versions of its topic (*since* to before *until*) that evaluate it.
+    """A filter version, and the versions of its topic (*since* to before *until*) that evaluate it.
 
-    *removed_at* is when its subscription was removed, whose version of the topic is not recorded.
+    *removed_at* is when its subscription was deleted; that version of the topic is not recorded.
     """
 
     ordinal: int
@@ -39,7 +39,7 @@ class FilterInForce:
 
     @property
     def name(self) -> str:
-        """Return what the column ``matching`` of an erased message calls it.
+        """Its name in the column ``matching`` of an erased message.
 
         >>> FilterInForce(3, None, 1, 2, None, False, 7).name
         '3.7'
@@ -48,20 +48,20 @@ class FilterInForce:
 
 
 def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
-    """Return the name of each topic id. A due row exists only beside its lane's row, so that every id is here."""
+    """Return the name of each topic id. A due row exists only with its lane's row, so every id is here."""
     both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
     return both.where("topic_id is not null").distinct()
 
 
 def with_topic(deliveries: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return deliveries with their topic: records of waiting come with its id only."""
+    """Return deliveries with their topic: records of backlogs have only its id."""
     named = topics.withColumnRenamed("topic", "topic_of_id")
     found = deliveries.join(sql.broadcast(named), "topic_id", "left")
     return found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
 
 
 def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]:
-    """Return the versions of all filters by topic; these are settings of people, so they fit the driver."""
+    """Return the versions of all filters by topic; they are few enough for the driver."""
     rows = subscriptions.where("part in ('filter', 'removed')").collect()
     removed = {(row.topic, row.ordinal): row.changed_at for row in rows if row.part == "removed"}
     versions = defaultdict(list)
@@ -80,9 +80,9 @@ def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return the retry settings with the time in which they were in force: valid_from to valid_to.
+    """Return the retry settings with their validity: valid_from to valid_to.
 
-    Of a group (*is_pulled*) only the number of retries counts: its members come when they like.
+    For a group (*is_pulled*) only the number of retries counts: its members decide when to pull.
     """
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
@@ -106,7 +106,7 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
     """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms).
 
-    A policy ends with its retries, or with the failures that a life has room for.
+    A policy ends with its retries, or with the failures that fit into a life.
     """
     rows, life_ms = list[tuple[str, int, int]](), RETENTION_S_MAX * 1000
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
@@ -125,9 +125,9 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return when lanes that were not active came under a new generation: (topic, ordinal, moved_at).
+    """Return when lanes got a new generation: (topic, ordinal, moved_at).
 
-    People retry, skip, pause and resume in that way, and the sweep restarts: what was planned before is over.
+    People retry, skip, pause and resume, and the sweep restarts: each cancels the earlier plan.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))
@@ -136,10 +136,10 @@ def interventions(lanes: DataFrame) -> DataFrame:
 
 
 def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
-    """Return the times in which lanes held back what came, in pieces between records: (…, begins_at, ends_at).
+    """Return the times in which lanes held back messages, in pieces between records: (…, begins_at, ends_at).
 
-    One that is retrying holds nothing back. Changes within one second have no order in the records: only what all of
-    them together say is used. A removed lane takes no pushes, and nobody waits for it: *removal_ends* makes it open.
+    A retrying lane holds nothing back. Changes within one second have no order in the records: only their combined
+    information is used. A removed lane accepts no pushes, but nothing waits for it: *removal_ends* makes it open.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     open_states += [LaneState.REMOVED.value] if removal_ends else []

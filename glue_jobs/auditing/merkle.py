@@ -1,12 +1,12 @@
-"""A Merkle root over curated records, made so that anybody can compute it again from the Parquet files alone.
+"""A Merkle root over curated records that anyone can recompute from the Parquet files alone.
 
-1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, those without a value
-   left out, as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). Of a message, hashes stand for
-   what its producer wrote (:mod:`glue_jobs.erasing.contents`).
+1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, without null values,
+as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python). In a message, hashes replace
+the producer's content (:mod:`glue_jobs.erasing.contents`).
 2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
-   their hex forms written one behind the other.
-3. Day: the bucket digests in order of their three digits are the leaves of a binary tree (:func:`root_of`).
-4. Certificate: the day roots, ordered by kind and day, are the leaves of another one.
+their concatenated hex forms.
+3. Day: the bucket digests, sorted by their three digits, are the leaves of a binary tree (:func:`root_of`).
+4. Certificate: the day roots, sorted by kind and day, are the leaves of another one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ EMPTY = sha256(b"").hexdigest()
 
 
 def line_of(record: Mapping[str, object]) -> str:
-    """Return the line of a record whose columns stand in the order of the schema.
+    """Return the line of a record whose columns are in the order of the schema.
 
-    Of a message it has the hashes of what its producer wrote, and not that itself.
+    For a message it contains hashes instead of the producer's content.
     """
     if "salt" not in record:
         return compact_json(record)
@@ -47,7 +47,7 @@ def leaf_of(record: Mapping[str, object]) -> str:
 
 
 def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
-    """Return the digest of each bucket of *leaves* in plain Python, as the job computes it on many machines."""
+    """Return the digest of each bucket of *leaves*, in plain Python; the job computes it on many machines."""
     buckets: dict[str, list[str]] = defaultdict(list)
     for leaf in leaves:
         buckets[leaf[:BUCKET_DIGITS]].append(leaf)
@@ -55,9 +55,9 @@ def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
 
 
 def root_of(digests: Sequence[str]) -> str:
-    """Return the root of a binary tree: SHA-256 of 0x01 and both children; a last one without a partner goes up.
+    """Return the root of a binary tree: SHA-256 of 0x01 and both children. A last child without a sibling moves up.
 
-    Leaves are hashed with 0x00 before them, so that no inner node can be taken for a leaf (RFC 6962).
+    Leaves are hashed with 0x00 before them, so that no inner node equals a leaf (RFC 6962).
 
     >>> root_of([]) == EMPTY, root_of(["aa"]) == sha256(bytes([0, 0xaa])).hexdigest()
     (True, True)

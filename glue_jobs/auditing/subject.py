@@ -1,4 +1,4 @@
-"""A certificate about some messages: those of one customer, say, with each of their deliveries."""
+"""A certificate about selected messages, such as those of one customer, with all of their deliveries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from glue_jobs.auditing import audit_entries
 from glue_jobs.auditing.audit_entries import ENDS, Terms
-from glue_jobs.io.settled import settled
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import has_property
 
 if TYPE_CHECKING:
@@ -27,20 +27,22 @@ class Subject:
     value: str
 
     def messages(self, messages: DataFrame) -> DataFrame:
-        """Return those of the records of messages."""
+        """Return the records of its messages."""
         return messages.where(has_property(self.name, self.value))
 
     def only(self, found: DataFrame, messages: DataFrame) -> DataFrame:
-        """Return the violations that are of them."""
+        """Return the violations of its messages."""
         return found.join(self.messages(messages).select(*MESSAGE), list(MESSAGE), "left_semi").select(*found.columns)
 
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return what the certificate says of them: how many, how their deliveries ended, and each up to a bound."""
-        mine = settled(self.messages(messages))
+        """Return its part of the certificate: the number of messages, the ends of deliveries, and each up to a
+        bound.
+        """
+        mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")
-        entries = settled(audit_entries.entries(mine, happened))
+        entries = materialise(audit_entries.entries(mine, happened))
         settings = subscriptions.where("part = 'settings'")
         names = settings.groupBy("topic", "ordinal").agg(sql.max_by("subscription", "version").alias("subscription"))
         each = sql.struct("subscription", "ordinal", "end", "attempts", "ended_at")

@@ -1,1 +1,1 @@
-"""Raw files become sorted runs of records, and those the files of a day, without a row leaving Arrow."""
+"""Turns raw files into sorted runs of records, and runs into the files of a day, all in Arrow."""

@@ -1,8 +1,7 @@
-"""Raw lines as Arrow tables: whole files at once, as long as every line is plain.
+"""Parses raw lines into Arrow tables, a whole file at once, if every line is plain.
 
-:func:`glue_jobs.io.raw.parsed` is the rule, and says of a damaged line what to make of it. It takes some fifteen times
-as long. So a file is read here first, and given to it only if this reader finds anything that it does not know for sure
-to read alike.
+:func:`glue_jobs.io.raw.parse_lines` is the reference and handles damaged lines, but takes some fifteen times as long.
+So this reader tries a file first and leaves it to the reference if it finds anything unusual.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 BLOCK_BYTES = 32 * 1024 * 1024
-"""Text that is parsed at once."""
+"""Bytes of text parsed at once."""
 PARSED_BYTES = 4 * 1024 * 1024
 _TEXT, _INT = pa.string(), pa.int32()
 _PAIRS = pa.map_(_TEXT, _TEXT)
@@ -41,11 +40,11 @@ _QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))
-"""Inside a text every quote has a backslash before it: so what begins like this is a name and its value."""
+"""Inside a text every quote has a backslash before it, so this matches only a name and its value."""
 
 
 def arrow_schema(kind: RecordKind) -> pa.Schema:
-    """Return the columns of a kind as Arrow has them.
+    """Return the columns of a kind as an Arrow schema.
 
     >>> arrow_schema(RecordKind.LANES).field("changed_at").type
     DataType(int64)
@@ -59,18 +58,18 @@ def _type(of: DataType) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The records of lines, and the columns that they have and no schema knows."""
+    """The records of lines, and their columns that no schema has."""
 
     records: pa.Table
     unknown: frozenset[str]
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file, or None if a line of it, or the file itself, is not plain."""
+    """Return the records of a raw file, or None if a line or the file itself is not plain."""
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:
-        return None  # Truncated, or no gzip: Spark reads it next, and says so.
+        return None  # Truncated, or no gzip: Spark reads it next and reports it.
     tables = [each.records for each in found if each is not None]
     if len(tables) < len(found):
         return None
@@ -104,15 +103,15 @@ def _read(text: bytes, kind: RecordKind) -> Read | None:
             text.decode()
     except UnicodeDecodeError:
         return None
-    for way in (_quickly_listed, _listed) if kind is RecordKind.MESSAGES else (_without_maps,):
+    for way in (_list_maps_quickly, _list_maps) if kind is RecordKind.MESSAGES else (_without_maps,):
         listed, maps = way(text)
-        if (read := _parsed(listed, maps, kind)) is not None and read.records.num_rows == breaks + 1:
+        if (read := _parse(listed, maps, kind)) is not None and read.records.num_rows == breaks + 1:
             return read
     return None
 
 
-def _parsed(text: bytes, maps: int, kind: RecordKind) -> Read | None:
-    """Return what Arrow reads of *text*, whose maps stand as lists, or None if a value is not of its column's type."""
+def _parse(text: bytes, maps: int, kind: RecordKind) -> Read | None:
+    """Return Arrow's records of *text* with maps as lists, or None if a value has another type."""
     schema = arrow_schema(kind)
     explicit = pa.schema([each.with_type(_LISTED) if each.type == _PAIRS else each for each in schema])
     options = json.ReadOptions(use_threads=False, block_size=max(PARSED_BYTES, len(text) // 8))
@@ -125,12 +124,14 @@ def _parsed(text: bytes, maps: int, kind: RecordKind) -> Read | None:
     read = read.select(schema.names).combine_chunks()
     if not _is_whole(read, kind, maps):
         return None
-    columns = [_mapped(each.chunk(0)) if each.type == _LISTED else each for each in read.columns]
+    columns = [_map_lists(each.chunk(0)) if each.type == _LISTED else each for each in read.columns]
     return Read(pa.Table.from_arrays(columns, schema=schema), unknown)
 
 
-def _quickly_listed(text: bytes) -> tuple[bytes, int]:
-    """Return *text* with properties as lists of pairs, which Arrow can read, and their number: as our writers write."""
+def _list_maps_quickly(text: bytes) -> tuple[bytes, int]:
+    """Return *text* with properties as lists of pairs, which Arrow can read, and their number; for our own writers'
+    form.
+    """
     name = b'"properties":'
     pieces = text.split(name + b"{")
     for place, piece in enumerate(pieces):
@@ -145,14 +146,14 @@ def _without_maps(text: bytes) -> tuple[bytes, int]:
     return text, 0
 
 
-def _listed(text: bytes) -> tuple[bytes, int]:
-    """Return the same of every map, however it is written; one that names a key twice stays as it is."""
+def _list_maps(text: bytes) -> tuple[bytes, int]:
+    """Return the same for every map in any form, except maps with a repeated key."""
     return _MAPS.subn(lambda found: b'"%b":%b' % (found[1], _pairs(found[2]) or b"{%b}" % found[2]), text)
 
 
 @lru_cache(100_000)
 def _pairs(inner: bytes) -> bytes | None:
-    """Return ``"a":"b"`` as a list for :func:`_mapped`, or None of anything else."""
+    """Return ``"a":"b"`` as a list for :func:`_map_lists`, or None for another text."""
     pairs = _PAIR.findall(inner)
     names = {name for name, _ in pairs}
     if len(names) < len(pairs) or any(b"\\" in name for name in names) or not _INNER.fullmatch(inner):
@@ -161,7 +162,7 @@ def _pairs(inner: bytes) -> bytes | None:
 
 
 def _is_whole(read: pa.Table, kind: RecordKind, maps: int) -> bool:
-    """Say whether all records have what they need, and lists and maps no nulls and come of the text they should."""
+    """Return whether all records are complete, without nulls in lists and maps, and with all *maps* converted."""
     instants = compute.min_max(read[DAY_OF[kind]])
     low, high = instants["min"].as_py(), instants["max"].as_py()
     if any(read[name].null_count for name in REQUIRED[kind]) or low is None or low < 0 or high > INSTANT_MAX:
@@ -178,7 +179,7 @@ def _is_whole(read: pa.Table, kind: RecordKind, maps: int) -> bool:
     return found == maps
 
 
-def _mapped(lists: pa.ListArray) -> pa.MapArray:
+def _map_lists(lists: pa.ListArray) -> pa.MapArray:
     pairs = lists.values
     fields = [pa.field("key", _TEXT, nullable=False), pa.field("value", _TEXT)]
     entries = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)

@@ -1,8 +1,8 @@
-"""Sorted runs of records, and their merging: an external merge sort whose rows stay in Arrow from raw file to Parquet.
+"""Sorted runs of records and their merge: an external merge sort whose rows stay in Arrow from raw file to Parquet.
 
-A worker reads some files, sorts what they hold by day and ``record_id`` and cuts it into chunks, serialized by Arrow.
-Spark carries and spills the chunks without looking into them. One worker gets all chunks of a range in the order of
-their first records, so that it can write the beginning of a file before it has seen the end.
+A worker reads some files, sorts their records by day and ``record_id`` and cuts them into serialized Arrow chunks.
+Spark moves and spills the chunks as opaque bytes. One worker gets all chunks of a range, sorted by their first records,
+so it can write the beginning of a file before it has seen the end.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from glue_jobs.io.objects import Objects
 from glue_jobs.io.schemas import DAY_OF
 
 RUN_BYTES = 128 * 1024 * 1024
-"""What is sorted at once: some half a million deliveries."""
+"""Bytes sorted at once: some half a million deliveries."""
 CHUNK_ROWS, CHUNK_BYTES = 4096, 1024 * 1024
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 * 1024 * 1024
-"""A row group of a file, before compression; a reader of one topic skips the others by their statistics."""
+"""A row group of a file, before compression; a reader of one topic skips others by their statistics."""
 SAMPLE_ROWS = 1 << 14
 COMPRESSION = "zstd"
 UNLIKE = ("record_id", "message_id", "body", "body_base64", "salt", "position")
-"""Texts of which hardly two are the same. Neither they nor instants get a dictionary: sorted, they need none."""
+"""Columns with almost unique texts. These and instants get no dictionary: sorted, they need none."""
 DAY_MS = 86_400_000
 _CHUNK = pa.schema(
     [
@@ -47,7 +47,7 @@ _CHUNK = pa.schema(
     ]
 )
 CHUNKS = from_arrow_schema(_CHUNK)
-"""What reading yields: chunks, or a file that was refused, columns that no schema knows, or a file and its days."""
+"""The schema of the reader's output: chunks, refused files, unknown columns, or a file and its days."""
 _FILE = pa.schema(
     [
         *((name, pa.string()) for name in ("dt", "key")),
@@ -55,19 +55,19 @@ _FILE = pa.schema(
     ]
 )
 FILES = from_arrow_schema(_FILE)
-"""What merging yields: the files that it wrote, and what it found."""
+"""The schema of the merge's output: the written files, and its findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to read: raw, or of curated records."""
+    """A file to read, raw or curated."""
 
     key: str
     is_curated: bool = False
 
 
 def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield batches of ``CHUNKS`` of some files. Raw messages get salts that are made of *key*."""
+    """Yield batches of ``CHUNKS`` of some files. Raw messages get salts derived from *key*."""
     return _in_runs(_read(opened(), sources, kind), kind, key)
 
 
@@ -77,7 +77,7 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
         if stored is None:
             raise FileNotFoundError(source.key)
         if source.is_curated:
-            yield from _curated(stored.content, kind)
+            yield from _read_curated(stored.content, kind)
             continue
         read = read_file(stored.content, kind, zipped=source.key.endswith(".gz"))
         if read is None:
@@ -91,7 +91,7 @@ def _read(objects: Objects, sources: Iterable[Source], kind: RecordKind) -> Iter
 
 
 def of_rows(batches: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield the chunks of rows that Spark parsed: records and corrupt ones, which are counted as of no day."""
+    """Yield the chunks of rows that Spark parsed: records, and corrupt ones, which are counted without a day."""
     return _in_runs(_sifted(batches, kind), kind, key)
 
 
@@ -105,7 +105,7 @@ def _sifted(batches: Iterable[Any], kind: RecordKind) -> Iterator[Any]:
 
 
 def _in_runs(read: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield batches of ``CHUNKS`` as they come, and tables of raw records as sorted runs of ``RUN_BYTES``."""
+    """Yield batches of ``CHUNKS`` unchanged, and tables of raw records as sorted runs of ``RUN_BYTES``."""
     ready, size = list[pa.Table](), 0
     for each in read:
         if not isinstance(each, pa.Table):
@@ -131,10 +131,10 @@ def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
         of_day = records if days[0] == days[-1] == day and (days == day).all() else records.filter(days == day)
         run = of_day.combine_chunks()
         run = run.take(compute.sort_indices(run["record_id"]))
-        yield from _chunks(run.combine_chunks(), day_of(int(day)), _packed(run))
+        yield from _chunks(run.combine_chunks(), day_of(int(day)), _bytes_per_record(run))
 
 
-def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
+def _read_curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
     """Yield the chunks of a curated file, which is one sorted run."""
     file = parquet.ParquetFile(pa.BufferReader(content))
     packed = len(content) / max(1, file.metadata.num_rows)
@@ -145,7 +145,7 @@ def _curated(content: bytes, kind: RecordKind) -> Iterator[Any]:
 
 
 def day_of(number: int) -> str:
-    """Return the day of that number since 1970.
+    """Return the day with that number since 1970.
 
     >>> day_of(1)
     '1970-01-02'
@@ -154,7 +154,7 @@ def day_of(number: int) -> str:
 
 
 def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
-    """Return *rows* with the columns of the present schema; what an old file lacks is null."""
+    """Return *rows* with the columns of the current schema; missing columns are null."""
     columns = [
         rows[each.name].cast(each.type) if each.name in rows.column_names else pa.nulls(len(rows), each.type)
         for each in arrow_schema(kind)
@@ -162,8 +162,8 @@ def _of_schema(rows: pa.Table, kind: RecordKind) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=arrow_schema(kind)).combine_chunks()
 
 
-def _packed(run: pa.Table) -> float:
-    """Return how many bytes of Parquet a record becomes, of a sample of neighbours."""
+def _bytes_per_record(run: pa.Table) -> float:
+    """Return the Parquet bytes per record, from a sample of neighbours."""
     sample = run.slice(max(0, (len(run) - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
     sink = pa.BufferOutputStream()
     with _writer(sink, run.schema) as writer:
@@ -201,7 +201,7 @@ def _chunk(**values: Any) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The records of a day from one id on, up to the next range's: they become one file."""
+    """The records of a day from one id to the next range's: one file."""
 
     day: str
     low: str
@@ -209,12 +209,12 @@ class Range:
 
     @property
     def key(self) -> str:
-        """Return what ranges are ordered by, and chunks placed."""
+        """The sort key of ranges, and of the placement of chunks."""
         return f"{self.day} {self.low}"
 
 
 def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int], file_bytes: int) -> list[Range]:
-    """Return the ranges of all days, in order, from a sample of (day, first id, records) and bytes by day.
+    """Return the sorted ranges of all days, from a sample of (day, first id, records) and the bytes by day.
 
     >>> [each.low for each in ranges_of([("d", "a", 5), ("d", "b", 5), ("d", "c", 5)], {"d": 30}, 20)]
     ['', 'c']
@@ -235,7 +235,7 @@ def ranges_of(weights: Iterable[tuple[str, str, int]], packed: Mapping[str, int]
 
 @dataclass
 class _File:
-    """A file that is being written, and what has not been written yet of the chunks that came."""
+    """A file being written, with the unwritten rest of its chunks."""
 
     range: Range
     kind: RecordKind
@@ -252,7 +252,7 @@ class _File:
         self.writer = _writer(self.sink, arrow_schema(self.kind))
 
     def add(self, first: str, content: bytes) -> None:
-        """Take the next chunk; no later one begins before *first*."""
+        """Add the next chunk; no later one begins before *first*."""
         if self.rows_waiting >= GROUP_ROWS or self.bytes_waiting >= GROUP_BYTES:
             self._write(first)
         chunk = ipc.open_stream(content).read_all()
@@ -263,7 +263,7 @@ class _File:
         self.bytes_waiting += self.waiting[-1].nbytes
 
     def _write(self, end: str | None) -> None:
-        """Write what comes before *end*, or everything."""
+        """Write the records before *end*, or all."""
         places = [len(each) if end is None else _place(each, end) for each in self.waiting]
         ready = [each.slice(0, place) for each, place in zip(self.waiting, places, strict=True) if place]
         rest = zip(self.waiting, places, strict=True)
@@ -276,7 +276,7 @@ class _File:
             self.writer.write_table(rows, row_group_size=len(rows))
 
     def _once(self, rows: pa.Table) -> pa.Table:
-        """Return sorted *rows* without those that repeat an id."""
+        """Return sorted *rows* without repeated ids."""
         ids = rows["record_id"].chunk(0)
         repeats = compute.equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False).nonzero()[0] + 1
         if not len(repeats):
@@ -292,7 +292,7 @@ class _File:
         for each in sorted(odd):
             low = _place(rows, each)
             alike = rows.slice(low, _place(rows, f"{each}\0") - low).to_pylist()
-            chosen, conflicts = one_of(alike)
+            chosen, conflicts = choose_record(alike)
             kept[low : low + len(alike)] = False
             kept[low + chosen] = True
             self.conflicts += conflicts
@@ -301,7 +301,7 @@ class _File:
         return rows.filter(kept)
 
     def close(self, objects: Objects, prefix: str, number: int) -> pa.RecordBatch:
-        """Write the rest and the file; return what came of it."""
+        """Write the rest and the file; return its description."""
         self._write(None)
         self.writer.close()
         content = self.sink.getvalue()
@@ -314,7 +314,7 @@ class _File:
 
 
 def _place(rows: pa.Table, record_id: str) -> int:
-    """Return how many of sorted *rows* come before an id."""
+    """Return the number of sorted *rows* before an id."""
     ids, low, high = rows["record_id"], 0, len(rows)
     wanted = record_id.encode()
     while low < high:
@@ -327,7 +327,7 @@ def _place(rows: pa.Table, record_id: str) -> int:
 
 
 def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
-    """Yield the places at which two tables differ, by halving what is not alike."""
+    """Yield the row numbers at which two tables differ, by bisection."""
     if one.equals(other):
         return
     if len(one) == 1:
@@ -338,10 +338,11 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
     yield from _unlike(one.slice(half), other.slice(half), start + half)
 
 
-def one_of(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Return which of several records of one id is kept, the same each time, and how many are in conflict with it.
+def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return the index of the record to keep among several with one id, deterministic, and the number in conflict with
+    it.
 
-    Of an erased message another copy may still arrive: what was taken out of one stays out, and is no conflict.
+    Another copy of an erased message may still arrive: erased parts stay erased, and are no conflict.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))
@@ -352,7 +353,7 @@ def one_of(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def _text_of(record: Mapping[str, Any]) -> str:
-    """Return what two records are compared by; a map, which Arrow gives as pairs, has no order of its own."""
+    """Return the text by which records are compared; maps, which Arrow returns as pairs, are sorted."""
     known = {name: value for name, value in record.items() if name not in MARKS}
     return json.dumps({**known, "properties": sorted(known.get("properties") or ())})
 
@@ -360,7 +361,7 @@ def _text_of(record: Mapping[str, Any]) -> str:
 def merge(
     batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
 ) -> Iterator[Any]:
-    """Yield batches of ``FILES`` of chunks in the order of (range, first)."""
+    """Yield batches of ``FILES`` of chunks sorted by (range, first)."""
     objects, file, current = opened(), None, -1
     for batch in batches:
         for number, first, content in zip(*(batch.column(place).to_pylist() for place in range(3)), strict=True):

@@ -1,1 +1,1 @@
-"""What must be forgotten: the contents of records, by request or by age, in every place that has them."""
+"""Erasure of record contents, by request or by age, in every place that has them."""

@@ -1,9 +1,9 @@
-"""A message's contents in parts that can be taken out, and the salted hashes that stand for them then.
+"""The erasable parts of a message, and the salted hashes that replace them.
 
-A leaf of an audit's certificate is made of a message's envelope and of the hashes of its parts, not of what they say.
-So a part may go, its hash stays, and the certificate verifies as before. Each record has a salt of its own, which goes
-with the last of its parts: without it nobody finds out by guessing what a hash was made of. Salts are derived from the
-record's id and a key of the archive, so that compacting again gives the same ones.
+A leaf of an audit's certificate contains a message's envelope and the hashes of its parts, not their content. So a part
+may be erased, its hash stays, and the certificate still verifies. Each record has its own salt, which is deleted with
+the last of its parts, so that the content cannot be guessed from a hash. Salts are derived from the record's id and a
+key of the archive, so compacting again gives the same ones.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 KEY = "keys/salt"
-"""The object that holds the archive's key; who has it and a hash can try guesses."""
+"""The object with the archive's key. Anyone with it and a hash can test guesses."""
 SALT_DIGITS = 32
 _SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 
 
 class Part(StrEnum):
-    """What can be taken out of a message by itself."""
+    """An erasable part of a message."""
 
     BODY = "body"
     PROPERTIES = "properties"
@@ -54,10 +54,10 @@ COLUMNS: Mapping[Part, tuple[str, ...]] = {
     Part.PROPERTIES: ("properties",),
     Part.KEYS: ("tags", "routing_key", "ordering_key", "content_type"),
 }
-"""All that a producer writes, besides the name of the topic."""
+"""All producer content by part, except the topic's name."""
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)
 MARKS = ("salt", "salts", "hashes", "matching", "erasure")
-"""The columns that say what was taken out, and what verifies the rest; no leaf has them."""
+"""Columns about the erasure and the verification of the rest; no leaf includes them."""
 _SCOPES: Mapping[Scope, frozenset[Part]] = {
     Scope.BODY: frozenset({Part.BODY}),
     Scope.PROPERTIES: frozenset({Part.PROPERTIES}),
@@ -66,7 +66,7 @@ _SCOPES: Mapping[Scope, frozenset[Part]] = {
 
 
 def parts_read(filter: CompiledFilter) -> frozenset[Part]:
-    """Return the parts without which a filter has no verdict.
+    """Return the parts that a filter needs for a verdict.
 
     >>> from tagcast.filters.kinds import compile_filter
     >>> sorted(parts_read(compile_filter({"kind": "tags", "tags": ["a"]}))), parts_read(compile_filter(None))
@@ -85,7 +85,7 @@ def parts_read(filter: CompiledFilter) -> frozenset[Part]:
 
 
 def compact_json(present: Mapping[str, object]) -> str:
-    """Return the JSON that Spark writes: compact, without nulls, non-ASCII text as it is.
+    """Return JSON in Spark's form: compact, without nulls, non-ASCII text unescaped.
 
     >>> compact_json({"record_id": "1", "topic": None, "tags": ["ä"]})
     '{"record_id":"1","tags":["ä"]}'
@@ -96,7 +96,7 @@ def compact_json(present: Mapping[str, object]) -> str:
 
 
 def key_of(objects: Objects) -> str:
-    """Return the archive's key; the first job that wants it makes it, once."""
+    """Return the archive's key; the first job that needs it creates it."""
     stored = objects.read(KEY)
     if stored is None:
         with suppress(RacedError):
@@ -107,12 +107,12 @@ def key_of(objects: Objects) -> str:
 
 
 def salt_of(key: str, record_id: str) -> str:
-    """Return the salt of a whole record."""
+    """Return the salt of a complete record."""
     return sha256(f"{key}{record_id}".encode()).hexdigest()[:SALT_DIGITS]
 
 
 def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> list[str | None]:
-    """Return the salts of many records; None for those that are not whole.
+    """Return the salts of many records; None for incomplete ones.
 
     >>> salts_of("k", ["a", "b"], [True, False]) == [salt_of("k", "a"), None]
     True
@@ -126,7 +126,7 @@ def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> 
 
 
 def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hash of each part that the record has, or had: what its leaf is made of."""
+    """Return the hash of each part that the record has or had: the input of its leaf."""
     found = dict(record.get("hashes") or {})
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
@@ -140,11 +140,11 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
     return str(salts[part]) if part in salts else sha256(f"{record['salt']}{part}".encode()).hexdigest()[:SALT_DIGITS]
 
 
-def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
-    """Return a record without *parts*, their hashes in place of them; *marks* are columns to set besides.
+def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
+    """Return a record with the hashes of *parts* instead of the parts; *marks* are further columns.
 
-    Taking out twice is taking out once. The salts of what is left stay, those of what went are gone. The first erasure
-    of a record is the one that it names.
+    It is idempotent. Salts of remaining parts stay, those of erased parts are deleted. A record names its first
+    erasure.
     """
     all_hashes = hashes_of(record)
     gone = {*(record.get("hashes") or {}), *(part for part in parts if part in all_hashes)}
@@ -159,7 +159,7 @@ def forgotten(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) 
 
 
 def hash_columns() -> list[Column]:
-    """Return the hash of each part as :func:`hashes_of` has it, computed by Spark; null of a part that never was."""
+    """Return the hash of each part like :func:`hashes_of`, computed by Spark; null for a part that never existed."""
     found = []
     for part in sorted(Part):
         value = sql.to_json(sql.struct(*COLUMNS[part]))

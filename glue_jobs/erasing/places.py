@@ -1,4 +1,4 @@
-"""Where contents of messages are besides the curated records: raw files, Firehose's errors, quarantine, reports."""
+"""Message contents outside the curated records: raw files, Firehose's errors, quarantine, reports."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
-from glue_jobs.erasing.contents import Part, forgotten, salt_of
+from glue_jobs.erasing.contents import Part, forget_parts, salt_of
 from glue_jobs.io.objects import Objects
 
 RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messages/"
-"""Where lines of messages are. Firehose's own errors hold what it could not deliver in base64 (``rawData``)."""
+"""Prefixes of files with lines of messages. Firehose's own errors have undelivered records in base64 (``rawData``)."""
 GZIP = b"\x1f\x8b"
 _DAY = re.compile(r"/dt=(\d{4}-\d{2}-\d{2})/")
 _MESSAGE_ID = re.compile(r"(?<!\d)\d{20}(?!\d)")
 Matching = Mapping[str, list[str]]
-"""By record id, the names of the filters that matched a message while it had its contents."""
+"""The names of the filters that matched a complete message, by record id."""
 
 
-def arrived_on(key: str) -> str:
+def arrival_day(key: str) -> str:
     """Return the day on which the lines of an object arrived.
 
-    >>> arrived_on("raw/messages/dt=2026-11-20/hour=12/1.gz")
+    >>> arrival_day("raw/messages/dt=2026-11-20/hour=12/1.gz")
     '2026-11-20'
     """
     found = _DAY.search(key)
@@ -37,25 +37,25 @@ def arrived_on(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Taking(ABC):
-    """What takes contents out of records, and of lines that hold them; *key* is the archive's."""
+class Eraser(ABC):
+    """Erases contents of records, and of lines with records; *key* is the archive's."""
 
     key: str
 
     @abstractmethod
     def concerns(self, line: str) -> bool:
-        """Say whether a line may have to change: most of a large file need not be parsed."""
+        """Return whether a line may change: most of a large file need not be parsed."""
 
     @abstractmethod
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a record without what is taken out of it, or None if that is nothing."""
+        """Return an erased record, or None if nothing changes."""
 
     @abstractmethod
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Say whether a line that is no record goes; *arrived* is the day on which it did."""
+        """Return whether a line without a valid record must be erased; *arrived* is its day of arrival."""
 
     def line(self, line: str, arrived: str) -> str:
-        """Return a raw line without what is taken out."""
+        """Return an erased raw line."""
         if not line or not self.concerns(line):
             return line
         record = _read(line)
@@ -69,15 +69,15 @@ class Taking(ABC):
         return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
 
     def damaged(self, line: str, arrived: str) -> str:
-        """Return the salted hash of a line that is no record, if it goes; it stays damaged."""
+        """Return the salted hash of an invalid line that must be erased; it stays invalid."""
         if line.startswith('{"erased_line":') or not self.takes_damaged(line, arrived):
             return line
         salt = salt_of(self.key, line)
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return the lines of an object, each as its place holds them. They end with \\n alone: the rest is text."""
-        arrived = arrived_on(key)
+        """Return the erased lines of an object, in the form of its place. Lines end with \n only: the rest is text."""
+        arrived = arrival_day(key)
         if key.startswith(RAW):
             change = partial(self.line, arrived=arrived)
         else:
@@ -90,7 +90,7 @@ class Taking(ABC):
         return line if not line or after == record["line"] else json.dumps({**record, "line": after})
 
     def _failed(self, line: str, arrived: str) -> str:
-        told, text = failed_text(line)
+        told, text = decode_failed(line)
         if text is None:
             return self.damaged(line, arrived) if line else line
         after = "\n".join(self.line(each, arrived) for each in text.split("\n"))
@@ -98,7 +98,7 @@ class Taking(ABC):
 
 
 def _read(line: str) -> dict[str, Any] | None:
-    """Return the record of a line, or None of one that is damaged."""
+    """Return the record of a line, or None for a damaged one."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -107,10 +107,10 @@ def _read(line: str) -> dict[str, Any] | None:
     return record if is_record and isinstance(record.get("accepted_at"), int) else None
 
 
-def failed_text(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return what Firehose says of a record that it could not deliver, and the record; None if it cannot be read.
+def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
+    """Return Firehose's error entry, and the undelivered record in it; None if unreadable.
 
-    >>> failed_text('{"errorCode": "x", "rawData": "e30K"}')[1]
+    >>> decode_failed('{"errorCode": "x", "rawData": "e30K"}')[1]
     '{}\\n'
     """
     try:
@@ -121,8 +121,8 @@ def failed_text(line: str) -> tuple[dict[str, Any], str | None]:
 
 
 @dataclass(frozen=True)
-class Forgetting(Taking):
-    """An erasure: *parts* of the messages whose record ids *matching* has; *others* are ids that no record has."""
+class RequestedErasure(Eraser):
+    """An erasure of *parts* of the messages with record ids in *matching*; *others* are ids without a record."""
 
     parts: tuple[Part, ...]
     matching: Matching
@@ -131,25 +131,25 @@ class Forgetting(Taking):
 
     @cached_property
     def message_ids(self) -> frozenset[str]:
-        """Return the ids of the messages, as damaged lines and reports name them."""
+        """The ids of the messages, for damaged lines and reports."""
         return self.others.union(record_id.rpartition(".")[2] for record_id in self.matching)
 
     def concerns(self, line: str) -> bool:
-        """Say whether it names one of the messages."""
+        """Return whether the line contains the id of one of the messages."""
         return names_one_of(self.message_ids, line)
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return one of the messages without its parts; another that names one of them is not touched."""
+        """Return one of the messages without its parts; records that only mention one are unchanged."""
         matching = self.matching.get(str(record["record_id"]))
-        return None if matching is None else forgotten(record, self.parts, matching=matching, erasure=self.erasure)
+        return None if matching is None else forget_parts(record, self.parts, matching=matching, erasure=self.erasure)
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Say whether it names one of the messages."""
+        """Return whether the line contains the id of one of the messages."""
         return self.concerns(line)
 
 
 def names_one_of(message_ids: frozenset[str], text: str) -> bool:
-    """Say whether a text has one of the ids.
+    """Return whether a text contains one of the ids.
 
     >>> ids = frozenset({"07457000000000000001"})
     >>> names_one_of(ids, '"07457000000000000001"'), names_one_of(ids, "107457000000000000001")
@@ -159,14 +159,14 @@ def names_one_of(message_ids: frozenset[str], text: str) -> bool:
 
 
 def text_of(content: bytes) -> str:
-    """Return an object's text, which may be compressed."""
+    """Return the text of an object, compressed or not."""
     return (gzip.decompress(content) if content.startswith(GZIP) else content).decode()
 
 
-def rewritten(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
-    """Rewrite one object, and remove its former versions; say whether it held anything. Raises RacedError.
+def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
+    """Rewrite one object, and delete its former versions; return whether it changed. Raises RacedError.
 
-    Former versions go even of an object that is clean: a run that was interrupted left them.
+    Former versions of an unchanged object are deleted, too: an interrupted run left them.
     """
     stored = objects.read(key)
     if stored is None:
@@ -181,7 +181,7 @@ def rewritten(objects: Objects, key: str, change: Callable[[str, str], str]) -> 
 
 
 def reports_naming(objects: Objects, message_ids: frozenset[str]) -> list[str]:
-    """Return all objects of the backtests whose samples have one of the messages: they can be made again."""
+    """Return all objects of backtests with one of the messages as a sample: backtests can be repeated."""
     named = set()
     for key in objects.sizes("reports/backtest/"):
         if key.endswith((".json", ".html")):

@@ -1,1 +1,1 @@
-"""What jobs read and write: arguments, the session, the archive's records, tables and pages."""
+"""Input and output of the jobs: arguments, the session, the archive's records, tables and pages."""

@@ -1,4 +1,4 @@
-"""Arguments of the jobs: ``--key value`` pairs as Glue passes them, and the days that they mean."""
+"""Arguments of the jobs: ``--key value`` pairs as Glue passes them, and windows of days."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from datetime import UTC, date, datetime, timedelta
 from tagcast import instant
 
 GLUES_OWN = "--JOB_NAME"
-"""Glue adds arguments of its own to those of the job; this one is always among them."""
+"""Glue adds its own arguments to those of the job, always including this one."""
 DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole days in UTC: *first* is in it, *end* is not."""
+    """Whole days in UTC, from *first* to before *end*."""
 
     first: date
     end: date
 
     def days(self) -> list[str]:
-        """Return the days as they stand in paths.
+        """Return the days as they appear in paths.
 
         >>> Window(date(2026, 11, 20), date(2026, 11, 22)).days()
         ['2026-11-20', '2026-11-21']
@@ -32,7 +32,7 @@ class Window:
 
     @property
     def label(self) -> str:
-        """Return the first and the last day, for paths.
+        """The first and the last day, for paths.
 
         >>> Window(date(2026, 11, 20), date(2026, 11, 21)).label
         '2026-11-20'
@@ -44,12 +44,12 @@ class Window:
 
     @property
     def first_at(self) -> int:
-        """Return the first instant in the window."""
+        """The first instant in the window."""
         return instant_of(self.first)
 
     @property
     def end_at(self) -> int:
-        """Return the first instant after the window."""
+        """The first instant after the window."""
         return instant_of(self.end)
 
 
@@ -59,12 +59,12 @@ def instant_of(day: date) -> int:
 
 
 def now_ms() -> int:
-    """Return the present instant in milliseconds since 1970."""
+    """Return the current instant in milliseconds since 1970."""
     return round(datetime.now(UTC).timestamp() * 1000)
 
 
 def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentParser:
-    """Return the parser of a job with the arguments that all jobs have."""
+    """Return the parser of a job with the common arguments."""
     made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
     made.set_defaults(job=job, default_lookback_days=lookback_days)
     made.add_argument("--archive", required=True, metavar="URI", help="s3://BUCKET, s3a://BUCKET or a folder")
@@ -85,9 +85,9 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments; what is not known is an error here, and Glue's own affair on Glue.
+    """Return the arguments. Unknown ones are errors, except on Glue.
 
-    Raises SystemExit (2 for bad arguments, 0 for --help), as argparse does.
+    Raises SystemExit (2 for bad arguments, 0 for --help), like argparse.
     """
     given, unknown = parser.parse_known_args(argv)
     on_glue = any(each == GLUES_OWN or each.startswith(f"{GLUES_OWN}=") for each in unknown)
@@ -98,7 +98,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
 
 
 def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_included: bool = False) -> Window:
-    """Return the days that *given* means; *today_included* extends those that look back by the present day."""
+    """Return the window in *given*. *today_included* extends a lookback by the current day."""
     forms = sum(
         (given.first is not None or given.end is not None, given.date is not None, given.lookback_days is not None)
     )
@@ -135,7 +135,7 @@ def _positive(text: str) -> int:
 
 
 def moment(text: str) -> int:
-    """Return the instant that *text* names: RFC 3339, or a day, which is its first instant.
+    """Return the instant in *text*: RFC 3339, or the beginning of a day.
 
     >>> moment("1970-01-02"), moment("1970-01-01T00:00:01Z")
     (86400000, 1000)
@@ -147,7 +147,7 @@ def moment(text: str) -> int:
 
 
 def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
-    """Return name and value of what ``--property`` says, or end the job with what is wrong."""
+    """Return name and value of ``--property``, or exit with an error."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         parser.error("--property is NAME=VALUE")
@@ -155,7 +155,7 @@ def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
 
 
 def truth(text: str) -> bool:
-    """Return what *text* says; Glue has no arguments without a value.
+    """Return the boolean in *text*; Glue has no arguments without a value.
 
     >>> truth("true"), truth("False")
     (True, False)

@@ -1,10 +1,10 @@
-"""Which files a day of curated records is made of: a manifest for each kind and day, swapped in one conditional write.
+"""The files of a day of curated records: a manifest for each kind and day, replaced by one conditional write.
 
-Files are written beside those that are read, under a name of their own; then the manifest is replaced, if it still is
-what the writer began with. A reader sees the former files or the new ones. Nobody sees the files of a run that stopped.
+New files are written beside the current ones, under another name. Then the manifest is replaced, if it is unchanged
+since the read. A reader sees either the old or the new files, and never those of an interrupted run.
 
-A manifest is text, the URI of one file on each line, as Hive's ``SymlinkTextInputFormat`` reads it: so Athena reads
-the curated tables through their manifests, too.
+A manifest is a text with one file URI per line, the format of Hive's ``SymlinkTextInputFormat``, so Athena reads the
+curated tables through their manifests, too.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from glue_jobs.io.objects import Objects, Stored, json_of
 
 AT_ONCE = 16
 MADE = "_made.json"
-"""Stands beside the files of a generation; Spark and Athena pass over names that begin so."""
+"""The description beside the files of a generation; Spark and Athena ignore names with this prefix."""
 
 
 EVER = 9_999_999_999_999
-"""The last instant of 13 digits: every generation was begun before."""
+"""The last instant of 13 digits: every generation begins earlier."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What a generation holds: how many records, and their bytes; and *without* which parts all its messages are.
+class GenerationSummary:
+    """The content of a generation: number of records, bytes, and the parts *without* which all its messages are.
 
-    Retention says so. A generation of a later compaction may have a late record with all its parts.
+    Retention sets it. A later generation may contain a late record with all parts.
     """
 
     records: int
@@ -42,7 +42,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of one day, by key, and what the manifest held when it was read (None: there is none)."""
+    """The files of one day, by key, and the manifest's content when read (None: it did not exist)."""
 
     kind: RecordKind
     day: str
@@ -51,12 +51,12 @@ class Manifest:
 
     @property
     def generation(self) -> str | None:
-        """Return the name of the generation that the files belong to, or None where there are none."""
+        """The name of the generation of the files, or None without files."""
         return self.files[0].split("/")[3] if self.files else None
 
 
 def data_prefix(kind: RecordKind, generation: str = "") -> str:
-    """Return where the files of a kind are, or those of one generation: below it each day has a folder.
+    """Return the prefix of a kind's files, or of one generation; below it each day has a folder.
 
     >>> data_prefix(RecordKind.LANES, "7-a")
     'curated/lanes/data/7-a/'
@@ -74,26 +74,26 @@ def manifest_key(kind: RecordKind, day: str) -> str:
 
 
 def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manifest]:
-    """Return the manifests of *days*; of a day that has none, one without files."""
+    """Return the manifests of *days*; an empty one for a day without."""
 
     def one(day: str) -> Manifest:
         seen = objects.read(manifest_key(kind, day))
         lines = [] if seen is None else seen.content.decode().splitlines()
-        # A copy of the archive is read where it is: only what follows the root counts.
+        # A copied archive is read in place: only the path below the root counts.
         return Manifest(kind, day, tuple(f"curated/{line.rpartition('/curated/')[2]}" for line in lines if line), seen)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(one, days))
 
 
-def made_of(objects: Objects, manifest: Manifest) -> Made | None:
-    """Return what the manifest's generation holds, or None of a day without files."""
+def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | None:
+    """Return the description of the manifest's generation, or None for a day without files."""
     found = json_of(objects.read(f"{manifest.files[0].rpartition('/')[0]}/{MADE}") if manifest.files else None)
-    return Made(**found) if found else None
+    return GenerationSummary(**found) if found else None
 
 
-def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: Made) -> None:
-    """Point the manifest to *files* of one generation, unless somebody swapped it since. Raises RacedError."""
+def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
+    """Replace the manifest by *files* of one generation, unless it was changed since. Raises RacedError."""
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
     content = "".join(f"{root}/{key}\n" for key in sorted(files))
@@ -101,7 +101,7 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 
 def generation_at(now_ms: int) -> str:
-    """Return the name of a new generation: when it was begun, and what tells two writers apart.
+    """Return the name of a new generation: its beginning, and a part unique to the writer.
 
     >>> generation_at(1_795_132_800_000)[:14]
     '1795132800000-'
@@ -110,7 +110,7 @@ def generation_at(now_ms: int) -> str:
 
 
 def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return keys of files by the day that their folder is named for.
+    """Return keys of files by the day of their folder.
 
     >>> by_day(["curated/lanes/data/7-a/dt=2026-11-20/f", "curated/lanes/data/7-a/_SUCCESS"])
     {'2026-11-20': ['curated/lanes/data/7-a/dt=2026-11-20/f']}
@@ -124,9 +124,9 @@ def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def former(objects: Objects, current: Sequence[Manifest], begun_before: int) -> list[str]:
-    """Return the files of days that their manifests do not name: of interrupted runs, and of generations replaced.
+    """Return the files of days that no manifest names: of interrupted runs, and of replaced generations.
 
-    Only of generations begun before that instant: a reader may have the others open, or a writer be at work on them.
+    Only generations begun before *begun_before*: others may still be read or written.
     """
     found = []
     if current:

@@ -1,4 +1,4 @@
-"""Archived messages as filters read them, in batches of Arrow."""
+"""Reads the parts of archived messages that filters need, in Arrow batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a filter may read of a message: the core's ``FilterInput``."""
+    """The parts of a message that a filter may read: the core's ``FilterInput``."""
 
     tags: tuple[str, ...]
     routing_key: str | None
@@ -23,13 +23,13 @@ class Seen:
 
 
 BODIES = ("body", "body_base64")
-"""The columns of a body: it is in one of them, or was not archived."""
+"""The columns of a body: one of them has it, or it was not archived."""
 Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | None]
-"""The same as a key: messages that agree in it get the same verdicts."""
+"""The same as a hashable key: messages with equal keys get equal verdicts."""
 
 
-def known_of(batch: pa.RecordBatch) -> Iterator[Known]:
-    """Yield what filters read of each message of *batch*: tags, routing_key, properties, and bodies if it has those."""
+def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:
+    """Yield the key of each message of *batch*: tags, routing_key, properties, and the body if loaded."""
     names = batch.schema.names
     tags = tuples_of(batch.column(names.index("tags")))
     keys = batch.column(names.index("routing_key")).to_pylist()
@@ -41,9 +41,9 @@ def known_of(batch: pa.RecordBatch) -> Iterator[Known]:
 
 
 def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
-    """Return the lists of a column, or its maps as pairs, as tuples; null is an empty one.
+    """Return the lists of a column, or its maps as pairs, as tuples; null becomes an empty tuple.
 
-    A row of Arrow's own ``to_pylist`` takes ten times as long.
+    Arrow's own ``to_pylist`` takes ten times as long.
     """
     import pyarrow as pa
 
@@ -57,7 +57,7 @@ def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes | None:
-    """Return a body from the two columns of the archive, None if it was not archived.
+    """Return a body from the two columns of the archive; None if it was not archived.
 
     >>> body_of("a", None), body_of(None, "AA=="), body_of(None, None)
     (b'a', b'\\x00', None)
@@ -67,10 +67,10 @@ def body_of(text: str | None, encoded: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def seen_of(known: Known) -> Seen:
-    """Return the message that *known* stands for.
+def message_of(known: Known) -> Seen:
+    """Return the message of a *known* key.
 
-    >>> seen_of((("a",), None, (("price", "3"),), None)).properties["price"]
+    >>> message_of((("a",), None, (("price", "3"),), None)).properties["price"]
     '3'
     """
     tags, key, pairs, body = known

@@ -1,7 +1,7 @@
-"""Single objects of an archive, where a write must not overtake another one: S3 itself, or a folder.
+"""Single objects of an archive with conditional writes: on S3, or in a folder.
 
-Spark's file systems have no conditional write. S3 has: ``If-None-Match: *`` writes what is not there yet, ``If-Match``
-replaces what one has read; of two at once, one is refused.
+Spark's file systems have no conditional write. S3 has: ``If-None-Match: *`` creates an object, ``If-Match`` replaces
+the version that was read; of two concurrent writes, one fails.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from urllib.parse import unquote, urlsplit
 Done = TypeVar("Done")
 LOCK = ".lock"
 RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
-"""S3's codes for a condition that does not hold: 412, 409 for two at once, 404 for If-Match where nothing is."""
+"""S3's codes for a failed condition: 412, 409 for concurrent writes, 404 for If-Match without an object."""
 DELETED_AT_ONCE = 1000
 
 
 class UnreachableArchiveError(RuntimeError):
-    """The bucket of an archive cannot be used, for a reason that its owner can remove."""
+    """The bucket of an archive is unusable, for a reason that its owner can fix."""
 
 
 class RacedError(RuntimeError):
-    """The object is no longer what the writer had read: somebody else wrote it meanwhile."""
+    """Another writer changed the object since it was read."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} was written by somebody else meanwhile: run the job again")
@@ -39,7 +39,7 @@ class RacedError(RuntimeError):
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
-    """Return what *work* returns, which is tried again after a RacedError; the last one is raised, others are *lost*.
+    """Return the result of *work*, repeated after a RacedError; the last error is raised, others go to *lost*.
 
     >>> until_won(lambda: 7, 3)
     7
@@ -54,14 +54,14 @@ def until_won(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an object held when it was read, and by what a condition knows it."""
+    """The content of an object when it was read, and its tag for conditions."""
 
     content: bytes
     tag: str
 
 
 def json_of(stored: Stored | None) -> dict[str, Any]:
-    """Return the JSON object that was read, {} where there was none.
+    """Return the JSON object that was read, {} without one.
 
     >>> json_of(Stored(b'{"records": 7}', "tag")), json_of(None)
     ({'records': 7}, {})
@@ -73,27 +73,27 @@ class Objects(Protocol):
     """The objects of one archive, by key."""
 
     def read(self, key: str) -> Stored | None:
-        """Return an object, or None where there is none."""
+        """Return an object, or None without one."""
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Write an object if it still is what was *seen* (None: it is not there). Raises RacedError."""
+        """Write an object if it is unchanged since *seen* (None: it must not exist). Raises RacedError."""
 
     def replace(self, key: str, content: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Write an object unconditionally."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the keys that begin with *prefix*, in order, with their bytes."""
+        """Return the sorted keys that begin with *prefix*, with their bytes."""
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove objects; of a bucket with versions, their content stays as a former version."""
+        """Delete objects; a versioned bucket keeps their content as former versions."""
 
     def purge(self, prefix: str) -> int:
-        """Remove every former version below *prefix*, for good, and return how many there were."""
+        """Delete every former version below *prefix* permanently, and return the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """The archive is a folder; writers exclude each other by a lock, which the end of a process releases."""
+    """A folder as archive. Writers exclude each other by a lock that a dying process releases."""
 
     root: Path
 
@@ -114,23 +114,23 @@ class FolderObjects:
             self.replace(key, content)
 
     def replace(self, key: str, content: bytes) -> None:
-        """Replace the file in one step, so that no reader sees half of it."""
+        """Replace the file atomically."""
         path = self.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_bytes(content)
         draft.replace(path)
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's, of the former content.
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old content.
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """List the files as S3 lists keys; those that begin with a dot are Hadoop's checksums and drafts."""
+        """List the files like S3 lists keys, without Hadoop's dot files."""
         folder = self.root / prefix.rpartition("/")[0]
         files = (path for path in folder.rglob("[!.]*") if path.is_file())
         found = {path.relative_to(self.root).as_posix(): path.stat().st_size for path in files}
         return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove the files, and the folders that become empty."""
+        """Delete the files, and folders that become empty."""
         for key in keys:
             path = self.root / key
             path.unlink(missing_ok=True)
@@ -141,7 +141,7 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """A folder has no versions."""
+        """Return 0: a folder has no versions."""
         return 0
 
     @contextmanager
@@ -154,7 +154,7 @@ class FolderObjects:
 
 @dataclass(frozen=True, slots=True)
 class BucketObjects:
-    """The archive is a bucket; *client* is boto3's."""
+    """A bucket as archive; *client* is boto3's."""
 
     client: Any
     bucket: str
@@ -168,7 +168,7 @@ class BucketObjects:
         return Stored(found["Body"].read(), found["ETag"])
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Put the object on condition."""
+        """Put the object conditionally."""
         condition = {"IfNoneMatch": "*"} if seen is None else {"IfMatch": seen.tag}
         try:
             self.client.put_object(Bucket=self.bucket, Key=key, Body=content, **condition)
@@ -187,11 +187,11 @@ class BucketObjects:
         return {each["Key"]: each["Size"] for page in pages for each in page.get("Contents", ())}
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Delete a thousand at a time."""
+        """Delete objects, a thousand per request."""
         self._delete([{"Key": key} for key in keys])
 
     def purge(self, prefix: str) -> int:
-        """Delete what is not the latest version, and every marker of a deletion."""
+        """Delete all but the latest versions, and every delete marker."""
         pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.bucket, Prefix=prefix)
         former = []
         for page in pages:
@@ -209,14 +209,14 @@ class BucketObjects:
 
 
 S3A_NAMES = ("endpoint", "endpoint.region", "access.key", "secret.key", "session.token")
-"""What Hadoop's S3A may be told of an S3 and its owner; AWS needs none of it."""
+"""Settings of Hadoop's S3A for an S3 endpoint and its credentials; AWS needs none."""
 _AMAZONS = re.compile(r"(^|[./])amazonaws\.com(\.cn)?(:\d+)?/?$")
 
 
 def own_endpoint(endpoint: str | None) -> str | None:
-    """Return the URL of an S3 that is not Amazon's, or None: then the SDK finds the endpoint of the region by itself.
+    """Return the URL of an S3 that is not Amazon's; None lets the SDK find the endpoint of the region.
 
-    Spark (SparkHadoopUtil, since 3.2) sets ``s3.amazonaws.com`` where neither an endpoint nor a region is configured.
+    Spark (SparkHadoopUtil, since 3.2) sets ``s3.amazonaws.com`` if neither endpoint nor region is configured.
 
     >>> own_endpoint("s3.amazonaws.com"), own_endpoint("https://s3.eu-west-1.amazonaws.com"), own_endpoint(None)
     (None, None, None)
@@ -229,7 +229,7 @@ def own_endpoint(endpoint: str | None) -> str | None:
 
 
 def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
-    """Return the objects below *root*; *s3a* are Hadoop's settings with the names of `S3A_NAMES`."""
+    """Return the objects below *root*; *s3a* are Hadoop's settings under the names of `S3A_NAMES`."""
     parts = urlsplit(root)
     if parts.scheme not in ("s3", "s3a"):
         return FolderObjects(Path(unquote(parts.path)))
@@ -252,15 +252,16 @@ def objects_at(root: str, s3a: Mapping[str, str | None]) -> Objects:
 FOUND_BY_JAVA = frozenset(
     {"env", "shared-credentials-file", "assume-role-with-web-identity", "container-role", "iam-role"}
 )
-"""How boto3 found credentials that Java's default chain finds as well, and renews
-(docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html)."""
+"""Sources of boto3's credentials that Java's default chain also finds and renews
+(docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html).
+"""
 
 
 def bucket_settings(uri: str) -> dict[str, str]:
-    """Return the settings of S3A by which Spark reaches the bucket of *uri* as boto3 does, by the names of `S3A_NAMES`.
+    """Return S3A settings that reach the bucket of *uri* like boto3 does, by the names of `S3A_NAMES`.
 
-    They hold the region of the bucket and its endpoint, and credentials of a kind that Java's chain does not find, such
-    as those of a login by SSO. These are not renewed while the job runs. Raises UnreachableArchiveError.
+    They contain the bucket's region and endpoint, and credentials that Java's chain does not find, such as those of an
+    SSO login. These are not renewed while the job runs. Raises UnreachableArchiveError.
     """
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -275,7 +276,7 @@ def bucket_settings(uri: str) -> dict[str, str]:
                 " AWS_SECRET_ACCESS_KEY. A local S3 is named by --s3-endpoint."
             )
         region = session.client("s3").head_bucket(Bucket=bucket)["BucketRegion"]
-        # S3A takes a region only together with the endpoint of that region.
+        # S3A accepts a region only with the endpoint of that region.
         endpoint = urlsplit(session.client("s3", region_name=region).meta.endpoint_url).netloc
         where = {"endpoint": endpoint, "endpoint.region": region}
         if credentials.method in FOUND_BY_JAVA:
@@ -290,7 +291,7 @@ def bucket_settings(uri: str) -> dict[str, str]:
 
 
 def _refusal(bucket: str, status: int) -> str:
-    """Say why S3 refused to tell of a bucket.
+    """Return why S3 refused to describe a bucket.
 
     >>> _refusal("shop", 404)
     'There is no bucket shop. `aws s3 ls` lists those of your account.'

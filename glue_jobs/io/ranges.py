@@ -1,6 +1,6 @@
-"""Rows in ranges of their keys, one task and one file each; the bounds are known before.
+"""Partitions rows by ranges of their keys, one task and one file each, with known bounds.
 
-Spark's own range partitioning reads its input twice to sample it, which for raw lines means to parse them twice.
+Spark's own range partitioning reads its input twice to sample it, and so would parse raw lines twice.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _MASK = 0xFFFFFFFF
 
 
 def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
-    """Return *rows* with the column ``range``, each range in a partition of its own, in order."""
+    """Return *rows* with the column ``range``, each range in its own partition, in order."""
     number = sum(((key >= sql.lit(bound)).cast("int") for bound in bounds), sql.lit(0))
     return in_partitions(rows, number, len(bounds) + 1)
 
 
 def in_partitions(rows: DataFrame, number: Column, partitions: int) -> DataFrame:
-    """Return *rows* with the column ``range``, each in the partition of that *number*."""
+    """Return *rows* with the column ``range``, each in the partition *number*."""
     tokens = list(islice(_tokens(partitions), partitions))
     token = sql.get(sql.array(*(sql.lit(each) for each in tokens)), number)
     return rows.withColumn(RANGE, token).repartition(partitions, RANGE)

@@ -1,4 +1,4 @@
-"""Raw lines as records: parsed by the schema, and told apart from corrupt ones."""
+"""Parses raw lines into records by the schema, and separates corrupt ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 CORRUPT = "_corrupt_record"
 
 
-def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return the lines beside their columns, ``is_corrupt`` and ``unknown`` (columns no schema has).
+def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
+    """Return the lines with their columns, ``is_corrupt`` and ``unknown`` (columns without a schema).
 
-    A line is corrupt that is no JSON object, has a value of another type, or lacks what every record has. Columns
-    that are missing are null: older writers did not have them.
+    A line is corrupt if it is no JSON object, has a value of another type, or lacks a required column. Missing optional
+    columns are null: older writers did not have them.
     """
     schema = SCHEMAS[kind]
     wide = StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -41,10 +41,10 @@ def _is_corrupt(kind: RecordKind) -> Column:
     return faults | ~sql.coalesce(instant.between(0, INSTANT_MAX), sql.lit(False))
 
 
-def numbered(lines: DataFrame) -> DataFrame:
-    """Return the lines with their numbers in their files, from 1.
+def number_lines(lines: DataFrame) -> DataFrame:
+    """Return the lines with their line numbers, from 1.
 
-    A compressed file is read by one task, from its beginning to its end, so that places of its lines are consecutive.
+    One task reads a compressed file completely, so its line numbers are consecutive.
     """
     placed = lines.withColumn("place", sql.monotonically_increasing_id())
     first = placed.groupBy("file").agg(sql.min("place").alias("first"))

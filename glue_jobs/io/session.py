@@ -1,4 +1,4 @@
-"""The Spark session of a job: on Glue and EMR the one that is there, here one with a local S3 and a found Java."""
+"""The Spark session of a job: the existing one on Glue and EMR; on this machine one with a local S3 and a Java."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 JAVA_MAJOR = 17
 PROGRESS = "progress: "
-"""Begins the lines that say how far a job is."""
+"""The prefix of progress lines."""
 JARS_HOME = "TAGCAST_S3A_JARS"
-"""Names the folder of the hadoop-aws and aws-java-sdk-bundle jars; by default the one `make spark` fills."""
+"""The variable with the folder of the hadoop-aws and aws-java-sdk-bundle jars; the default is that of `make spark`."""
 
 
 class NoJavaError(RuntimeError):
@@ -35,7 +35,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home(environment: Mapping[str, str], version: Callable[[Path], int | None] | None = None) -> Path:
-    """Return the home of a Java 17: of JAVA_HOME, of the search path, or the one packaged on PyPI; or NoJavaError."""
+    """Return the home of a Java 17: from JAVA_HOME, the search path, or the package on PyPI. Raises NoJavaError."""
     version = version or java_major
     candidates = []
     if environment.get("JAVA_HOME"):
@@ -67,9 +67,9 @@ def java_major(home: Path) -> int | None:
 def s3a_settings(
     endpoint: str | None, environment: Mapping[str, str], amazons: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return Spark's settings for ``s3://`` and ``s3a://``, as far as the jars are here.
+    """Return Spark's settings for ``s3://`` and ``s3a://``, if the jars are installed.
 
-    *endpoint* is a local S3's. Without one it is Amazon's, with what `bucket_settings` found in *amazons*.
+    *endpoint* is that of a local S3. Without one it is Amazon's, with the settings *amazons* from `bucket_settings`.
     """
     folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
     jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]
@@ -105,7 +105,7 @@ def s3a_settings(
 SMALL_BYTES_MAX = 32 * 1024 * 1024
 TINY_BYTES_MAX = 2 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
-"""16 MiB of compressed records become one task of a shuffle: about 100 MiB of rows."""
+"""A shuffle task processes 16 MiB of compressed records: about 100 MiB of rows."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
@@ -113,14 +113,16 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
     PARTITIONS: "1",
 }
-"""For archives that fit one task: generating code, starting tasks and planning again after each would take most of the
-time. Of tiny ones the driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
+"""Settings for archives that fit one task: code generation, task starts and replanning would take most of the time.
+
+For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.settled`).
+"""
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
-    """Let a session be quick with *size_bytes* of records; a number of partitions given to spark-submit stays.
+    """Tune a session for *size_bytes* of records; a number of partitions given to spark-submit stays.
 
-    Kept plans keep their partitions (see below), so that Spark's usual 200 would make 40,000 files of each shuffle.
+    Cached plans keep their partitions (see below), so Spark's default of 200 would make 40,000 files of each shuffle.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():
@@ -137,7 +139,7 @@ def suit(session: SparkSession, size_bytes: int) -> None:
 
 
 def shuffle_partitions(size_bytes: int, cores: int) -> int:
-    """Return how many tasks shuffle *size_bytes* of records on *cores*.
+    """Return the number of tasks that shuffle *size_bytes* of records on *cores*.
 
     >>> shuffle_partitions(1_000, 2), shuffle_partitions(20 * 1024**3, 2)
     (4, 1280)
@@ -146,9 +148,9 @@ def shuffle_partitions(size_bytes: int, cores: int) -> int:
 
 
 def open_session(given: argparse.Namespace) -> SparkSession:
-    """Return the session that is there (Glue, EMR, a test), or start one on this machine.
+    """Return the existing session (Glue, EMR, a test), or start one on this machine.
 
-    Without a Java or a way to the archive the job ends with 2 and a sentence (SystemExit).
+    Without a Java or access to the archive it exits with 2 and an error (SystemExit).
     """
     from pyspark.sql import SparkSession
 
@@ -178,11 +180,11 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    # Adaptive execution inside cached plans that stand upon each other can wait for itself for ever (Spark 3.5.6).
+    # With adaptive execution, nested cached plans can deadlock (Spark 3.5.6).
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if is_here:
         session.sparkContext.setLogLevel("ERROR")
-    print(f"{PROGRESS}{given.job}", file=sys.stderr, flush=True)  # Spark is there: the job itself begins.
+    print(f"{PROGRESS}{given.job}", file=sys.stderr, flush=True)  # Spark is ready: the job itself begins.
     return session
 
 
@@ -194,5 +196,5 @@ def _s3a_settings_of(given: argparse.Namespace) -> dict[str, str]:
 
 
 def _is_submitted() -> bool:
-    """Say whether spark-submit (which EMR uses) started this process: then its JVM and master are there."""
+    """Return whether spark-submit (used by EMR) started this process, with its JVM and master."""
     return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -1,7 +1,7 @@
-"""Tables that are used more than once: computed once, and kept where using them again costs least.
+"""Tables used more than once: computed once, and kept in the cheapest form.
 
-A kept plan is planned again with every use. Of an archive that a driver can hold, the rows themselves are cheaper:
-Spark computes what it can of them while it plans, and leaves out what stands on a table without rows.
+A cached plan is planned again with every use. If the driver can hold the rows, they are cheaper: Spark then evaluates
+them while it plans, and skips work on empty tables.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 IN_DRIVER = "spark.tagcast.rowsInDriver"
-"""The session's setting that says so; :func:`glue_jobs.io.session.suit` sets it."""
+"""The session setting that selects this; :func:`glue_jobs.io.session.suit` sets it."""
 
 
-def settled(table: DataFrame) -> DataFrame:
-    """Return *table* for repeated use: its rows in the driver if the session suits a very small archive, else kept."""
+def materialise(table: DataFrame) -> DataFrame:
+    """Return *table* for repeated use: its rows in the driver for a very small archive, else cached."""
     session: Any = table.sparkSession
     if session.conf.get(IN_DRIVER, "false") != "true":
         return table.persist(StorageLevel.MEMORY_AND_DISK)

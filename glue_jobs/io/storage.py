@@ -1,4 +1,4 @@
-"""The archive's bucket or folder as the jobs see it: days of records, tables, and single files of reports."""
+"""The archive of the jobs, a bucket or folder: days of records, tables, and single files of reports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 
 
 def tell(text: str) -> None:
-    """Write a line of progress, for people; its beginning tells it from what Spark says."""
+    """Print a line of progress for people, with a prefix that distinguishes it from Spark's output."""
     print(f"{PROGRESS}{text}", file=sys.stderr, flush=True)
 
 
 def finish(summary: Mapping[str, object]) -> None:
-    """Print what came of a job as its last line, for programs."""
+    """Print the result of a job as its last line, for programs."""
     print(json.dumps(summary, sort_keys=False, ensure_ascii=False), flush=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Everything under *root*, by Hadoop's file systems, so that s3://, s3a:// and folders are one."""
+    """Everything under *root*, through Hadoop's file systems: s3://, s3a:// or a folder."""
 
     spark: SparkSession
     root: str
@@ -52,7 +52,7 @@ class Archive:
         return cls(spark, uri.rstrip("/"))
 
     def uri(self, *parts: str) -> str:
-        """Return the URI of something in the archive."""
+        """Return the URI of an object in the archive."""
         return "/".join((self.root, *parts))
 
     def _path(self, uri: str) -> tuple[Any, Any]:
@@ -61,7 +61,7 @@ class Archive:
         return path.getFileSystem(self.spark._jsc.hadoopConfiguration()), path
 
     def days(self, *parts: str) -> list[str]:
-        """Return the days that are there, in order."""
+        """Return the existing days, sorted."""
         system, path = self._path(self.uri(*parts))
         if not system.exists(path):
             return []
@@ -69,12 +69,12 @@ class Archive:
         return sorted(found[1] for found in map(_DAY.search, names) if found)
 
     def size(self, uri: str) -> int:
-        """Return the bytes below *uri*; 0 if there is nothing."""
+        """Return the bytes below *uri*; 0 without files."""
         system, path = self._path(uri)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
     def suit(self, days: Collection[str], whole: Collection[RecordKind] = ()) -> None:
-        """Let the session suit the size of the curated records of *days*, and of all days of the kinds in *whole*."""
+        """Tune the session for the curated records of *days*, and all days of the kinds in *whole*."""
         size = 0
         for kind in schemas.SCHEMAS:
             sizes = self.objects.sizes(manifests.data_prefix(kind))
@@ -83,12 +83,12 @@ class Archive:
         suit(self.spark, size)
 
     def remove(self, uri: str) -> None:
-        """Remove *uri* and everything below it."""
+        """Delete *uri* and everything below it."""
         system, path = self._path(uri)
         system.delete(path, True)
 
     def write_text(self, content: str, *parts: str) -> str:
-        """Write one file, replacing what was there; return its URI."""
+        """Write one file, replacing an existing one; return its URI."""
         uri = self.uri(*parts)
         system, path = self._path(uri)
         stream = system.create(path, True)
@@ -99,7 +99,7 @@ class Archive:
         return uri
 
     def read_text(self, *parts: str) -> str | None:
-        """Return the content of one file, or None if it is not there."""
+        """Return the content of one file, or None without it."""
         system, path = self._path(self.uri(*parts))
         if not system.exists(path):
             return None
@@ -112,12 +112,12 @@ class Archive:
 
     @property
     def objects(self) -> Objects:
-        """Return single objects, for what must not overtake another writer."""
+        """Single objects, for conditional writes."""
         return self.opened()
 
     @property
     def opened(self) -> Callable[[], Objects]:
-        """Return what opens the same objects elsewhere: a function that workers can be given."""
+        """A function that opens the same objects in a worker."""
         conf = self.spark._jsc.hadoopConfiguration()
         return partial(objects_at, self.root, {name: conf.get(f"fs.s3a.{name}") for name in S3A_NAMES})
 
@@ -129,12 +129,12 @@ class Archive:
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
     def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:
-        """Return the days that have a manifest, of *days* or all."""
+        """Return the days with a manifest, among *days* or all."""
         present = self.days("curated", kind.value, "manifest")
         return present if days is None else [day for day in present if day in days]
 
     def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
-        """Return the curated records of a kind, of *days* or all; columns that old files lack are null."""
+        """Return the curated records of a kind, of *days* or all; missing columns are null."""
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
@@ -144,7 +144,7 @@ class Archive:
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
 
     def write_generation(self, rows: DataFrame, kind: RecordKind, generation: str) -> dict[str, dict[str, int]]:
-        """Write *rows* by their column ``dt`` beside what is read; return the files of each day with their bytes."""
+        """Write *rows* by their column ``dt`` as a new generation; return the files of each day with their bytes."""
         prefix = manifests.data_prefix(kind, generation)
         writer = rows.write.partitionBy("dt").option("compression", "zstd")
         writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(self.uri(prefix))
@@ -152,12 +152,12 @@ class Archive:
         return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
-        """Write *table* by its column ``dt``; days that it has are replaced, days that it lacks stay as they are."""
+        """Write *table* by its column ``dt``; its days replace existing ones, others stay."""
         writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
-        """Remove those of the *affected* days that were not *written*: dynamic overwriting leaves them stale."""
+        """Delete those *affected* days that were not *written*: dynamic overwriting leaves them stale."""
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
             self.remove(self.uri(*parts, f"dt={day}"))
@@ -165,7 +165,7 @@ class Archive:
 
 
 def has_property(name: str, value: str) -> Any:
-    """Return the condition of a message with this property, unless that was taken out."""
+    """Return the condition of a message with this property, if it was not erased."""
     return sql.try_element_at("properties", sql.lit(name)) == sql.lit(value)
 
 

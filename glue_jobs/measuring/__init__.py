@@ -1,1 +1,1 @@
-"""What the records count: figures of deliveries, and sets of filters over messages."""
+"""Counts over records: delivery figures, and filters over messages."""

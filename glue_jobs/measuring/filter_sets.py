@@ -1,4 +1,4 @@
-"""Many filters on many messages: each distinct set of what the filters read is evaluated once, by the core's index."""
+"""Evaluates many filters on many messages: each distinct set of the parts they read once, by the core's index."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 Filter = Mapping[str, object] | None
 READ = ("tags", "routing_key", "texts", "content", "gone")
-"""What the filters read of a message, as columns that can be grouped; *texts* are the properties they name, *gone* the
-parts that were taken out of it."""
+"""The parts of a message that the filters read, as columns to group by; *texts* are the properties they name, *gone*
+the erased parts.
+"""
 COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
-"""Not judged are messages by filters that read what is not there: a body that was not archived, a part that is gone."""
+"""Unjudged are messages that lack a part that the filter reads: an unarchived body, or an erased part."""
 
 
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
-    """Return how many messages there are of each distinct set of what *filters* read: (*keys, *READ, number).
+    """Return the number of messages with each distinct set of parts that *filters* read: (*keys, *READ, number).
 
-    Tags that no filter names are left out, so that archives with many tags still repeat few sets; a filter that
-    reads the tags as a property reads them all, in their order.
+    Tags that no filter names are dropped, so that few distinct sets remain; a filter that reads the tags as a property
+    reads all, in order.
     """
     none = sql.array().cast("array<string>")
     tags = filters.tags_read()
@@ -51,8 +52,8 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
     return read.groupBy(*keys, *READ).agg(sql.count("*").alias("number"))
 
 
-def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each batch."""
+def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
+    """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each."""
     import pyarrow as pa
 
     index = filters.index()
@@ -79,20 +80,20 @@ def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[p
 
 
 def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
-    """Return how many *messages* (with a column ``hour``) each filter matches in each hour: (``COUNTS``)."""
+    """Return the number of *messages* (with a column ``hour``) that each filter matches by hour: (``COUNTS``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     sets = distinct_sets(messages, filters, "hour")
-    counts = sets.mapInArrow(lambda batches: counted(iter(batches), shared.value), COUNTS)
+    counts = sets.mapInArrow(lambda batches: count_matches(iter(batches), shared.value), COUNTS)
     return counts.groupBy("hour", "candidate").agg(
         *(sql.sum(name).alias(name) for name in ("matched", "failed", "unjudged"))
     )
 
 
 def tag_matches(messages: DataFrame, tags_of: Mapping[int, Iterable[str]]) -> DataFrame:
-    """Return the same for filters that have tags, without Python workers: the cross-check of :func:`matches`.
+    """Return the same for tag filters, without Python workers: the cross-check of :func:`matches`.
 
-    A pair of message and filter is kept at the first tag that they have in common, so that no pair is counted twice
-    and none has to be shuffled.
+    A pair of message and filter is counted at the first common tag, so that no pair counts twice and no shuffle is
+    needed.
     """
     spark = messages.sparkSession
     rows = [(tag, number, sorted(set(tags))) for number, tags in tags_of.items() for tag in set(tags)]
@@ -105,7 +106,7 @@ def tag_matches(messages: DataFrame, tags_of: Mapping[int, Iterable[str]]) -> Da
 
 
 def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
-    """Return the candidates of a file: one JSON object with name and filter on each line. Raises ValueError.
+    """Return the candidates of a file: a JSON object with name and filter on each line. Raises ValueError.
 
     >>> read_filters('{"name": "a", "filter": null}')
     [('a', None)]
@@ -121,7 +122,7 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return the newest filter of a subscription before *end_at*. Raises LookupError if there is none."""
+    """Return a subscription's newest filter before *end_at*. Raises LookupError without one."""
     parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
     mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
     rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)

@@ -1,4 +1,4 @@
-"""What a delivery report measures, by topic, subscription and hour of acceptance."""
+"""The figures of a delivery report, by topic, subscription and hour of acceptance."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.5, 0.95, 0.99)
 LATENCIES = {"attempt_ms": "round_at", "end_to_end_ms": "accepted_at"}
-"""Both latencies, with the instant from which each is counted to the end of the last attempt."""
+"""Both latencies, each with the instant from which it counts to the end of the last attempt."""
 FAILURES_KEPT = 5
 PAIR_HOUR = (*LANE, "hour")
 
 
 def hour_of(instant: str) -> Column:
-    """Return the expression of the first instant of an instant's hour."""
+    """Return the expression of the beginning of an instant's hour."""
     return (sql.floor(sql.col(instant) / HOUR_MS) * HOUR_MS).cast("bigint")
 
 
@@ -32,18 +32,18 @@ def subscription_names(subscriptions: DataFrame) -> DataFrame:
     return named.groupBy(*LANE).agg(sql.max_by("subscription", "changed_at").alias("subscription"))
 
 
-def accepted(messages: DataFrame) -> DataFrame:
-    """Return how many messages each topic accepted in each hour, and how many of them matched nobody."""
+def count_accepted(messages: DataFrame) -> DataFrame:
+    """Return the numbers of accepted and of unmatched messages of each topic by hour."""
     nobody = (sql.size(sql.coalesce("matched", sql.array().cast("array<int>"))) == 0).cast("int")
     rows = messages.select("topic", hour_of("accepted_at").alias("hour"), nobody.alias("nobody"))
     return rows.groupBy("topic", "hour").agg(sql.count("*").alias("accepted"), sql.sum("nobody").alias("unmatched"))
 
 
 def outcomes(entries: DataFrame) -> DataFrame:
-    """Return what became of each (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
+    """Return figures by (topic, ordinal, hour): matched, one column for each end, pending, retries, latencies.
 
-    *attempt_ms* and *end_to_end_ms* are the latencies of what was delivered, in order, as arrays. The first is known of
-    deliveries at the first attempt: from the start of their round to the attempt's end.
+    *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. The first exists for successes at
+    the first attempt: from the start of their round to the attempt's end.
     """
     pending = entries.where("pending = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
@@ -58,39 +58,39 @@ def outcomes(entries: DataFrame) -> DataFrame:
 
 
 def _in_order(since: str) -> Column:
-    """Return how long each delivery took from the instant *since*, sorted."""
+    """Return the sorted durations of deliveries from the instant *since*."""
     took = sql.greatest(sql.col("last_attempt_at") - sql.col(since), sql.lit(0))
     known = end_is(EntryState.DELIVERED) & sql.col("last_attempt_at").isNotNull() & sql.col(since).isNotNull()
     return sql.sort_array(sql.collect_list(sql.when(known, took)))
 
 
 def quantiles(outcomes: DataFrame) -> DataFrame:
-    """Return *outcomes* with the exact quantiles of the latencies instead: attempt_ms_p50 … end_to_end_ms_p99."""
+    """Return *outcomes* with exact quantiles instead of latencies: attempt_ms_p50 … end_to_end_ms_p99."""
     rest = [name for name in outcomes.columns if name not in LATENCIES]
-    found = [_quantile(name, q).alias(named(name, q)) for name in LATENCIES for q in QUANTILES]
+    found = [_quantile(name, q).alias(quantile_column(name, q)) for name in LATENCIES for q in QUANTILES]
     return outcomes.select(*rest, *found)
 
 
 def _quantile(ordered: str, q: float) -> Column:
-    """Return one quantile of a sorted array as Spark's ``percentile`` defines it: between the two nearest values."""
+    """Return one quantile of a sorted array like Spark's ``percentile``: interpolated between neighbours."""
     place = (sql.size(ordered) - 1) * sql.lit(q)
     below, above = (sql.get(ordered, near(place).cast("int")) for near in (sql.floor, sql.ceil))
     return below + (above - below) * (place - sql.floor(place))
 
 
-def named(latency: str, q: float) -> str:
-    """Return the column of one quantile of a latency.
+def quantile_column(latency: str, q: float) -> str:
+    """Return the column name of one quantile of a latency.
 
-    >>> named("attempt_ms", 0.5)
+    >>> quantile_column("attempt_ms", 0.5)
     'attempt_ms_p50'
     """
     return f"{latency}_p{round(q * 100)}"
 
 
 def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
-    """Return the exact quantiles of both latencies by *keys*, as :func:`quantiles` names them.
+    """Return the exact quantiles of both latencies by *keys*, with the names of :func:`quantiles`.
 
-    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, and needs no array of them all.
+    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, without an array of all.
     """
     each = [outcomes.select(*keys, sql.lit(name).alias("latency"), sql.explode(name).alias("ms")) for name in LATENCIES]
     counted = each[0].unionByName(each[1]).groupBy(*keys, "latency", "ms").agg(sql.count("*").alias("number"))
@@ -99,14 +99,16 @@ def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     rows = counted.groupBy(*keys).agg(
         *(sql.call_function("percentile", ms, points, sql.col("number")).alias(name) for name, ms in of.items())
     )
-    found = [sql.get(name, sql.lit(n)).alias(named(name, q)) for name in LATENCIES for n, q in enumerate(QUANTILES)]
+    found = [
+        sql.get(name, sql.lit(n)).alias(quantile_column(name, q)) for name in LATENCIES for n, q in enumerate(QUANTILES)
+    ]
     return rows.select(*keys, *found)
 
 
 def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
-    """Return the most frequent outcomes of attempts that failed, by *keys*: top_failures.
+    """Return the most frequent outcomes of failed attempts, by *keys*: top_failures.
 
-    Counted is what was recorded of each failed attempt, and how entries ended that were not delivered.
+    It counts the recorded failures of attempts, and the outcomes of entries that were not delivered.
     """
     waited = (sql.col("state") == EntryState.BLOCKED.value) & (sql.col("attempts") > 0)
     ended = sql.col("state").isin(EntryState.DISCARDED.value)
@@ -123,7 +125,7 @@ def failures(deliveries: DataFrame, *keys: str) -> DataFrame:
     return listed.select(*keys, kept.alias("top_failures"))
 
 
-def blocked(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
+def blocked_ms(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
     """Return how long each lane was not active in each hour of the window: (topic, ordinal, hour, blocked_ms)."""
     begins, ends = sql.greatest("begins_at", sql.lit(first_at)), sql.least("ends_at", sql.lit(end_at))
     inside = closed.select(*LANE, begins.alias("begins"), ends.alias("ends")).where("begins < ends")

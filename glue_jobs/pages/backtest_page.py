@@ -1,4 +1,4 @@
-"""A backtest as a page: what a candidate would change, and why, message by message."""
+"""A backtest as a page: the effect of a candidate filter, with an explanation for each sample message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def backtest_page(result: Mapping[str, Any]) -> str:
 
 
 def _what(result: Mapping[str, Any]) -> str:
-    """Return what was backtested, for the title of the page."""
+    """Return the subject of the backtest, for the page's title."""
     return f"backtest of {result['topic']}, {result['window'].replace('_', ' to ')}"
 
 
@@ -95,7 +95,9 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
 
 
 def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], colours: Mapping[str, str]) -> None:
-    delivery_page.stacked(axes, hours, [(name, WORDS.get(name, name), colour) for name, colour in colours.items()])
+    delivery_page.draw_stacked_bars(
+        axes, hours, [(name, WORDS.get(name, name), colour) for name, colour in colours.items()]
+    )
 
 
 def _sample(sample: Mapping[str, Any]) -> str:
@@ -110,7 +112,7 @@ def _sample(sample: Mapping[str, Any]) -> str:
 
 
 def _lines(part: Mapping[str, Any], depth: int) -> list[str]:
-    """Return an explanation as indented lines, iteratively: expressions may be deep."""
+    """Return an explanation as indented lines, without recursion: expressions may be deep."""
     lines: list[str] = []
     pending: list[tuple[Mapping[str, Any], int]] = [(part, depth)]
     while pending:

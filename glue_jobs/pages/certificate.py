@@ -1,4 +1,4 @@
-"""The audit's certificate as a page: what was proved, what was found, what cannot be known."""
+"""The audit's certificate as a page: the proof, the violations, and the limits of the proof."""
 
 from __future__ import annotations
 
@@ -54,9 +54,12 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
 def _title(certificate: Mapping[str, Any]) -> tuple[str, str]:
     found = certificate["violations"]
     if found:
-        return page.counted(found, "violation"), "bad"
+        return page.count_noun(found, "violation"), "bad"
     if certificate["judged"]:
-        return f"Every promise was kept, as far as {page.counted(certificate['judged'], 'judgement')} can tell", "good"
+        return (
+            f"Every promise was kept, as far as {page.count_noun(certificate['judged'], 'judgement')} can tell",
+            "good",
+        )
     if certificate["counts"]["messages"]:
         return "Nothing was proved: no delivery had ended, and no filter could be evaluated again", "warn"
     return "Nothing was proved: no message was accepted in this window", "warn"
@@ -140,7 +143,7 @@ def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
         ("of them before one accepted earlier (no violation)", counts["before_an_earlier_one"]),
         ("tolerance for clocks", f"{skew_ms:,} ms"),
     )
-    return page.table(("What", "Number"), [(what, page.shown(number)) for what, number in rows])
+    return page.table(("What", "Number"), [(what, page.format_value(number)) for what, number in rows])
 
 
 def _roots(certificate: Mapping[str, Any]) -> str:

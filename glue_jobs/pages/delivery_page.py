@@ -1,4 +1,4 @@
-"""The delivery report as a page that a manager can read: what went wrong first."""
+"""The delivery report as a page for managers: failures first."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
     share = page.share(told["delivered"], told["matched"])
     pending = told["pending"]
     if given_up:
-        subscriptions = page.counted(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
+        subscriptions = page.count_noun(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
         was = "was" if given_up == 1 else "were"
-        what = page.counted(given_up, "delivery", "deliveries")
+        what = page.count_noun(given_up, "delivery", "deliveries")
         return f"{what} {was} given up, of {subscriptions}; {share} were delivered", "bad"
     if pending:
         are = "is" if pending == 1 else "are"
-        what = page.counted(pending, "delivery", "deliveries")
+        what = page.count_noun(pending, "delivery", "deliveries")
         return f"None was given up; {what} {are} still pending, {share} were delivered", "warn"
     return "Every delivery was made", "good"
 
@@ -108,7 +108,7 @@ def _trouble(told: Mapping[str, Any]) -> str:
     )
     rest = len(troubled) - len(rows)
     more = page.paragraph(
-        f"{page.counted(rest, 'more subscription')} had retries or closed lanes; see the table below.", "soft"
+        f"{page.count_noun(rest, 'more subscription')} had retries or closed lanes; see the table below.", "soft"
     )
     return made + (more if rest else "") + _failures(told["failures"])
 
@@ -197,11 +197,11 @@ def _legend(axes: Axes) -> None:
 
 
 def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], ends: Sequence[str] = ENDS) -> None:
-    stacked(axes, hours, [(end, end.replace("pending", "still pending"), end) for end in ends])
+    draw_stacked_bars(axes, hours, [(end, end.replace("pending", "still pending"), end) for end in ends])
 
 
-def stacked(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:
-    """Draw one bar for each hour, of *parts* (column, label, colour) that are not always 0, one upon the other."""
+def draw_stacked_bars(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:
+    """Draw one stacked bar for each hour, of the *parts* (column, label, colour) with values."""
     at: Any = [_when(row["hour"]) for row in hours]
     below = [0] * len(hours)
     for column, label, colour in parts:
@@ -225,7 +225,7 @@ def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
         axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=4, linewidth=1.6)
         reached += values
     axes.set_yscale("log")
-    # Whole decades: a short range would have no labelled line at all.
+    # Whole decades: a shorter range might have no labelled line.
     axes.set_ylim(10 ** math.floor(math.log10(min(reached))), 10 ** math.ceil(math.log10(max(reached) * 1.01)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: page.duration(value)))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())

@@ -1,4 +1,4 @@
-"""Self-contained pages: one HTML file with its style and its plots, nothing loaded from anywhere."""
+"""Self-contained pages: one HTML file with its style and plots, without external resources."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return the page of *what*; *parts* are HTML. Its title, by which lists name it, begins with what was found."""
+    """Return the page of *what*; *parts* are HTML. Its title begins with the *verdict*, for lists."""
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -84,7 +84,7 @@ def paragraph(text: str, tone: str = "") -> str:
 
 
 def headline(text: str, below: str, tone: str = "") -> str:
-    """Return the title and the line below it."""
+    """Return the title and the subtitle."""
     return f'<h1 class="{tone}">{escape(text)}</h1><p class="soft">{escape(below)}</p>'
 
 
@@ -94,16 +94,16 @@ def section(title: str, *parts: str) -> str:
 
 
 def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
-    """Return figures side by side: (what, value, tone)."""
+    """Return figures side by side: (label, value, tone)."""
     made = (
-        f'<div class="card"><b class="{tone}">{shown(value)}</b><span>{escape(what)}</span></div>'
+        f'<div class="card"><b class="{tone}">{format_value(value)}</b><span>{escape(what)}</span></div>'
         for what, value, tone in pairs
     )
     return f'<div class="cards">{"".join(made)}</div>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; numbers stand to the right."""
+    """Return a table; numbers are right-aligned."""
     body = [list(row) for row in rows]
     if not body:
         return paragraph("None.")
@@ -113,7 +113,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     labels = [f' data-label="{escape(name)}"' if n else "" for n, name in enumerate(heads)]
     lines = (
         "".join(
-            f"<td{mark}{label}>{shown(value)}</td>" for value, mark, label in zip(row, classes, labels, strict=True)
+            f"<td{mark}{label}>{format_value(value)}</td>"
+            for value, mark, label in zip(row, classes, labels, strict=True)
         )
         for row in body
     )
@@ -121,10 +122,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rest}</tbody></table></div>'
 
 
-def shown(value: object) -> str:
-    """Return a value as people read it.
+def format_value(value: object) -> str:
+    """Return a value in readable form.
 
-    >>> shown(1234567), shown(None), shown(0.25)
+    >>> format_value(1234567), format_value(None), format_value(0.25)
     ('1,234,567', '—', '0.25')
     """
     match value:
@@ -141,7 +142,7 @@ def shown(value: object) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Return a duration as people read it.
+    """Return a duration in readable form.
 
     >>> duration(250), duration(61_000), duration(7_500), duration(90_000_000), duration(None)
     ('250 ms', '1 min 1 s', '7.5 s', '25 h', '—')
@@ -168,17 +169,17 @@ def instant(milliseconds: int) -> str:
     return rfc3339(milliseconds)[:-1].replace("-", "\u2011").replace("T", "\u00a0")
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_noun(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "delivery", "deliveries"), counted(1_200, "violation")
+    >>> count_noun(1, "delivery", "deliveries"), count_noun(1_200, "violation")
     ('1 delivery', '1,200 violations')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def share(part: float, whole: float) -> str:
-    """Return a share in percent; what is not all is never rounded up to it.
+    """Return a share in percent; a part is never rounded up to 100 %.
 
     >>> share(1, 3), share(99_999, 100_000), share(0, 0)
     ('33.3 %', '99.999 %', '—')
@@ -197,7 +198,7 @@ def share(part: float, whole: float) -> str:
 
 
 def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
-    """Return a plot as inline SVG; lines and letters take the colour of the page's text."""
+    """Return a plot as inline SVG in the text colour of the page."""
     import matplotlib as mpl
 
     mpl.use("Agg")

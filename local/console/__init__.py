@@ -1,1 +1,1 @@
-"""The console: pages for people, made on this machine from what the client is told by the API."""
+"""The console: web pages made on this machine from the answers of the API."""

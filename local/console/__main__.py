@@ -1,4 +1,4 @@
-"""`python -m local.console`: serve the console until Ctrl-C; `tagcast console` is this."""
+"""`python -m local.console`: serves the console until Ctrl-C; `tagcast console` runs this."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def desk_for(
     jobs: Runner | None = None,
     metrics: Charted | None = None,
 ) -> Desk:
-    """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key.
+    """Return a console's desk. A console that uses credentials admits only requests with its key.
 
-    Without other *jobs* they are those of the stack that runs on the folder *data*; without *metrics* it samples.
+    The default *jobs* are those of the stack on the folder *data*; the default *metrics* are sampled.
     """
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
     key = secrets.token_urlsafe(24) if auth else None
@@ -44,7 +44,7 @@ def desk_for(
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m local.console", description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="URL of the API")
     parser.add_argument("--profile", help="AWS profile that signs requests to *.amazonaws.com")
@@ -57,8 +57,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def of_deployment(asked: argparse.Namespace) -> tuple[GlueJobs, CloudWatchMinutes]:
-    """Return the jobs and the metrics of a deployment, as the profile may run and read them."""
-    import boto3  # It takes half a second, and the console of a local stack does without.
+    """Return the jobs and the metrics of a deployment, with the permissions of the profile."""
+    import boto3  # It takes half a second, and the console of a local stack does not need it.
 
     session = boto3.Session(profile_name=asked.profile, region_name=asked.region or region_of(asked.url))
     client = cast("Callable[[str], Any]", session.client)

@@ -1,4 +1,4 @@
-"""What changes something: first what will happen is told, then it is done by a form of that page."""
+"""Actions on lanes and topics: each shows a preview, and its form then executes it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.lanes import PENDING, acts_of, command_of, lane_page
-from local.console.rendering import counted, lane_path, word
+from local.console.rendering import count_noun, lane_path, word
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What an act will do, in sentences; *stop* says why it cannot be done.
+    """The effect of an action, in sentences; *stop* is the reason against it.
 
-    *fields* are sent with it to *action*, or else to the page that shows this. *command* does the same in a terminal.
+    The form sends *fields* to *action*, by default the preview's own address. *command* is the equivalent command.
     """
 
     title: str
@@ -33,11 +33,11 @@ class Preview:
 
 
 def lane_preview(subscription: Subscription, act: str) -> Preview:
-    """Say what an act will do to a lane as it stands."""
+    """Return the preview of an action on the current lane."""
     name, lane = subscription.name, subscription.lane
     assert lane is not None
     head, behind = lane.head, max(0, lane.backlog - 1)
-    number, follow = counted(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
+    number, follow = count_noun(behind, "delivery", "deliveries"), "follows" if behind == 1 else "follow"
     at_head = f"message {head.message_id}" if head else "nothing"
     waits_alone = lane.state == "retrying"
     told = {
@@ -47,7 +47,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         )
         if not waits_alone
         else (
-            f"{counted(lane.backlog, 'delivery', 'deliveries').capitalize()} of {name} will be attempted now.",
+            f"{count_noun(lane.backlog, 'delivery', 'deliveries').capitalize()} of {name} will be attempted now.",
             "This ignores the retry schedules. An attempt that fails counts, and its schedule continues.",
         ),
         "verify": (
@@ -84,7 +84,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
 
 
 def _refusal(subscription: Subscription, act: str) -> str:
-    """Say why an act would do nothing."""
+    """Return why an action would do nothing."""
     assert subscription.lane is not None
     if act == "retry" and subscription.lane.state == PENDING:
         return "Unverified: the endpoint has not confirmed yet. A retry has no effect. Verify the endpoint instead."
@@ -92,14 +92,14 @@ def _refusal(subscription: Subscription, act: str) -> str:
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Tell what an act will do to a lane."""
+    """Show the preview of an action on a lane."""
     desk, topic, name, act = _asked(request)
     subscription = await desk.api.get_subscription(topic, name)
     return desk.page("confirm.html", preview=lane_preview(subscription, act))
 
 
 async def change(request: web.Request) -> web.Response:
-    """Do it, if the head is still the one that was told of."""
+    """Execute an action, if the head is still the previewed one."""
     desk, topic, name, act = _asked(request)
     form = await request.post()
     if act == "skip":
@@ -121,7 +121,7 @@ async def change(request: web.Request) -> web.Response:
 
 
 async def preview_topic_retry(request: web.Request) -> web.Response:
-    """Show what a retry of a topic will do."""
+    """Show the preview of a topic's retry."""
     desk, topic = desk_of(request), request.match_info["topic"]
     settings = await desk.api.get_topic(topic)
     sentences = (

@@ -1,4 +1,4 @@
-"""Send one message again to one subscription: from its own body while that is kept, else from the archive."""
+"""Replays one message to one subscription: from its own body while that is kept, else from the archive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from local.console.rendering import message_path, word
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Tell what sending it again will do, or why it cannot be sent."""
+    """Show the preview of a replay, or why the message cannot be replayed."""
     desk, topic, message_id, name = _asked(request)
     found, subscription = await asyncio.gather(
         desk.api.get_message(topic, message_id), desk.api.get_subscription(topic, name)
@@ -64,7 +64,7 @@ def _waits(subscription: Subscription) -> str:
 
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
-    """Return the message as it was published, and where that is from; or None, and why there is nothing to send."""
+    """Return the message as published, and its source; or None, and the reason."""
     if found.body is not None:
         body = _as_published(found.body)
         kept = NewMessage(
@@ -86,7 +86,7 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
 
 
 def _as_published(body: bytes) -> str | bytes:
-    """Return a text as a text, so that receivers get it as one."""
+    """Return a text body as text, so that receivers get it as text."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -98,7 +98,7 @@ def _as_sent(message: NewMessage) -> NewMessage:
 
 
 async def send(request: web.Request) -> web.Response:
-    """Send it, once however often the form comes, and go to the new message."""
+    """Replay the message, once even if the form is sent repeatedly, and redirect to the new message."""
     desk, topic, message_id, _ = _asked(request)
     form = await request.post()
     name, once = str(form.get("to", "")), str(form.get("once", ""))

@@ -1,4 +1,4 @@
-"""The pages that the archive's jobs made: certificates, reports, backtests; and the job that makes the next."""
+"""Pages made by the archive's jobs: certificates, reports, backtests; and the form that starts a job."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from aiohttp import web
 from tagcast_cli.job_arguments import Days
 
 from local.console.acts import Preview
-from local.console.archive_jobs import JOBS, Order
+from local.console.archive_jobs import JOBS, JobOrder
 from local.console.desk import Desk, desk_of
 from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of
 
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What such a page may do: look as it does. It was made from what strangers published."""
+"""The permissions of such a page: styles only. It contains content from publishers."""
 FIELDS = ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect", "scope")
 
 
 @dataclass(frozen=True)
 class Report:
-    """One page of a job; *name* is its path below the folder of reports, *title* begins with what was found."""
+    """One page of a job. *name* is its path below the folder of reports; *title* begins with the verdict."""
 
     name: str
     made_at: datetime
@@ -46,29 +46,29 @@ def reports_in(folder: Path) -> list[Report]:
 
 
 def title_of(page: Path) -> str:
-    """Return the title of a page, as far as its beginning says it."""
+    """Return the title in the beginning of a page."""
     with page.open("rb") as content:
         found = TITLE.search(content.read(TITLE_BYTES).decode("utf-8", "replace"))
     return unescape(found.group(1)).strip() if found else ""
 
 
-def order_of(said: Mapping[str, str]) -> Order:
-    """Return the job that the fields of a form describe. Raises ValueError, UnreadableFilterError."""
+def order_of(said: Mapping[str, str]) -> JobOrder:
+    """Return the job in the fields of a form. Raises ValueError, UnreadableFilterError."""
     job, topic = said.get("job", ""), said.get("topic", "").strip() or None
     if job not in JOBS:
         raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
     days = Days.of(said.get("from", "").strip() or None, said.get("to", "").strip() or None)
     if job != "backtest":
-        return Order(job, days, topic)
+        return JobOrder(job, days, topic)
     if topic is None:
         raise ValueError("A backtest needs a topic")
     words = said.get("dialect") or "strict", said.get("scope") or "body"
     form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
-    return Order(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
+    return JobOrder(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
-    """Say what starting a job will do; or why it cannot be started."""
+    """Return the preview of starting a job, or why it cannot be started."""
     title, back = f"Start {said.get('job', '')}", "/archive"
     try:
         order = order_of(said)
@@ -86,7 +86,7 @@ def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
 
 
 async def archive(request: web.Request) -> web.Response:
-    """List the pages, and say what became of the job that was started last."""
+    """List the pages, with the result of the last job."""
     desk, today = desk_of(request), datetime.now(UTC).date()
     reports = reports_in(desk.reports)
     return desk.page(
@@ -104,7 +104,7 @@ async def archive(request: web.Request) -> web.Response:
 
 
 def page_of(desk: Desk, reports: list[Report]) -> str | None:
-    """Return the name of the page that the last job made, if it is listed."""
+    """Return the name of the last job's page, if it is listed."""
     ended = desk.jobs.ended
     if ended is None or ended.page is None:
         return None
@@ -113,19 +113,19 @@ def page_of(desk: Desk, reports: list[Report]) -> str | None:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Get ready for a job: somebody has been looking at the page of the archive for a moment."""
+    """Prepare for a job: the archive page has been open for a moment."""
     desk_of(request).jobs.prepare()
     return web.Response(status=204)
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Tell what a job will do."""
+    """Show the preview of a job."""
     desk = desk_of(request)
     return desk.page("confirm.html", preview=preview_of(request.query, desk))
 
 
 async def start(request: web.Request) -> web.Response:
-    """Start a job, unless one is under way."""
+    """Start a job, unless one is running."""
     desk, form = desk_of(request), await request.post()
     told = preview_of({name: str(form.get(name, "")) for name in FIELDS}, desk)
     if told.stop is not None:
@@ -135,7 +135,7 @@ async def start(request: web.Request) -> web.Response:
 
 
 async def report(request: web.Request) -> web.StreamResponse:
-    """Serve one of the pages that are listed; it can do nothing."""
+    """Serve one of the listed pages, without any permissions."""
     desk, name = desk_of(request), request.match_info["name"]
     if name not in {each.name for each in reports_in(desk.reports)}:
         raise web.HTTPNotFound

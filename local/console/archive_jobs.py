@@ -1,4 +1,4 @@
-"""Jobs over the archive that are started from a page: one at a time, on this machine or by Glue."""
+"""Jobs over the archive started from a page, one at a time, on this machine or by Glue."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
 
 JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backtest": "backtest"}
-"""The jobs that a page may start, and the programs that they are."""
+"""The jobs that a page may start, with their programs."""
 LOOK_S = 5.0
 PREPARED_S = 240.0
-"""A stack that was asked to get ready within four minutes is: Spark stays there for five."""
+"""The stack keeps Spark for five minutes after a preparation; this leaves a margin."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
-"""With two workers, as many as the template gives a job by default."""
+"""With two workers, the template's default."""
 ARCHIVE = "ArchiveBucketName"
-"""The output of a stack that names its bucket."""
+"""The stack output with the bucket's name."""
 ENDED_WELL, UNDER_WAY = "SUCCEEDED", ("STARTING", "RUNNING", "WAITING", "STOPPING")
 Said = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Order:
-    """One job with what it is asked; a backtest tries a *candidate*, beside the filter of a *subscription* if named."""
+class JobOrder:
+    """One job with its arguments. A backtest compares a *candidate* with the filter of a *subscription*, if given."""
 
     job: str
     days: Days
@@ -47,9 +47,9 @@ class Order:
 
     @property
     def text(self) -> str:
-        """What it is, for people.
+        """The job in words.
 
-        >>> Order("audit", Days.of("2026-11-01", "2026-11-02")).text
+        >>> JobOrder("audit", Days.of("2026-11-01", "2026-11-02")).text
         'audit of all topics, from 2026-11-01 to 2026-11-02 (exclusive)'
         """
         of = f"{self.job} of {self.topic or 'all topics'}, from {self.days.first} to {self.days.end} (exclusive)"
@@ -59,7 +59,7 @@ class Order:
         return f"{of}, with {filter_text(self.candidate)}{beside}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return them as the program takes them, of an archive that is complete now."""
+        """Return the arguments of the program, for an archive that is complete now."""
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)
@@ -70,8 +70,8 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What came of a job: the page that it made, and what it found in a sentence."""
+class JobResult:
+    """The result of a job: its page, and a sentence."""
 
     page: Path | None
     sentence: str
@@ -79,30 +79,30 @@ class Ended:
 
 
 class Runner(Protocol):
-    """Who carries jobs out; its methods are called beside the event loop."""
+    """Runs jobs; its methods are called beside the event loop."""
 
     @property
     def means(self) -> str:
-        """Say to people who does it, and what that takes."""
+        """The runner and its cost, for people."""
 
     def prepare(self) -> None:
-        """Get ready for a job that may be asked for soon."""
+        """Prepare for a job that may start soon."""
 
-    def run(self, order: Order, said: Said) -> Ended:
-        """Carry out one job and tell how far it is. Raises JobError."""
+    def run(self, order: JobOrder, said: Said) -> JobResult:
+        """Run one job and report its progress. Raises JobError."""
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message as the archive keeps it, None if it does not. Raises JobError."""
+        """Return a message from the archive, None without it. Raises JobError."""
 
     def stop(self) -> None:
-        """End what runs on this machine."""
+        """Stop jobs on this machine."""
 
 
 @dataclass
 class LocalJobs:
-    """Jobs over the archive of the stack that runs on *folder*, as the command line runs them.
+    """Runs jobs over the archive of the stack on *folder*, like the command line.
 
-    *jobs* is who runs them; without it the stack does.
+    *jobs* runs them; the default is the stack.
     """
 
     folder: Path
@@ -113,22 +113,22 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """Say what Spark takes."""
+        """The cost of Spark."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
-        """Let the stack start Spark and compact what arrived today, unless it was asked a short while ago."""
+        """Let the stack start Spark and compact today's files, unless that was requested recently."""
         if self.jobs is not None or time.monotonic() - self._prepared_s < PREPARED_S:
             return
         self._prepared_s = time.monotonic()
-        with suppress(JobError):  # Who starts a job is told.
+        with suppress(JobError):  # The error is shown when a job starts.
             check_spark()
             place = Archive.of_stack(self.folder)
             self._preparing = jobs_of(place)
             self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
 
-    def run(self, order: Order, said: Said) -> Ended:
-        """Compact what was archived since, then run the job."""
+    def run(self, order: JobOrder, said: Said) -> JobResult:
+        """Compact new files, then run the job."""
         place = Archive.of_stack(self.folder)
         if self.jobs is None:
             check_spark()
@@ -137,11 +137,11 @@ class LocalJobs:
         result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
-        return Ended(page, verdict(order.job, result.code, result.summary), result.code == 0)
+        return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Look for it in the archive of the stack."""
-        import boto3  # It takes half a second, and most pages do without.
+        """Return a message from the stack's archive."""
+        import boto3  # It takes half a second, and most pages do not need it.
 
         place = Archive.of_stack(self.folder)
         s3 = boto3.client(
@@ -157,14 +157,14 @@ class LocalJobs:
             raise JobError(f"S3 of the local stack refused: {fault}") from fault
 
     def stop(self) -> None:
-        """End what runs."""
+        """Stop the running job."""
         for each in (self._preparing, self._running):
             if each is not None:
                 each.stop()
 
 
 def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
-    """Say what a job found.
+    """Return the result of a job in a sentence.
 
     >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
     ('No violations in 12 audited deliveries.', 'No deliveries to audit.', 'Done.')
@@ -181,9 +181,9 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
 
 @dataclass
 class GlueJobs:
-    """The jobs of a deployment, the stack *stack*: Glue runs them, and what they make is read from S3.
+    """Runs the jobs of the deployed stack *stack* with Glue; their pages are read from S3.
 
-    *client* makes clients of AWS with the console's profile.
+    *client* creates AWS clients with the console's profile.
     """
 
     stack: str
@@ -193,20 +193,20 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """Say what a run of Glue costs."""
+        """The cost of a Glue run."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
-    def run(self, order: Order, said: Said) -> Ended:
-        """Start the job, look at it until it ends, and fetch the page that it made."""
+    def run(self, order: JobOrder, said: Said) -> JobResult:
+        """Start the job, poll until it ends, and download its page."""
         try:
             return self._run(order, said)
         except (BotoCoreError, ClientError) as fault:
             raise JobError(f"AWS refused: {fault}") from fault
 
     def prepare(self) -> None:
-        """Nothing: a run of Glue is paid for."""
+        """Do nothing: a Glue run costs money."""
 
-    def _run(self, order: Order, said: Said) -> Ended:
+    def _run(self, order: JobOrder, said: Said) -> JobResult:
         bucket, glue = self._bucket(), self.client("glue")
         name = f"{self.stack}-{JOBS[order.job].replace('_', '-')}"
         words = order.arguments(Archive(f"s3://{bucket}"))
@@ -217,13 +217,13 @@ class GlueJobs:
             self.sleep(LOOK_S)
         page = self._page(bucket, order.job, began_at)
         if run["JobRunState"] == ENDED_WELL:
-            return Ended(page, "Done.")
+            return JobResult(page, "Done.")
         if page is None:
             raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'see its log')}")
-        return Ended(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
+        return JobResult(page, str(run.get("ErrorMessage", "The job failed. See its report.")), is_well=False)
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Look for it in the archive of the deployment."""
+        """Return a message from the deployment's archive."""
         try:
             return archived_message(self.client("s3"), self._bucket(), topic, message_id)
         except (BotoCoreError, ClientError) as fault:
@@ -237,7 +237,7 @@ class GlueJobs:
         return outputs[ARCHIVE]
 
     def _page(self, bucket: str, job: str, began_at: datetime) -> Path | None:
-        """Fetch the page that was made since, if there is one."""
+        """Download the page made since *began_at*, if there is one."""
         s3 = self.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"reports/{job}/")
         listed = [each for page in pages for each in page.get("Contents", ())]
@@ -251,36 +251,36 @@ class GlueJobs:
         return target
 
     def stop(self) -> None:
-        """Leave it: what runs in the cloud goes on."""
+        """Do nothing: a run in the cloud continues."""
 
 
 @dataclass
 class JobBoard:
-    """The job that was started last, and how far it is."""
+    """The last job, with its progress."""
 
     runner: Runner
-    order: Order | None = None
+    order: JobOrder | None = None
     began_at: datetime | None = None
     said: str = ""
-    ended: Ended | None = None
+    ended: JobResult | None = None
     fault: str = ""
     _task: asyncio.Task[None] | None = None
     _preparing: asyncio.Task[None] | None = None
 
     @property
     def runs(self) -> bool:
-        """Whether a job is under way."""
+        """Whether a job is running."""
         return self._task is not None and not self._task.done()
 
-    def start(self, order: Order) -> bool:
-        """Start a job; False if another one is under way."""
+    def start(self, order: JobOrder) -> bool:
+        """Start a job; return False if another one is running."""
         if self.runs:
             return False
         self.order, self.began_at, self.said, self.ended, self.fault = order, datetime.now(UTC), "", None, ""
         self._task = asyncio.create_task(self._carry_out(order))
         return True
 
-    async def _carry_out(self, order: Order) -> None:
+    async def _carry_out(self, order: JobOrder) -> None:
         try:
             self.ended = await asyncio.to_thread(self.runner.run, order, self._hear)
         except (JobError, OSError) as fault:
@@ -290,12 +290,12 @@ class JobBoard:
         self.said = said
 
     def prepare(self) -> None:
-        """Get ready for a job while somebody reads what there is."""
+        """Prepare for a job while the page is open."""
         if not self.runs and (self._preparing is None or self._preparing.done()):
             self._preparing = asyncio.create_task(asyncio.to_thread(self.runner.prepare))
 
     async def stop(self) -> None:
-        """End what is under way on this machine."""
+        """Stop a job on this machine."""
         tasks = [each for each in (self._task, self._preparing) if each is not None]
         await asyncio.to_thread(self.runner.stop)
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""One message as the archive keeps it, read without Spark: its body outlives the last delivery there."""
+"""Reads one message from the archive, without Spark. Its body is archived even after its last delivery."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tagcast_client import NewMessage
 
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
-"""When a message is in the archive at the latest, after its acceptance."""
+"""A message is in the archive at most this long after its acceptance."""
 GZIP = b"\x1f\x8b"
 
 
 def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
-    """Return a message as it was published; None if the archive has none, or keeps no body of the topic's messages."""
+    """Return a message as published; None if it or the topic's bodies are not archived."""
     for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
         if message_id.encode() not in content:
             continue
@@ -32,7 +32,7 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield what was archived in the hour of an instant and in the next one."""
+    """Yield the objects archived in the hour of an instant and the next one."""
     listed = [
         each["Key"]
         for hour in (accepted_at, accepted_at + LATE)

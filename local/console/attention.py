@@ -1,4 +1,4 @@
-"""The lanes that need attention: chosen by state and cause, counted, and sorted by what only a person can mend."""
+"""Lanes that need attention: filtered by state and cause, counted, and sorted by urgency."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Name = tuple[str, str]
 """A lane by its topic and its subscription."""
 
 
-class Need(StrEnum):
-    """What a lane needs, the worst first."""
+class LaneNeed(StrEnum):
+    """The needs of a lane, the most urgent first."""
 
     PERSON = "person"
     SOON = "soon"
@@ -36,38 +36,38 @@ class Need(StrEnum):
     PAUSED = "paused"
 
     def words(self, lanes: int) -> str:
-        """Return what follows a number of lanes.
+        """Return the words after a number of lanes.
 
-        >>> Need.PERSON.words(1), Need.SOON.words(2), Need.PAUSED.words(0)
+        >>> LaneNeed.PERSON.words(1), LaneNeed.SOON.words(2), LaneNeed.PAUSED.words(0)
         ('needs attention', 'expire within an hour', 'paused')
         """
         match self:
-            case Need.PERSON:
+            case LaneNeed.PERSON:
                 return "needs attention" if lanes == 1 else "need attention"
-            case Need.SOON:
+            case LaneNeed.SOON:
                 return "expires within an hour" if lanes == 1 else "expire within an hour"
-            case Need.RETRIED:
+            case LaneNeed.RETRIED:
                 return "retrying"
-            case Need.PAUSED:
+            case LaneNeed.PAUSED:
                 return "paused"
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words of a need that an address names; an unknown one as it is."""
-    return Need(name).words(lanes) if name in list(Need) else name
+    """Return the words of a need in an address; an unknown one unchanged."""
+    return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
-def need_of(lane: UrgentLane) -> Need:
-    """Return what a lane needs: what only a person can help comes before what is retried by itself."""
+def need_of(lane: UrgentLane) -> LaneNeed:
+    """Return the need of a lane: manual work comes before automatic retries."""
     if lane.state in BY_HAND:
-        return Need.PERSON
+        return LaneNeed.PERSON
     if lane.head is not None and expires_soon(lane.head.expires_at):
-        return Need.SOON
-    return Need.PAUSED if lane.state == "paused" else Need.RETRIED
+        return LaneNeed.SOON
+    return LaneNeed.PAUSED if lane.state == "paused" else LaneNeed.RETRIED
 
 
 def host_of(lane: UrgentLane) -> str:
-    """Return where the pushes of a lane go."""
+    """Return the push target of a lane."""
     return lane.host or NOBODY
 
 
@@ -77,19 +77,19 @@ def topic_of(lane: UrgentLane) -> str:
 
 
 def outcome_of(lane: UrgentLane) -> str:
-    """Return what came of the last attempt at the head."""
+    """Return the last outcome of the head."""
     return (lane.head and lane.head.last_outcome) or "no attempt yet"
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
-    """Return where a lane stands: by what it needs, then by how long it has been owing."""
+    """Return the sort key of a lane: its need, then the age of its backlog."""
     owed_since = LATEST if lane.head is None else lane.head.accepted_at
-    return list(Need).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
+    return list(LaneNeed).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which lanes are shown; what is empty is not asked about. *text* is a part of a topic's or subscription's name."""
+    """A selection of lanes; empty fields select all. *text* is a part of a topic's or subscription's name."""
 
     need: str = ""
     state: str = ""
@@ -100,16 +100,16 @@ class Choice:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Choice:
-        """Read it from an address."""
+        """Parse a selection from an address."""
         return cls(**{each.name: query.get(each.name, "").strip() for each in fields(cls)})
 
     @property
     def asked(self) -> dict[str, str]:
-        """Return what is asked about."""
+        """The non-empty fields."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
 
     def takes(self, lane: UrgentLane) -> bool:
-        """Say whether a lane is one of those."""
+        """Return whether the selection includes a lane."""
         return (
             self.need in ("", need_of(lane))
             and self.state in ("", lane.state)
@@ -120,7 +120,7 @@ class Choice:
         )
 
     def path(self, **changes: str) -> str:
-        """Return where the lanes of this choice are shown, with some of it changed.
+        """Return the address of this selection, with changes.
 
         >>> Choice(state="blocked").path(host="http://a:9"), Choice(state="blocked").path(state="")
         ('/?state=blocked&host=http%3A%2F%2Fa%3A9', '/')
@@ -131,9 +131,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """Lanes that have something in common: how many of them there are, in how many topics, since when, in what states.
+    """Lanes with a common property: their number, topics, beginning and states.
 
-    *outcomes* are the most frequent ones, with how many lanes have each.
+    *outcomes* are the most frequent ones, each with its number of lanes.
     """
 
     name: str
@@ -142,11 +142,11 @@ class Cause:
     since: datetime | None
     states: tuple[tuple[str, int], ...]
     outcomes: tuple[tuple[str, int], ...]
-    need: Need
+    need: LaneNeed
 
 
 def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
-    """Return the groups of lanes that *by* makes, the largest first."""
+    """Return the lanes grouped by *by*, the largest group first."""
     groups: dict[str, list[UrgentLane]] = {}
     for lane in lanes:
         groups.setdefault(by(lane), []).append(lane)
@@ -162,20 +162,20 @@ def _cause(name: str, lanes: Sequence[UrgentLane]) -> Cause:
         min((each.head.accepted_at for each in lanes if each.head), default=None),
         tuple(Counter(each.state for each in lanes).most_common()),
         tuple(Counter(map(outcome_of, lanes)).most_common(2)),
-        min((need_of(each) for each in lanes), key=list(Need).index),
+        min((need_of(each) for each in lanes), key=list(LaneNeed).index),
     )
 
 
-def by_need(lanes: Iterable[UrgentLane]) -> dict[Need, Counter[str]]:
-    """Return how many lanes there are of each need, by state."""
-    counts: dict[Need, Counter[str]] = {need: Counter() for need in Need}
+def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
+    """Return the number of lanes of each need, by state."""
+    counts: dict[LaneNeed, Counter[str]] = {need: Counter() for need in LaneNeed}
     for lane in lanes:
         counts[need_of(lane)][lane.state] += 1
     return counts
 
 
-class Backlogs:
-    """How much lanes owe, counted to :data:`COUNTED_MAX`; what was counted just now is not counted again."""
+class BacklogCounts:
+    """The backlogs of lanes, counted up to :data:`COUNTED_MAX`, with a cache."""
 
     def __init__(self, api: AsyncClient) -> None:
         self._api = api
@@ -183,7 +183,7 @@ class Backlogs:
         self._task: asyncio.Task[None] | None = None
 
     async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
-        """Return what is known of *lanes*, after a moment; what takes longer is there when they are asked for again."""
+        """Return the known backlogs of *lanes* after a moment; slower counts are ready for the next call."""
         names = [(lane.topic, lane.subscription) for lane in lanes]
         now = time.monotonic()
         self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}
@@ -195,7 +195,7 @@ class Backlogs:
         return {name: self._known[name][1] for name in names if name in self._known}
 
     async def stop(self) -> None:
-        """End a count that is under way."""
+        """Stop a running count."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -207,7 +207,7 @@ class Backlogs:
             async with places:
                 try:
                     page = await self._api.list_backlog(*name, limit=COUNTED_MAX).page()
-                except TagcastError:  # It is gone by now, or the next page says that nobody answers.
+                except TagcastError:  # The lane is gone, or the next page shows that the API is down.
                     return
             more = "" if page.next_cursor is None else "+"
             self._known[name] = time.monotonic(), f"{len(page.items)}{more}"

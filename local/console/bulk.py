@@ -1,4 +1,4 @@
-"""The same act on many lanes: what it will do is told first, then it is done lane by lane, and can be watched."""
+"""One action on many lanes: preview first, then lane by lane, with visible progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastErr
 from local.console.attention import Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
 from local.console.lanes import ACTS, ASLEEP
-from local.console.rendering import counted
+from local.console.rendering import count_noun
 
 LANES_MAX = 1_000
 NAMED_MAX = 50
@@ -34,7 +34,7 @@ OF_FOUND = "Only the messages of the search are skipped. A lane with another hea
 
 @dataclass
 class Bulk:
-    """One act on many lanes, and how far it is; *messages* are those that may be skipped, without any all may."""
+    """One action on many lanes, with its progress. *messages* are those that may be skipped; empty allows all."""
 
     act: str
     lanes: Sequence[Name]
@@ -49,18 +49,18 @@ class Bulk:
 
     @property
     def runs(self) -> bool:
-        """Whether it goes on."""
+        """Whether it is running."""
         return self.task is not None and not self.task.done()
 
     @property
     def undo(self) -> str | None:
-        """Return the act that takes back what was done, if there is one."""
+        """The reverse action, if there is one."""
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
-        """Do it to all lanes, a few at a time, until somebody stops it; what cannot be done is written down.
+        """Change all lanes, a few at a time, until stopped; record failures.
 
-        What the pages count is read anew behind it.
+        Afterwards the pages' caches are refreshed.
         """
         places = asyncio.Semaphore(AT_ONCE)
 
@@ -84,7 +84,7 @@ class Bulk:
             desk.forget()
 
     async def _did(self, api: AsyncClient, lane: Name) -> bool:
-        """Do it to one lane; False if there was nothing to do."""
+        """Change one lane; return False if nothing changed."""
         match self.act:
             case "retry":
                 await api.retry(*lane)
@@ -97,7 +97,7 @@ class Bulk:
         return True
 
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
-        """Skip the head, or every head that was found, one after the other."""
+        """Skip the head, or one after the other every head in *messages*."""
         any_was = False
         while True:
             heads = (await api.list_backlog(*lane, limit=1).page()).items
@@ -110,13 +110,13 @@ class Bulk:
 
 
 class Bulks:
-    """The acts on many lanes that were begun from this console, by their ids."""
+    """The bulk actions of this console, by id."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Begin one, and return its id; the oldest that are over are forgotten."""
+        """Start one, and return its id; the oldest finished ones are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -132,11 +132,11 @@ class Bulks:
         return self._kept[name]
 
     def running(self) -> dict[str, Bulk]:
-        """Return those that go on."""
+        """Return the running ones."""
         return {name: each for name, each in self._kept.items() if each.runs}
 
     async def stop(self) -> None:
-        """End all, each behind the lane that it is at."""
+        """Stop all, each after its current lane."""
         for bulk in self._kept.values():
             bulk.is_stopped = True
         await asyncio.gather(*(each.task for each in self._kept.values() if each.task is not None))
@@ -146,12 +146,12 @@ BULKS = web.AppKey("bulks", Bulks)
 
 
 def lanes_json(lanes: Iterable[Name]) -> str:
-    """Return lanes as a field of a form has them."""
+    """Return lanes as a form field."""
     return json.dumps([list(each) for each in lanes], separators=(",", ":"))
 
 
 def lanes_of(text: str) -> list[Name]:
-    """Return the lanes in a field of a form. Raises HTTPBadRequest for what is none."""
+    """Return the lanes in a form field. Raises HTTPBadRequest."""
     try:
         found = json.loads(text)
         return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
@@ -162,7 +162,7 @@ def lanes_of(text: str) -> list[Name]:
 
 
 def fits(act: str, state: str) -> bool:
-    """Say whether an act does something to a lane in that state.
+    """Return whether an action applies to a lane in that state.
 
     >>> fits("retry", "suspended"), fits("resume", "suspended"), fits("pause", "paused")
     (False, True, False)
@@ -171,7 +171,7 @@ def fits(act: str, state: str) -> bool:
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Tell what an act will do to the lanes that are chosen on the overview."""
+    """Show the preview of an action on the lanes selected on the overview."""
     desk, act, choice = desk_of(request), request.match_info["act"], Choice.of(request.query)
     reading = await desk.lanes.look()
     chosen = sorted(filter(choice.takes, reading.items), key=place)
@@ -189,12 +189,12 @@ def page_of(
     unfit: int = 0,
     messages: Sequence[str] = (),
 ) -> web.Response:
-    """Show what an act will do to lanes, by what they were *chosen*, as a form that begins it."""
+    """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts it."""
     topics = len({topic for topic, _ in lanes})
     return desk.page(
         "bulk_preview.html",
         act=act,
-        title=f"{act.capitalize()} {counted(len(lanes), 'lane')} of {counted(topics, 'topic')}",
+        title=f"{act.capitalize()} {count_noun(len(lanes), 'lane')} of {count_noun(topics, 'topic')}",
         means=MEANS[act] + (f" {OF_FOUND}" if messages else ""),
         lanes=lanes,
         named=lanes[:NAMED_MAX],
@@ -209,7 +209,7 @@ def page_of(
 
 
 async def begin(request: web.Request) -> web.Response:
-    """Begin it, and go to where it can be watched."""
+    """Start it, and redirect to its progress."""
     desk, form, act = desk_of(request), await request.post(), request.match_info["act"]
     reason, messages = str(form.get("reason", "")).strip(), str(form.get("messages", ""))
     lanes = lanes_of(str(form.get("lanes", "")))
@@ -219,8 +219,8 @@ async def begin(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk, bulk)}")
 
 
-async def watched(request: web.Request) -> web.Response:
-    """Show how far it is."""
+async def show_progress(request: web.Request) -> web.Response:
+    """Show the progress."""
     desk, name = desk_of(request), request.match_info["name"]
     bulk = request.app[BULKS].get(name)
     named = bulk.done[:NAMED_MAX]
@@ -228,7 +228,7 @@ async def watched(request: web.Request) -> web.Response:
 
 
 async def stop(request: web.Request) -> web.Response:
-    """Let it end behind the lanes that it is at."""
+    """Stop it after its current lanes."""
     request.app[BULKS].get(request.match_info["name"]).is_stopped = True
     raise web.HTTPSeeOther(f"/bulk/{request.match_info['name']}")
 
@@ -237,6 +237,6 @@ _ACT = "/bulk/{act:retry|pause|resume|skip}"
 ROUTES = (
     web.get(_ACT, preview),
     web.post(_ACT, begin),
-    web.get("/bulk/{name:[0-9a-f]{12}}", watched),
+    web.get("/bulk/{name:[0-9a-f]{12}}", show_progress),
     web.post("/bulk/{name:[0-9a-f]{12}}/stop", stop),
 )

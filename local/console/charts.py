@@ -1,4 +1,4 @@
-"""Charts of a topic or a subscription over the last hour or day, drawn by the server."""
+"""Charts of a topic or a subscription over the last hour or day, rendered by the server."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from local.console.rendering import lane_path, span
 from local.console.samples import ChartError
 
 SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
-"""How many minutes a chart shows, and how many of them one bar stands for."""
+"""The minutes of a chart, and of one bar."""
 HEIGHT = 46
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its place and width in percent, its height and top in pixels, and what it stands for."""
+    """One bar: position and width in percent, height and top in pixels, and its value."""
 
     x: float
     width: float
@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars over a span of time; *most* is what the highest stands for, and *last* the newest."""
+    """Bars over a span of time; *most* is the highest value, *last* the newest."""
 
     title: str
     bars: tuple[Bar, ...]
@@ -41,7 +41,7 @@ class Chart:
 
 
 def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) -> list[list[Minute]]:
-    """Return minutes by the bars that they belong to, the last of which ends with the present minute.
+    """Return minutes grouped by bar; the last bar ends with the current minute.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> made = parts_of([Minute(noon), Minute(noon - timedelta(minutes=3))], noon, 4, 2)
@@ -58,7 +58,7 @@ def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) ->
 
 
 def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
-    """Return the chart of values, None where nothing is known.
+    """Return the chart of values; None is unknown.
 
     >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
     >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last
@@ -75,7 +75,7 @@ def chart(title: str, values: Sequence[float | None], shown: Callable[[float], s
 
 
 def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
-    """Return the charts of rate, failures, latency and backlog; what is never told has none."""
+    """Return the charts of rate, failures, latency and backlog, without those that have no values."""
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 

@@ -1,4 +1,4 @@
-"""What topics cost at the pace of the last minute: the counts of the tail, and the list prices."""
+"""The cost of topics at the rate of the last minute, from the tail's counts and list prices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPICS_SHOWN = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """What a topic costs in a month if it goes on like this; None as long as too little was counted."""
+    """A topic's cost per month at the current rate; None until enough is counted."""
 
     topic: str
     rates: Rates | None
@@ -24,7 +24,7 @@ class Cost:
 
 
 def cost_of(topic: str, rates: Rates | None) -> Cost:
-    """Return what a topic costs; each failed attempt is taken for a retry of the workflow.
+    """Return a topic's cost; each failed attempt counts as a retry of the workflow.
 
     >>> round(cost_of("t", Rates(60.0, 10.0, 30.0, 0.0)).messages_usd)
     96
@@ -33,7 +33,7 @@ def cost_of(topic: str, rates: Rates | None) -> Cost:
 
 
 async def costs(request: web.Request) -> web.Response:
-    """Show the topics of a page with what they cost."""
+    """Show the topics of a page with their costs."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     told = await together(desk.api.tail(each.name, max_events=0) for each in topics.items)

@@ -1,4 +1,4 @@
-"""What every page of the console works with: the API, the templates, the token of its forms."""
+"""Shared by all pages: the API client, the templates, the token of forms."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from tagcast_client import AsyncClient
 from tagcast_client.models import Topic, UrgentLane
 
 from local.console.archive_jobs import JobBoard
-from local.console.attention import Backlogs
-from local.console.kept import FRESH_S, PAGE, Kept
+from local.console.attention import BacklogCounts
+from local.console.kept import FRESH_S, PAGE, CachedList
 from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples
 
 T = TypeVar("T")
 MINUTES = "minutes.sqlite"
-"""Where what is sampled is kept, beside the reports."""
+"""The file of sampled minutes, beside the reports."""
 SIDE_BY_SIDE_MAX = 8
-"""A page asks the API at most 8 questions at once."""
+"""A page sends at most 8 concurrent requests to the API."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """One console; *reports* is where jobs leave their pages, *jobs* who runs them, *time_scale* the stack's.
+    """One console. *reports* is the folder of the jobs' pages, *jobs* runs them, *time_scale* is the stack's.
 
-    *key* is what the address that was printed has and nobody else knows; None lets in everybody on this machine.
-    *fresh_s* is how long lists that were read whole are shown before they are read again. *metrics* is what charts are
-    made from; without it what happens is sampled here.
+    *key* is the secret in the printed address; None admits all local users. *fresh_s* is the lifetime of cached lists.
+    *metrics* is the source of charts; the default is sampling.
     """
 
     api: AsyncClient
@@ -47,16 +46,16 @@ class Desk:
     metrics: Charted | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     templates: Environment = field(default_factory=environment)
-    lanes: Kept[UrgentLane] = field(init=False)
-    topics: Kept[Topic] = field(init=False)
-    backlogs: Backlogs = field(init=False)
+    lanes: CachedList[UrgentLane] = field(init=False)
+    topics: CachedList[Topic] = field(init=False)
+    backlogs: BacklogCounts = field(init=False)
     charted: Charted = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin to keep what many pages count and sort."""
-        lanes = Kept(self.api.list_lanes(limit=PAGE), self.fresh_s)
-        topics = Kept(self.api.list_topics(limit=PAGE), self.fresh_s)
-        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
+        """Create the caches of pages."""
+        lanes = CachedList(self.api.list_lanes(limit=PAGE), self.fresh_s)
+        topics = CachedList(self.api.list_topics(limit=PAGE), self.fresh_s)
+        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", BacklogCounts(self.api))):
             object.__setattr__(self, name, kept)
         if self.metrics is None:
             file = MinuteFile(self.reports.parent / MINUTES, self.api.url)
@@ -65,12 +64,12 @@ class Desk:
             object.__setattr__(self, "charted", self.metrics)
 
     def forget(self) -> None:
-        """Let the next page read anew what is kept: something was changed from here."""
+        """Expire the caches after a change from this console."""
         self.lanes.forget()
         self.topics.forget()
 
     async def stop(self) -> None:
-        """End what is read beside the pages."""
+        """Stop background reads."""
         await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop(), self.charted.stop())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
@@ -85,17 +84,17 @@ DESK = web.AppKey("desk", Desk)
 
 
 def desk_of(request: web.Request) -> Desk:
-    """Return the desk that serves a request."""
+    """Return the desk of a request."""
     return request.app[DESK]
 
 
-async def said_in(request: web.Request) -> dict[str, str]:
-    """Return the fields of a form; browsers end lines with CR and LF, whatever was typed, and nobody meant the CR."""
+async def form_fields(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form. Browsers send CR and LF for each line end; the CR is removed."""
     return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}
 
 
 async def together(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the answers to *questions* in their order; a few of them are asked at a time."""
+    """Return the answers to *questions* in their order, with a few concurrent requests."""
     places = asyncio.Semaphore(SIDE_BY_SIDE_MAX)
 
     async def asked(question: Awaitable[T]) -> T:

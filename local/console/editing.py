@@ -12,7 +12,7 @@ from tagcast_client.operation import path_of
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console import forms
-from local.console.desk import Desk, desk_of, said_in
+from local.console.desk import Desk, desk_of, form_fields
 from local.console.filter_form import DIALECTS, KINDS, SCOPES
 from local.console.forms import Said, UnreadableFieldError
 from local.console.lanes import lane_page
@@ -105,7 +105,7 @@ async def _said(request: web.Request) -> dict[str, str]:
     """Return the fields that were sent; none when the page is only looked at."""
     if request.method != "POST":
         return {}
-    return {name: value for name, value in (await said_in(request)).items() if name != "token"}
+    return {name: value for name, value in (await form_fields(request)).items() if name != "token"}
 
 
 def _version(said: Said, present: int) -> int:

@@ -1,4 +1,4 @@
-"""The filter workbench: edit a filter, see what it says of recent messages, then shadow or save it."""
+"""The filter workbench: edit a filter, test it on recent messages, then shadow or save it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tagcast_client import AnyFilter, InvalidError, NewMessage
 from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
-from local.console.desk import Desk, desk_of, said_in, together
+from local.console.desk import Desk, desk_of, form_fields, together
 from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
-from local.console.verdicts import Line, lines
+from local.console.verdicts import VerdictLine, lines
 
 RECENT_SHOWN, RECENT_READ = 6, 100
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the filter says of one message, and why; *message* is None for the one of the form."""
+    """The filter's verdict on one message, with an explanation; *message* is None for that of the form."""
 
     message: Message | None
     verdict: str
-    tree: list[Line]
+    tree: list[VerdictLine]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What the form says: whose filter it is to be, the filter, and a message."""
+    """The form: the subscription, the filter, and a message."""
 
     topic: str
     subscription: str
@@ -45,7 +45,7 @@ class Bench:
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Bench:
-        """Read the fields of the form."""
+        """Parse the fields of the form."""
         kind, text = said.get("kind", "everything"), said.get("text", "")
         form = FilterForm(kind, text, said.get("dialect", "strict"), said.get("scope", "body"))
         return cls(
@@ -54,7 +54,7 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench; with a subscription, its filter as it stands; with a message, what that says."""
+    """Show the workbench, with a subscription's current filter, and with its verdict on a given message."""
     desk, query = desk_of(request), dict(request.query)
     bench = Bench.of(query)
     if bench.topic and (message_id := query.get("message", "").strip()):
@@ -67,7 +67,7 @@ async def workbench(request: web.Request) -> web.Response:
 
 
 def _fields(message: Message) -> dict[str, str]:
-    """Return what a message says as the fields of the form have it."""
+    """Return a message as fields of the form."""
     pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
     text = "" if message.body is None else message.body.decode(errors="replace")
     return {
@@ -78,13 +78,13 @@ def _fields(message: Message) -> dict[str, str]:
     }
 
 
-async def tried(request: web.Request) -> web.Response:
-    """Show the workbench as it was sent, with what the filter says."""
+async def show_verdicts(request: web.Request) -> web.Response:
+    """Show the submitted form with the filter's verdicts."""
     return await _page(desk_of(request), await _bench(request))
 
 
 async def _bench(request: web.Request) -> Bench:
-    return Bench.of(await said_in(request))
+    return Bench.of(await form_fields(request))
 
 
 async def _page(desk: Desk, bench: Bench) -> web.Response:
@@ -109,8 +109,8 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
 
 
 @dataclass(frozen=True)
-class Change:
-    """What a filter does to messages, beside the one that is in force: which it takes besides, and which no more."""
+class FilterChange:
+    """The difference of a filter to the active one on messages: which match only now, and which no more."""
 
     messages: int
     both: int
@@ -118,22 +118,24 @@ class Change:
     fewer: list[Message]
 
 
-async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | None:
-    """Return what saving would change, tried on the messages of today that are retained; None of a function."""
+async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> FilterChange | None:
+    """Return the effect of saving on today's retained messages; None for a function."""
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     candidate = filter_of(bench.form)
     if _reads_body(subscription.filter) or _reads_body(candidate):
         recent = await _with_bodies(desk, bench.topic, recent[:RECENT_SHOWN])
-    return changed(subscription.filter, candidate, recent)
+    return compare_filters(subscription.filter, candidate, recent)
 
 
-def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]) -> Change | None:
-    """Return how two filters differ over *messages*; None where one is a function, which only its owner can ask."""
+def compare_filters(
+    active: AnyFilter | None, candidate: AnyFilter | None, messages: list[Message]
+) -> FilterChange | None:
+    """Return the difference of two filters on *messages*; None if one is a function."""
     if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
         return None
     before, after = compile_filter(active), compile_filter(candidate)
     verdicts = [(each, takes(before, each), takes(after, each)) for each in messages]
-    return Change(
+    return FilterChange(
         len(messages),
         sum(was and would for _, was, would in verdicts),
         [each for each, was, would in verdicts if would and not was],
@@ -142,7 +144,7 @@ def changed(active: AnyFilter | None, candidate: AnyFilter | None, messages: lis
 
 
 def takes(filter: CompiledFilter, message: Message) -> bool:
-    """Say whether a filter matches a message; one that fails does not."""
+    """Return whether a filter matches a message; a failing one does not."""
     try:
         return filter.evaluate(_draft(message)) is True
     except FilterEvaluationError:
@@ -155,7 +157,7 @@ def _draft(message: Message) -> Draft:
 
 
 async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:
-    """Return what the filter says of the recent messages and of the one of the form, or what is wrong with it."""
+    """Return the filter's verdicts on the recent messages and the form's, or its errors."""
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
@@ -179,7 +181,7 @@ async def _recent(desk: Desk, topic: str) -> list[Message]:
 
 
 def _reads_body(described: AnyFilter | None) -> bool:
-    """Say whether a filter reads bodies, which lists of messages leave out."""
+    """Return whether a filter reads bodies, which lists of messages omit."""
     return compile_filter(described).reads_body
 
 
@@ -197,7 +199,7 @@ async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, s
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Run the filter beside the active one: it delivers nothing, so that nothing has to be told before."""
+    """Start the filter as a shadow. It delivers nothing, so it needs no preview."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         await desk.api.set_shadow(bench.topic, bench.subscription, filter_of(bench.form))
@@ -207,7 +209,7 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 async def save(request: web.Request) -> web.Response:
-    """Tell what saving will do; then, confirmed, save the filter if the subscription still has its version."""
+    """Preview a change; once confirmed, save the filter if the subscription's version is unchanged."""
     desk, bench = desk_of(request), await _bench(request)
     try:
         candidate = filter_of(bench.form)
@@ -249,7 +251,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
 
 ROUTES = (
     web.get("/workbench", workbench),
-    web.post("/workbench", tried),
+    web.post("/workbench", show_verdicts),
     web.post("/workbench/shadow", shadow),
     web.post("/workbench/save", save),
 )

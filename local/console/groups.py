@@ -1,4 +1,4 @@
-"""Groups of consumers that pull: who is there, and what waits for them."""
+"""Groups of consumers that pull: their members and their backlogs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPICS_SHOWN, SUBSCRIPTIONS_READ = 25, 100
 
 @dataclass(frozen=True)
 class GroupView:
-    """A group with its members that are alive; *lane* is as it stands now, *heard_at* when a member spoke last."""
+    """A group with its live members and its current *lane*; *heard_at* is the time of the last heartbeat."""
 
     topic: str
     name: str
@@ -26,17 +26,17 @@ class GroupView:
 
     @property
     def heard_at(self) -> datetime | None:
-        """When a member spoke last."""
+        """The time of the last heartbeat."""
         return max((each.seen_at for each in self.members), default=None)
 
     @property
     def disagreeing(self) -> int:
-        """How many members want another filter, and are given nothing."""
+        """The number of members with another filter, which receive nothing."""
         return sum(not each.agrees for each in self.members)
 
 
 async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
-    """Return the groups among the first subscriptions of a topic."""
+    """Return the groups among a topic's first subscriptions."""
     try:
         found = await desk.api.list_subscriptions(topic, limit=SUBSCRIPTIONS_READ).page()
     except NotFoundError:
@@ -45,7 +45,7 @@ async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
 
 
 async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
-    """Look at one group; None if it is gone by now."""
+    """Return the view of one group; None if it is gone."""
     try:
         found, members = await asyncio.gather(
             desk.api.get_subscription(group.topic, group.name), desk.api.list_members(group.topic, group.name)
@@ -56,7 +56,7 @@ async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """Show the groups of the topics of a page, groups without a member first."""
+    """Show the groups of a page's topics, groups without members first."""
     desk = desk_of(request)
     topics = await desk.api.list_topics(limit=TOPICS_SHOWN).page(request.query.get("topics"))
     named = [each for part in await together(groups_of(desk, topic.name) for topic in topics.items) for each in part]

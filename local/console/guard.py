@@ -1,4 +1,4 @@
-"""What stands before every page: whose requests are taken, and what a page may do in a browser."""
+"""Protects every page: authenticates requests, and restricts pages in the browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from local.console.desk import desk_of
 from local.rules.browsers import is_foreign, is_own_host
 
 COOKIE = "tagcast_console"
-"""Browsers send cookies to all ports of a host: the name of each console's has its port."""
+"""Browsers send cookies to all ports of a host, so each console's cookie name has its port."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -30,8 +30,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
-async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what does not come from this console's own pages; forbid every page all that it does not need."""
+async def guard_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse requests from other sites, and send a restrictive content security policy."""
     try:
         response = await _refusal(request) or await _answer(request, handler)
     except web.HTTPException as elsewhere:
@@ -63,7 +63,7 @@ async def _refusal(request: web.Request) -> web.Response | None:
 
 
 def _entry(request: web.Request) -> web.Response | None:
-    """Let in who knows the key, by a cookie from then on; answer all others that they need it."""
+    """Admit a request with the key, by a cookie from then on; refuse all others."""
     key, cookie = desk_of(request).key, f"{COOKIE}_{_port(request)}"
     if key is None or _same(request.cookies.get(cookie, ""), key):
         return None
@@ -90,7 +90,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Serve a page; what the API refuses is a page, too."""
+    """Serve a page; an error of the API becomes a page, too."""
     desk = desk_of(request)
     try:
         return await handler(request)

@@ -1,4 +1,4 @@
-"""The history of a topic: its messages of the last day, the newest first, narrowed by a form."""
+"""The history of a topic: its messages of the last day, newest first, filtered by a form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = 50
 
 
 async def history(request: web.Request) -> web.Response:
-    """Show a page of the messages that are asked for."""
+    """Show a page of the matching messages."""
     desk, name = desk_of(request), request.match_info["topic"]
     said = {field: text.strip() for field, text in request.query.items() if text.strip()}
     found, fault = History((), None, None), ""
@@ -33,7 +33,7 @@ async def history(request: web.Request) -> web.Response:
 
 
 def _asked(said: dict[str, str]) -> dict[str, Any]:
-    """Return what the fields ask for. Raises ValueError for one that cannot be read.
+    """Return the criteria in the fields. Raises ValueError.
 
     >>> _asked({"tag": "a", "property": "customer=42"})
     {'tag': 'a', 'property': 'customer=42'}

@@ -1,4 +1,4 @@
-"""Hosts that gave no answer lately, and whether anything but probes is sent there."""
+"""Hosts that did not respond recently, and their circuits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTS_SHOWN = 50
 
 
 def by_need(host: Host) -> tuple[bool, str]:
-    """Return the place of a host: those with an open circuit come first."""
+    """Return the sort key of a host: open circuits first."""
     return host.circuit != "open", host.host
 
 

@@ -1,4 +1,4 @@
-"""Lists that take several requests, read whole and kept for a moment: pages count and sort what they show."""
+"""Cached lists that need several requests, so that pages can count and sort them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ T = TypeVar("T")
 PAGE = 100
 FRESH_S = 3.0
 PATIENCE_S, PATIENCE_WITH_LAST_S, PATIENCE_WITH_OUTDATED_S = 0.2, 0.05, 2.0
-"""A page waits 0.2 s for a reading that is under way, 0.05 s if it has the one before, 2 s if something was changed
-since that; then it shows what there is."""
+"""A page waits for a running read 0.2 s, 0.05 s with an older result, and 2 s after a change; then it shows the
+available result.
+"""
 
 
 @dataclass(frozen=True)
-class Part(Generic[T]):
-    """Some of a list that is known whole: which page of how many, and of how many in all."""
+class ListPage(Generic[T]):
+    """One page of a complete list, with the number of pages and of items."""
 
     items: Sequence[T]
     number: int
@@ -31,22 +32,22 @@ class Part(Generic[T]):
     total: int
 
 
-def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
-    """Return the page that was *asked* for; what is no page of the list is the nearest one.
+def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
+    """Return the requested page, or the nearest one.
 
     >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
     ('cd', 3, 1)
     """
     pages = max(1, -(-len(items) // size))
     number = min(max(1, int(asked)), pages) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
-    return Part(items[(number - 1) * size : number * size], number, pages, len(items))
+    return ListPage(items[(number - 1) * size : number * size], number, pages, len(items))
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T]):
-    """A list as it was at *read_at*; while it *is_whole* not yet, more is being read.
+class ListReading(Generic[T]):
+    """A list as of *read_at*; until it *is_whole*, more is being read.
 
-    *is_outdated* says that something was changed from here since, *fault* why it could not be read again.
+    *is_outdated*: this console changed something since. *fault*: the error of a failed reload.
     """
 
     items: tuple[T, ...]
@@ -56,20 +57,20 @@ class Reading(Generic[T]):
     is_outdated: bool = False
 
 
-class Kept(Generic[T]):
-    """One list of the API; what is older than *fresh_s* is read again when somebody looks, while they see the last."""
+class CachedList(Generic[T]):
+    """One cached list of the API. After *fresh_s* it is reloaded in the background while the old one is shown."""
 
     def __init__(self, listed: AsyncPages[T], fresh_s: float = FRESH_S) -> None:
         self._listed = listed
         self._fresh_s = fresh_s
-        self._last: Reading[T] | None = None
+        self._last: ListReading[T] | None = None
         self._read_s = -math.inf
         self._changed_s = -math.inf
         self._task: asyncio.Task[None] | None = None
         self._fault: TagcastError | None = None
 
-    async def look(self) -> Reading[T]:
-        """Return what was read last, or what was read so far of the first time. Raises TagcastError if that failed."""
+    async def look(self) -> ListReading[T]:
+        """Return the last list, or the first one as far as it is read. Raises TagcastError if that failed."""
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -81,7 +82,7 @@ class Kept(Generic[T]):
         if self._last is None:
             if self._fault is not None:
                 raise self._fault
-            return Reading((), datetime.now(UTC), is_whole=False)
+            return ListReading((), datetime.now(UTC), is_whole=False)
         return replace(self._last, is_outdated=self._is_outdated())
 
     def _patience_s(self) -> float:
@@ -90,15 +91,15 @@ class Kept(Generic[T]):
         return PATIENCE_WITH_LAST_S if self._last is not None and self._last.is_whole else PATIENCE_S
 
     def _is_outdated(self) -> bool:
-        """Say whether something was changed from here after the last reading began."""
+        """Return whether this console changed something after the last read began."""
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """Let the next look read anew, and wait for that: something was changed from here."""
+        """Make the next look wait for a new read, after a change from this console."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:
-        """End a reading that is under way."""
+        """Stop a running read."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -117,11 +118,11 @@ class Kept(Generic[T]):
                 if cursor is None:
                     break
                 if is_first:
-                    self._last = Reading(tuple(found), began_at, is_whole=False)
-            self._last = Reading(tuple(found), began_at)
+                    self._last = ListReading(tuple(found), began_at, is_whole=False)
+            self._last = ListReading(tuple(found), began_at)
         except TagcastError as fault:
             self._fault, began_s = fault, -math.inf
             if self._last is not None:
-                self._last = Reading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
+                self._last = ListReading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
         finally:
             self._read_s, self._task = began_s, None

@@ -1,4 +1,4 @@
-"""The page of a lane: its head, what stands behind it, and when what will be attempted."""
+"""The page of a lane: its head, its backlog, and its next attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tagcast_client.models import Attempt, Delivery, Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.rendering import lane_path
-from local.console.schedule import Line, Plan, planned, policy_of
+from local.console.schedule import NextAttempts, Timeline, plan_attempts, policy_of
 
 BACKLOG_SHOWN = 50
 DONE = {
@@ -70,7 +70,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return when something was done, as an address says it in seconds; without that, now.
+    """Return the time of an action from an address, in seconds; by default now.
 
     >>> instant_of("1790000000").year
     2026
@@ -83,7 +83,7 @@ def _now() -> datetime:
 
 
 async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[Attempt]:
-    """Return the attempts of the head that are remembered, unless it is gone by now."""
+    """Return the remembered attempts of the head; empty if it is gone."""
     try:
         return history_in(await desk.api.explain(topic, message_id, name))
     except NotFoundError:
@@ -91,12 +91,12 @@ async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[A
 
 
 def history_in(why: Mapping[str, Any]) -> list[Attempt]:
-    """Return the attempts that an explanation tells of, oldest first."""
+    """Return the attempts in an explanation, oldest first."""
     return [decode(Attempt, each) for each in (why.get("delivery") or {}).get("history", ())]
 
 
 def acts_of(subscription: Subscription) -> tuple[str, ...]:
-    """Return what can be done to a lane in its state, and does something."""
+    """Return the actions that apply to a lane in its state."""
     lane = subscription.lane
     if lane is None:
         return ()
@@ -107,7 +107,7 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
 
 
 def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
-    """Return the command that does the same as an act of a page; a skip may name the message.
+    """Return the command equivalent to an action; a skip may name the message.
 
     >>> command_of("skip", "orders", "billing"), command_of("skip", "orders", "billing", "7")
     ("tagcast skip orders billing --reason '…'", "tagcast skip orders billing --message 7 --reason '…'")
@@ -117,19 +117,19 @@ def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
 
 
 def commands_of(subscription: Subscription) -> list[str]:
-    """Return the commands that do the same as the buttons of the page."""
+    """Return the commands equivalent to the buttons of the page."""
     return [command_of(act, subscription.topic, subscription.name) for act in acts_of(subscription)]
 
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
-    """Return the life of the head on a line: acceptance, attempts that are remembered, what is planned, and its end."""
+    """Return the head's timeline: acceptance, remembered attempts, planned attempts, and expiry."""
     now = _now()
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
-    line = Line(accepted_at, head.expires_at)
-    plan = Plan((), spent=False)
+    line = Timeline(accepted_at, head.expires_at)
+    plan = NextAttempts((), spent=False)
     if head.next_attempt_at is not None and subscription.state != PENDING:
         policy = policy_of(subscription.retry)
-        plan = planned(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
+        plan = plan_attempts(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
     tried = [each.ended_at for each in history] or [each for each in (head.last_attempt_at,) if each is not None]
     return {
         "accepted_at": accepted_at,
@@ -142,7 +142,7 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
 
 
 def lane_page(topic: str, name: str, done: str) -> str:
-    """Return where the page of a lane says that something was done, and when."""
+    """Return the address of a lane's page with a note about a finished action."""
     return f"{lane_path(topic, name)}?done={done}&at={_now().timestamp():.0f}"
 
 

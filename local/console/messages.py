@@ -1,4 +1,4 @@
-"""The page of a message: who is owed it, who got it when, and why any subscription did or did not."""
+"""The page of a message: its deliveries, and why a subscription did or did not receive it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SUBSCRIPTIONS_SHOWN = 100
 BODY_SHOWN = 20_000
 OWED = ("blocked", "pending")
 STATES = ("discarded", "expired", "blocked", "pending", "cancelled", "filtered", "delivered")
-"""The states of a delivery, those first that somebody asks about."""
+"""The states of a delivery, the most interesting first."""
 NOT_FOR_IT = "not for it"
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a message for one subscription; without an *entry* it was not for it.
+    """The delivery of a message to one subscription; without an *entry* it did not match.
 
-    *after_s* is how long after its acceptance the last attempt was. *lane* is the state of the lane in which it waits.
+    *after_s* is the time from acceptance to the last attempt. *lane* is the state of the lane of a waiting delivery.
     """
 
     name: str
@@ -40,20 +40,20 @@ class Fate:
 
     @property
     def state(self) -> str:
-        """Return the state that deliveries are counted by."""
+        """The state by which deliveries are counted."""
         return NOT_FOR_IT if self.entry is None else self.entry.state
 
     @property
     def word(self) -> str:
-        """Return the one word for it: of what waits that of its lane, which says why."""
+        """The displayed state: for a waiting delivery that of its lane."""
         return self.lane if self.lane and self.state == "blocked" else self.state
 
 
 def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
-    """Return the fate at every matched subscription, failed ones first, then at those of *names* that are no others.
+    """Return the deliveries to all matched subscriptions, failures first, then the unmatched ones of *names*.
 
-    *lanes* are the states of lanes that are not active. While not all of a wide message's map was read, nobody is said
-    to have no part in it.
+    *lanes* are the states of lanes that are not active. While a wide message's map is partly read, no subscription
+    counts as unmatched.
     """
     states = lanes or {}
     found = [
@@ -73,7 +73,7 @@ def _after_s(message: Message, entry: Entry) -> float | None:
 
 
 async def message(request: web.Request) -> web.Response:
-    """Show a message or its receipt; with ``?why=NAME`` also why that subscription did or did not get it."""
+    """Show a message or its receipt; with ``?why=NAME`` also the explanation for that subscription."""
     desk, topic, message_id = desk_of(request), request.match_info["topic"], request.match_info["message_id"]
     query = request.query
     name, state, cursor = (query.get(field, "").strip() for field in ("why", "state", "behind"))
@@ -106,9 +106,9 @@ async def message(request: web.Request) -> web.Response:
 
 
 async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: str) -> Message:
-    """Return a message with the entries that are shown: of a wide one those that fail, or those in one *state*.
+    """Return a message with the displayed entries: for a wide one the failing ones, or those in one *state*.
 
-    It has the counts of all entries, and a cursor for those behind the ones that it has.
+    It has the counts of all entries, and a cursor for further ones.
     """
     found = await desk.api.get_message(topic, message_id)
     if found.next_cursor is None or state == NOT_FOR_IT:
@@ -122,7 +122,7 @@ async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: 
 
 
 def answer_of(why: Mapping[str, Any]) -> str:
-    """Return why a subscription did or did not get a message, with the word that its lane has elsewhere.
+    """Return why a subscription did or did not receive a message, in the words of its lane.
 
     >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
     ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})
@@ -151,7 +151,7 @@ async def _why(desk: Desk, topic: str, message_id: str, name: str) -> Mapping[st
 
 
 def body_text(message: Message) -> str | None:
-    """Return the body as text, octets as hexadecimal numbers; None once it is gone."""
+    """Return the body as text, binary bodies in hexadecimal; None after its deletion."""
     if message.body is None:
         return None
     try:

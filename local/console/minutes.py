@@ -1,4 +1,4 @@
-"""Minutes of topics and subscriptions, kept for a day in a file beside the state of the stack."""
+"""Metrics of topics and subscriptions by minute, stored for a day in a file beside the stack's state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import quantiles
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""Some 50 MB: 300 series of a whole day. Beyond it the oldest minutes go."""
+"""Some 50 MB: 300 series of a whole day. Beyond it the oldest minutes are deleted."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
   api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
@@ -23,9 +23,9 @@ CREATE TABLE IF NOT EXISTS looks (api TEXT, topic TEXT, at INTEGER, PRIMARY KEY 
 
 @dataclass
 class Minute:
-    """One minute of a topic or a subscription; None is what was not told.
+    """One minute of a topic or a subscription; None is unknown.
 
-    Latencies are from acceptance to delivery, in milliseconds. The backlog of a topic is what it retains.
+    Latencies are from acceptance to delivery, in milliseconds. A topic's backlog is its number of retained messages.
     """
 
     at: datetime
@@ -38,14 +38,14 @@ class Minute:
 
     @property
     def slow_ms(self) -> float | None:
-        """Return the latency that 95 of 100 deliveries did not exceed."""
+        """The 95th percentile of the latency."""
         if self.p95_ms is not None or not self.latencies:
             return self.p95_ms
         return quantiles(self.latencies, n=20)[-1] if len(self.latencies) > 1 else self.latencies[0]
 
 
 class MinuteFile:
-    """The minutes of the topics of one API, in a file that is made with the first of them."""
+    """The minutes of one API's topics, in a file created at the first write."""
 
     def __init__(self, path: Path, api: str) -> None:
         self._path, self._api = path, api
@@ -53,7 +53,7 @@ class MinuteFile:
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return self._path.exists()
 
     @property
@@ -65,7 +65,7 @@ class MinuteFile:
         return self._opened
 
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
-        """Keep minutes of a subscription, or of a topic itself, in the place of what was kept of them."""
+        """Store minutes of a subscription, or of the topic itself, replacing existing ones."""
         who = (self._api, topic, subscription)
         told = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
@@ -73,7 +73,7 @@ class MinuteFile:
         self._rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
 
     def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
-        """Return what is kept from after an instant on, oldest first."""
+        """Return the stored minutes after an instant, oldest first."""
         found = self._rows.execute(
             "SELECT at, published, delivered, failed, p95_ms, backlog FROM minutes "
             "WHERE api = ? AND topic = ? AND subscription = ? AND at > ? ORDER BY at",
@@ -85,7 +85,7 @@ class MinuteFile:
         ]
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute in which something was seen to be published to a topic."""
+        """Return the last minute with a publish to a topic."""
         [(at,)] = self._rows.execute(
             "SELECT max(at) FROM minutes WHERE api = ? AND topic = ? AND subscription = '' AND published > 0",
             (self._api, topic),
@@ -93,11 +93,11 @@ class MinuteFile:
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
     def looked(self, topic: str, at: datetime) -> None:
-        """Remember that somebody looked at a topic."""
+        """Record a view of a topic."""
         self._rows.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
 
     def looked_at(self, since: datetime, most: int) -> list[str]:
-        """Return the topics that were looked at after an instant, at most *most*, the last ones first."""
+        """Return the topics viewed after an instant, at most *most*, the latest first."""
         found = self._rows.execute(
             "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
             (self._api, _second(since), most),
@@ -105,12 +105,12 @@ class MinuteFile:
         return [topic for (topic,) in found]
 
     def forget(self, topic: str) -> None:
-        """Keep nothing of a topic any more: it was deleted."""
+        """Delete the minutes of a deleted topic."""
         for table in ("minutes", "looks"):
             self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
 
     def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
-        """Remove what is older than a day, and the oldest of more rows than there may be."""
+        """Delete minutes older than a day, and the oldest above *rows_max*."""
         self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
         self._rows.execute("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
         [(count,)] = self._rows.execute("SELECT count(*) FROM minutes")

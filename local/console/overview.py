@@ -1,4 +1,4 @@
-"""The first page: the lanes that need attention, all of them counted by what they need and by their causes."""
+"""The first page: lanes that need attention, counted by need and by cause."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LANES_SHOWN = 25
 
 
 async def overview(request: web.Request) -> web.Response:
-    """Show what needs attention, and what is chosen of it."""
+    """Show the lanes that need attention, with the current selection."""
     desk, choice = desk_of(request), Choice.of(request.query)
     lanes, topics = await asyncio.gather(desk.lanes.look(), desk.topics.look())
     chosen = sorted(filter(choice.takes, lanes.items), key=place)

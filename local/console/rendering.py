@@ -1,4 +1,4 @@
-"""Templates, and how values look in them: everything escaped, every character that acts made visible."""
+"""Templates and formatting: everything is escaped, and control characters are made visible."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tagcast_client.operation import path_of
 
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
-"""What expires within this time is said to be urgent."""
+"""Expiry within this time is shown as urgent."""
 SHOWN_STATES = {"not for it": "no delivery"}
-"""Shown words of states that are stored, or that an address has, under another one."""
+"""Displayed words for states with another stored name."""
 PLACES = (
     ("/", "Overview", "overview.html", "o"),
     ("/topics", "Topics", "topics.html", "t"),
@@ -34,15 +34,15 @@ PLACES = (
     ("/archive", "Archive", "archive.html", ""),
     ("/costs", "Costs", "costs.html", ""),
 )
-"""Where people go: address, name, template, and the key behind g of the five that have one."""
+"""The navigation: address, name, template, and the key after g for five of them."""
 
 
 def environment() -> Environment:
-    """Return the templates; whatever they print is made visible first and escaped then."""
+    """Return the template environment, which makes control characters visible and then escapes."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
-        finalize=shown,
+        finalize=format_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,16 +70,16 @@ def environment() -> Environment:
         "is_awake": is_awake,
         "next_attempt": next_attempt,
         "places": PLACES,
-        "counted": counted,
+        "counted": count_noun,
         "word": word,
     }
     return made
 
 
-def shown(value: Any) -> Any:
-    r"""Return what a template prints of a value; texts with every acting character in the notation of Python.
+def format_value(value: Any) -> Any:
+    r"""Return the printed form of a value; control characters in texts become Python escapes.
 
-    >>> shown("a\x1b[2J\u202e"), shown(None), shown(7)
+    >>> format_value("a\x1b[2J\u202e"), format_value(None), format_value(7)
     ('a\\x1b[2J\\u202e', '—', 7)
     """
     if isinstance(value, Markup):
@@ -88,7 +88,7 @@ def shown(value: Any) -> Any:
 
 
 def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
-    """Return an instant as its distance from now; the instant itself is told to those who point at it.
+    """Return an instant relative to now, with the absolute time as a tooltip.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> print(moment(datetime(2026, 5, 1, 11, 59, tzinfo=UTC), noon))
@@ -103,12 +103,12 @@ def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
 
 
 def expires_soon(instant: datetime | None) -> bool:
-    """Say whether something ends within the hour."""
+    """Return whether an instant is within the next hour."""
     return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
 
 
 def next_attempt(state: str, instant: datetime | None) -> Markup:
-    """Return when the head of a lane in *state* is attempted next, as its distance from now.
+    """Return the next attempt of the head of a lane in *state*, relative to now.
 
     >>> print(next_attempt("blocked", None), next_attempt("paused", None))
     in progress —
@@ -116,17 +116,17 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
     return Markup(IN_PROGRESS) if instant is None and is_awake(state) else moment(instant)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_noun(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "lane"), counted(1_200, "lane"), counted(2, "delivery", "deliveries")
+    >>> count_noun(1, "lane"), count_noun(1_200, "lane"), count_noun(2, "delivery", "deliveries")
     ('1 lane', '1,200 lanes', '2 deliveries')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def slug(text: str) -> str:
-    """Return a text as a part of the id of an element, by which it is known when the page is read again.
+    """Return a text as a part of an element id, stable across reloads.
 
     >>> slug("http://a:9/x y"), slug("http 500")
     ('http---a-9-x-y', 'http-500')
@@ -135,7 +135,7 @@ def slug(text: str) -> str:
 
 
 def word(state: str) -> str:
-    """Return a state as people read it.
+    """Return the displayed word of a state.
 
     >>> word("lost_contact"), word("unverified"), word("not for it")
     ('lost contact', 'unverified', 'no delivery')
@@ -144,7 +144,7 @@ def word(state: str) -> str:
 
 
 def short(message_id: str) -> Markup:
-    """Return a message id with its last digits, by which neighbours differ, standing out.
+    """Return a message id with its last digits highlighted, where neighbours differ.
 
     >>> print(short("07530139137769876372"))
     <span class="id"><span class="far">07530139137769</span>876372</span>
@@ -153,7 +153,7 @@ def short(message_id: str) -> Markup:
 
 
 def size(count: int | None) -> str:
-    """Return a number of bytes as people read it.
+    """Return a number of bytes in readable form.
 
     >>> size(None), size(0), size(900), size(70_000)
     ('—', '0 B', '900 B', '68.4 KiB')
@@ -164,7 +164,7 @@ def size(count: int | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Return how often something happens in a second.
+    """Return a rate per second in readable form.
 
     >>> rate(0.0), rate(0.034), rate(2.345), rate(1234.5)
     ('0', '0.03', '2.3', '1,234')
@@ -186,7 +186,7 @@ def usd(amount: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return how long something took.
+    """Return a duration in readable form.
 
     >>> span(None), span(0.0421), span(75)
     ('—', '42 ms', '1 min 15 s')
@@ -206,15 +206,15 @@ def pairs_text(pairs: Mapping[str, object]) -> str:
 
 
 def as_json(value: Mapping[str, Any] | None) -> str:
-    """Return a value as JSON that people can read."""
+    """Return a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def lane_path(topic: str, subscription: str, *more: str) -> str:
-    """Return where the page of a lane is, or what is below it."""
+    """Return the address of a lane's page, or of one below it."""
     return path_of("topics", topic, "subscriptions", subscription, *more)
 
 
 def message_path(topic: str, message_id: str) -> str:
-    """Return where the page of a message is."""
+    """Return the address of a message's page."""
     return path_of("topics", topic, "messages", message_id)

@@ -1,4 +1,4 @@
-"""What happens in a topic, minute by minute: sampled from its tail here, read from CloudWatch of a deployment."""
+"""A topic's metrics by minute: sampled from its tail locally, or read from CloudWatch for a deployment."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from local.console.minutes import KEPT, MINUTE, Minute, MinuteFile
 
 TOPICS_MAX = 20
 ASK_S = 20.0
-"""A topic is watched for a minute after a question: with one in 20 seconds nothing is missed."""
+"""A topic stays watched for a minute after a request, so one every 20 seconds misses nothing."""
 EVENTS_MAX = 1_000
 LATENCIES_MAX = 200
-"""Latencies of a minute that are remembered: its percentiles come from the first ones."""
+"""Latencies remembered per minute: percentiles use the first ones."""
 ALL = ""
-"""The name under which a topic itself is sampled."""
+"""The subscription name for a topic's own samples."""
 
 
 class Charted(Protocol):
-    """Where minutes come from."""
+    """A source of minutes."""
 
     @property
     def means(self) -> str:
-        """Say to people where they come from, and why there may be none."""
+        """The source in words, and why it may be empty."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return those of the last *count* minutes that something is known of, oldest first. Raises ChartError."""
+        """Return the known ones of the last *count* minutes, oldest first. Raises ChartError."""
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return when something was seen to be published to a topic last, None if nothing is known of that."""
+        """Return the time of the last known publish to a topic, or None."""
 
     async def start(self) -> None:
-        """Begin what is asked beside the pages."""
+        """Start background sampling."""
 
     async def stop(self) -> None:
-        """End it."""
+        """Stop background sampling."""
 
 
 class ChartError(Exception):
-    """Minutes cannot be read; the text says why."""
+    """Minutes cannot be read; the text is the reason."""
 
 
 @dataclass
 class _Watched:
-    """A topic that is sampled: *present* are the minutes of it and its subscriptions that may still change."""
+    """A sampled topic. *present* are the minutes of it and its subscriptions that may still change."""
 
     topic: str
     file: MinuteFile
@@ -59,7 +59,7 @@ class _Watched:
     present: dict[tuple[str, datetime], Minute] = field(default_factory=dict)
 
     def minute(self, name: str, at: datetime) -> Minute:
-        """Return the minute of an instant, which may be a new one."""
+        """Return the minute of an instant, possibly new."""
         start = at.replace(second=0, microsecond=0)
         if (name, start) not in self.present:
             kept = self.file.minutes(self.topic, name, start - timedelta(seconds=1))
@@ -67,14 +67,14 @@ class _Watched:
         return self.present[name, start]
 
     def keep(self, now: datetime) -> None:
-        """Write the present minutes; those that are over are not present any more."""
+        """Write the current minutes, and drop finished ones from *present*."""
         for (name, _), minute in self.present.items():
             self.file.keep(self.topic, name, [minute])
         self.present = {key: minute for key, minute in self.present.items() if now - minute.at < 2 * MINUTE}
 
 
 class Samples:
-    """Minutes of the topics whose pages were looked at within a day, the last of them; *file* keeps them."""
+    """Samples of the topics most recently viewed within a day, stored in *file*."""
 
     def __init__(
         self, api: AsyncClient, file: MinuteFile, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -87,18 +87,18 @@ class Samples:
 
     @property
     def means(self) -> str:
-        """Say what there are samples of."""
+        """The coverage of the samples."""
         return (
             "Sampled every minute while a console runs here, and kept for a day. "
             f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."
         )
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return the last minute in which something was seen to be published."""
+        """Return the last minute with a publish."""
         return self._file.published_at(topic) if self._file.exists else None
 
     async def start(self) -> None:
-        """Go on with the topics that were sampled when the console ended."""
+        """Continue with the topics that were sampled when the console ended."""
         if self._file.exists:
             for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
                 self._topics[topic] = _Watched(topic, self._file)
@@ -106,7 +106,7 @@ class Samples:
                 self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return what was sampled, and go on sampling."""
+        """Return the samples, and continue sampling."""
         self._file.looked(topic, self._now())
         if topic not in self._topics:
             self._topics[topic] = _Watched(topic, self._file)
@@ -118,7 +118,7 @@ class Samples:
         return self._file.minutes(topic, subscription, self._now() - count * MINUTE)
 
     async def sample(self, topic: str) -> None:
-        """Ask what happened in a topic since it was asked last."""
+        """Read a topic's events since the last sample."""
         watched = self._topics[topic]
         try:
             told = await self._api.tail(topic, max_events=EVENTS_MAX, cursor=watched.cursor)
@@ -127,7 +127,7 @@ class Samples:
             del self._topics[topic]
             self._file.forget(topic)
             return
-        except TagcastError:  # The next question is as good: what happened between them is told then.
+        except TagcastError:  # The next request returns the events since then, too.
             return
         self._take(watched, told)
         watched.minute(ALL, self._now()).backlog = settings.retained_messages
@@ -145,7 +145,7 @@ class Samples:
         watched.cursor = told.next_cursor
 
     async def _go_on(self) -> None:
-        """Sample the topics that were looked at last again and again, until nobody looked at any for a day."""
+        """Sample the recently viewed topics repeatedly, until none was viewed for a day."""
         while self._topics:
             await asyncio.sleep(ASK_S)
             self._file.shrink(self._now())
@@ -165,7 +165,7 @@ class Samples:
 
 
 def _count(watched: _Watched, event: TailEvent) -> None:
-    """Add a delivery to the minutes of its subscription, and its latency to those of the topic, too."""
+    """Add a delivery to the minutes of its subscription, and its latency to those of the topic."""
     assert event.subscription is not None
     minute = watched.minute(event.subscription, event.happened_at)
     if event.state == "delivered" and event.message_id is not None:
@@ -180,27 +180,27 @@ def _count(watched: _Watched, event: TailEvent) -> None:
 
 @dataclass
 class CloudWatchMinutes:
-    """Minutes of the topics that a deployment names in ``MetricTopics``; *client* makes clients of AWS."""
+    """Minutes of the topics in a deployment's ``MetricTopics``; *client* creates AWS clients."""
 
     stack: str
     client: Callable[[str], Any]
 
     @property
     def means(self) -> str:
-        """Say which topics have metrics."""
+        """Which topics have metrics."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:
-        """No metric of a topic says it."""
+        """Return None: no metric has it."""
 
     async def start(self) -> None:
-        """Nothing is asked beside the pages."""
+        """Do nothing: there is no background sampling."""
 
     async def stop(self) -> None:
-        """Nothing is asked beside the pages."""
+        """Do nothing: there is no background sampling."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Ask CloudWatch for the metrics of a subscription, or for those of all of a topic together."""
+        """Query CloudWatch for the metrics of a subscription, or of a whole topic."""
         return await asyncio.to_thread(self._minutes, topic, subscription, count)
 
     def _minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
@@ -216,7 +216,7 @@ class CloudWatchMinutes:
             raise ChartError(f"AWS refused: {fault}") from fault
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
-        """Yield one query for each number of a minute: of a topic the sum, or the worst, of its subscriptions."""
+        """Yield one query for each figure of a minute; a topic's is the sum, or the worst, of its subscriptions."""
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),

@@ -1,4 +1,4 @@
-"""What the retry strategy has planned for the head of a lane, and where that stands on a line of time."""
+"""The planned attempts of a lane's head by its retry strategy, and their positions on a timeline."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
 STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600)
 TICKS_MAX = 5
-"""At most 5 marks have room on a telephone, each with the time of day below it."""
+"""At most 5 ticks fit on a phone, each with a time of day."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Attempts to come if each fails at once; *spent* says that the retries end before the life does.
+class NextAttempts:
+    """Next attempts if each fails immediately. *spent*: the retries end before the life.
 
-    *more* are planned beyond those that are named.
+    *more* is the number of further attempts.
     """
 
     attempts: tuple[datetime, ...]
@@ -32,7 +32,7 @@ class Plan:
 
 
 def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
-    """Return the policy in a subscription as the API tells it."""
+    """Return the retry policy of a subscription in the API's form."""
     return RetryPolicy(
         Strategy(retry["strategy"]),
         RETRIES_FOR_LIFE if retry["max_retries"] == LIFE else int(retry["max_retries"]),
@@ -41,12 +41,14 @@ def policy_of(retry: Mapping[str, Any]) -> RetryPolicy:
     )
 
 
-def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0) -> Plan:
-    """Return the attempts from *first* on, of a delivery that had *attempts*, as if each failed at once.
+def plan_attempts(
+    policy: RetryPolicy, attempts: int, first: datetime, expires_at: datetime, time_scale: float = 1.0
+) -> NextAttempts:
+    """Return the attempts from *first* on after *attempts* earlier ones, if each fails immediately.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
-    >>> plan = planned(RetryPolicy(Strategy.BACKOFF_RETRY, 3, 15), 2, noon, noon + timedelta(hours=1))
+    >>> plan = plan_attempts(RetryPolicy(Strategy.BACKOFF_RETRY, 3, 15), 2, noon, noon + timedelta(hours=1))
     >>> [each.second for each in plan.attempts], plan.spent
     ([0, 15], True)
     """
@@ -56,32 +58,32 @@ def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: dat
         instants.append(at)
         wait_s = delay_s(policy, attempts + len(instants), MEAN_S)
         if wait_s is None:
-            return Plan(tuple(instants), spent=True)
+            return NextAttempts(tuple(instants), spent=True)
         at += timedelta(seconds=wait_s / time_scale)
-    return Plan(tuple(instants), spent=False, more=at < expires_at)
+    return NextAttempts(tuple(instants), spent=False, more=at < expires_at)
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on the axis of a line of time: its place, and the time of day that it stands for (UTC)."""
+    """A tick of a timeline: its position and time of day (UTC)."""
 
     at: float
     label: str
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of time from *begins* to *ends* in one scale; `at` says where an instant stands on it, in percent."""
+class Timeline:
+    """A linear timeline from *begins* to *ends*; `at` returns the position of an instant in percent."""
 
     begins: datetime
     ends: datetime
 
     def at(self, instant: datetime) -> float:
-        """Return the place of an instant; what is over or to come keeps within the line.
+        """Return the position of an instant, clamped to the timeline.
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
-        >>> line = Line(noon, noon + 4 * hour)
+        >>> line = Timeline(noon, noon + 4 * hour)
         >>> [line.at(noon + n * hour) for n in (-1, 0, 1, 4, 9)]
         [0.0, 0.0, 25.0, 100.0, 100.0]
         """
@@ -91,11 +93,11 @@ class Line:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Return marks at round times of day, a few of them.
+        """A few ticks at round times of day.
 
         >>> from datetime import UTC
         >>> noon = datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
-        >>> [(tick.at, tick.label) for tick in Line(noon, noon + timedelta(hours=20)).ticks]
+        >>> [(tick.at, tick.label) for tick in Timeline(noon, noon + timedelta(hours=20)).ticks]
         [(19.17, '16:00'), (39.17, '20:00'), (59.17, '00:00'), (79.17, '04:00'), (99.17, '08:00')]
         """
         whole_s = (self.ends - self.begins).total_seconds()

@@ -1,4 +1,4 @@
-"""Search: a message by its id, or what is retained by tag, property, state and time; retry what was found."""
+"""Search: a message by id, or retained messages by tag, property, state and time; retry the results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from local.console.rendering import message_path
 from local.console.topics import pairs
 
 STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
-"""Of deliveries, as the forms offer them."""
+"""States of deliveries in the forms."""
 MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
-"""The bounds of a search: messages read of one topic, and how many on a page; names of topics that are offered."""
+"""Bounds of a search: messages read of one topic, results per page, and suggested topic names."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is searched for among the retained messages; what is empty is not asked about."""
+class MessageCriteria:
+    """The criteria for retained messages; empty fields match all."""
 
     tag: str = ""
     routing_key: str = ""
@@ -35,7 +35,7 @@ class Wanted:
     since: datetime | None = None
 
     def takes(self, message: Message) -> bool:
-        """Say whether a message is one of those."""
+        """Return whether a message matches."""
         return (
             (not self.tag or self.tag in message.tags)
             and (not self.routing_key or self.routing_key == message.routing_key)
@@ -51,9 +51,9 @@ class Wanted:
         return any(self.subscription in ("", name) and self.state in ("", entry.state) for name, entry in entries)
 
 
-def wanted_of(query: Mapping[str, str]) -> Wanted:
-    """Read the fields of the form. Raises ValueError for a duration that is none."""
-    return Wanted(
+def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
+    """Parse the fields of the form. Raises ValueError for an invalid duration."""
+    return MessageCriteria(
         query.get("tag", "").strip(),
         query.get("routing_key", "").strip(),
         pairs(query.get("property", "")),
@@ -64,12 +64,12 @@ def wanted_of(query: Mapping[str, str]) -> Wanted:
 
 
 def since_of(within: str) -> datetime | None:
-    """Return the instant at which so long a time began; None if the field is empty. Raises ValueError."""
+    """Return the instant that long ago; None if the field is empty. Raises ValueError."""
     return datetime.now(UTC) - timedelta(seconds=seconds_of(within)) if within else None
 
 
 async def search(request: web.Request) -> web.Response:
-    """Go to the message whose id is given, or list the retained messages of a topic that are wanted."""
+    """Redirect to the message with the given id, or list a topic's matching retained messages."""
     desk, query = desk_of(request), request.query
     topic, message_id = query.get("topic", "").strip(), query.get("id", "").strip()
     faults: list[str] = []
@@ -81,7 +81,7 @@ async def search(request: web.Request) -> web.Response:
     read, has_more = 0, False
     try:
         if topic and not message_id:
-            messages, read, has_more = await _found(desk, topic, wanted_of(query))
+            messages, read, has_more = await _found(desk, topic, parse_criteria(query))
     except ValueError as fault:
         faults.append(str(fault))
     return desk.page(
@@ -98,12 +98,12 @@ async def search(request: web.Request) -> web.Response:
 
 
 async def topic_names(desk: Desk) -> list[str]:
-    """Return names of topics that a field is completed with."""
+    """Return topic names as suggestions for a field."""
     return [each.name for each in (await desk.topics.look()).items[:NAMES_MAX]]
 
 
 async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:
-    """Return the topic that has a message, or nothing; *faults* take what else is to be said."""
+    """Return the topic of a message, or an empty text; adds to *faults*."""
     if not (len(message_id) == 20 and message_id.isdecimal() and message_id.isascii()):
         faults.append(f"{message_id} is not a message id. Expected 20 digits.")
         return ""
@@ -117,15 +117,15 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
         return ""
 
 
-async def _found(desk: Desk, topic: str, wanted: Wanted) -> tuple[list[Message], int, bool]:
-    """Return what is wanted of the oldest retained messages, how many were read, and whether there are more."""
+async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
+    """Return the matches among the oldest retained messages, the number read, and whether there are more."""
     cursor: str | None = None
     found: dict[str, Message] = {}
     read = 0
     while True:
         page = await desk.api.list_messages(topic, limit=PAGE).page(cursor)
         read += len(page.items)
-        for each in filter(wanted.takes, page.items):  # A wide one comes once for each section of its map.
+        for each in filter(wanted.takes, page.items):  # A wide message comes once for each section of its map.
             known = found.get(each.message_id)
             seen = {} if known is None else known.subscribers
             found[each.message_id] = replace(each, subscribers={**seen, **each.subscribers})
@@ -135,10 +135,10 @@ async def _found(desk: Desk, topic: str, wanted: Wanted) -> tuple[list[Message],
 
 
 async def act_preview(request: web.Request) -> web.Response:
-    """Tell which lanes a retry or a skip of what was found attempts, or skips."""
+    """Show the lanes that a retry or a skip of the results changes."""
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
-    messages, _, _ = await _found(desk, topic, wanted_of(query))
+    messages, _, _ = await _found(desk, topic, parse_criteria(query))
     lanes = lanes_owed(messages, query.get("subscription", "").strip())
     ids = [each.message_id for each in messages] if act == "skip" else []
     asked = {name: value.strip() for name, value in query.items() if value.strip()}
@@ -146,7 +146,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_owed(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes that owe some of *messages*, or that one of them."""
+    """Return the lanes in which some of *messages* are pending, or only that of *subscription*."""
     owed = ((each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked")
     return [lane for lane in dict.fromkeys(owed) if subscription in ("", lane[1])][:LANES_MAX]
 

@@ -1,4 +1,4 @@
-"""The console as a server on a port of this machine."""
+"""The console's HTTP server on a local port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from local.console import (
 )
 from local.console.bulk import BULKS, Bulks
 from local.console.desk import DESK, Desk
-from local.console.guard import guarded
+from local.console.guard import guard_request
 from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
@@ -40,8 +40,8 @@ ROOMS = (
 
 
 def application(desk: Desk) -> web.Application:
-    """Return all pages of a console."""
-    app = web.Application(middlewares=[guarded], client_max_size=FORM_BYTES_MAX)
+    """Return the application with all pages."""
+    app = web.Application(middlewares=[guard_request], client_max_size=FORM_BYTES_MAX)
     app[DESK] = desk
     app[BULKS] = Bulks()
     for room in ROOMS:
@@ -51,7 +51,7 @@ def application(desk: Desk) -> web.Application:
 
 
 class ConsoleServer:
-    """A console that listens on 127.0.0.1; `start`, then `stop`."""
+    """A console on 127.0.0.1; call `start`, then `stop`."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -60,7 +60,7 @@ class ConsoleServer:
         self.url = ""
 
     async def start(self, port: int) -> None:
-        """Listen; 0 takes any port. Raises PortInUseError."""
+        """Listen; 0 selects a free port. Raises PortInUseError."""
         await self._desk.charted.start()
         await self._runner.setup()
         try:
@@ -72,7 +72,7 @@ class ConsoleServer:
             self.url += f"?key={self._desk.key}"
 
     async def stop(self) -> None:
-        """End the job that runs here, stop listening, and close the connections to the API."""
+        """Stop the running job, stop listening, and close the connections to the API."""
         await self._desk.jobs.stop()
         await self._application[BULKS].stop()
         await self._desk.stop()

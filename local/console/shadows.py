@@ -1,4 +1,4 @@
-"""The page of a shadow: how the candidate differs from the active filter, with samples; promote it, or end it."""
+"""The page of a shadow: its differences from the active filter, with samples; promote or end it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAYS = {"only_active": "only the active filter matches", "only_shadow": "only th
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """Show what was seen of a shadow, or that there is none."""
+    """Show a shadow's comparison, or that there is none."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     subscription = await desk.api.get_subscription(topic, name)
     try:
@@ -27,7 +27,7 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 def promotion(topic: str, name: str, found: Shadow) -> Preview:
-    """Say what promoting a shadow will do."""
+    """Return the preview of promoting a shadow."""
     counts = found.counts
     return Preview(
         f"Promote the shadow of {name}",
@@ -44,14 +44,14 @@ def promotion(topic: str, name: str, found: Shadow) -> Preview:
 
 
 async def preview(request: web.Request) -> web.Response:
-    """Tell what promoting will do."""
+    """Show the preview of promoting."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     found = await desk.api.get_shadow(topic, name)
     return desk.page("confirm.html", preview=promotion(topic, name, found))
 
 
 async def promote(request: web.Request) -> web.Response:
-    """Make the shadow that was told of the active filter."""
+    """Make the previewed shadow the active filter."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     version = int(str((await request.post()).get("shadow_version", "0")))
     await desk.api.promote_shadow(topic, name, shadow_version=version)
@@ -59,7 +59,7 @@ async def promote(request: web.Request) -> web.Response:
 
 
 async def end(request: web.Request) -> web.Response:
-    """End the shadow: the active filter stays as it is."""
+    """Delete the shadow; the active filter stays."""
     desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
     await desk.api.delete_shadow(topic, name)
     raise web.HTTPSeeOther(lane_page(topic, name, "ended"))

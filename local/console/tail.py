@@ -1,4 +1,4 @@
-"""The live tail: what happens in a topic, as it happens; and how much of it there is in a second."""
+"""The live tail: a topic's events as they happen, and their rates."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
 WAIT_S = 5
-"""A page that is left leaves its question behind, which keeps an invocation for as long as it waits."""
+"""A closed page leaves a pending request behind, which occupies an invocation for this time."""
 COUNTED_S_MIN = 5.0
-"""A shorter time has no rate."""
+"""Shorter periods give no rate."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How many there were in a second, over the last *seconds*."""
+    """Events per second, over the last *seconds*."""
 
     seconds: float
     published: float
@@ -31,7 +31,7 @@ class Rates:
 
 
 def rates_of(counts: Counts) -> Rates | None:
-    """Return the rates that counts say, or None as long as too little was counted.
+    """Return the rates of counts, or None until enough is counted.
 
     >>> from datetime import UTC, datetime
     >>> at = datetime(2026, 5, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def tail(request: web.Request) -> web.Response:
-    """Show the last events of a topic; asked to show what comes *after* a cursor, wait for that."""
+    """Show a topic's last events; with a cursor in *after*, wait for later ones."""
     desk, query = desk_of(request), request.query
     topic, after = query.get("topic", "").strip(), query.get("after")
     told: Tail | None = None
@@ -82,7 +82,7 @@ async def tail(request: web.Request) -> web.Response:
 
 
 async def rates(request: web.Request) -> web.Response:
-    """Tell how much happens in a topic: a part of a page, which asks for it again."""
+    """Show a topic's rates: a fragment that the page reloads."""
     desk, topic = desk_of(request), request.match_info["topic"]
     told = await desk.api.tail(topic, max_events=0)
     return desk.page("rates.html", rates=rates_of(told.counts), published_at=desk.charted.published_at(topic))

@@ -1,4 +1,4 @@
-"""All topics, to be searched; and the page of one: what is published to it, who is subscribed, what is owed."""
+"""The list of topics with a search, and the page of one topic: publish, subscriptions, backlog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiohttp import web
 from tagcast_client import NewMessage
 
 from local.console.attention import causes, topic_of
-from local.console.desk import desk_of, said_in
+from local.console.desk import desk_of, form_fields
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -19,7 +19,7 @@ TOPICS_SHOWN, SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 25, 50, 25
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Show the topics with a text in their name, those with most lanes that are not active first."""
+    """Show the topics with a text in their name, those with most inactive lanes first."""
     desk, query = desk_of(request), request.query
     text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
     reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
@@ -39,8 +39,8 @@ async def topics(request: web.Request) -> web.Response:
     )
 
 
-async def owed(request: web.Request) -> web.Response:
-    """Tell what one topic retains: its cell in the table of topics, asked for when it comes into sight."""
+async def retained_count(request: web.Request) -> web.Response:
+    """Show a topic's number of retained messages: a table cell, loaded when it becomes visible."""
     desk, name = desk_of(request), request.match_info["topic"]
     topic, oldest = await asyncio.gather(
         desk.api.get_topic(name),
@@ -67,8 +67,8 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def publish(request: web.Request) -> web.Response:
-    """Publish what a form says, once however often it is sent, and go to the message."""
-    desk, name, said = desk_of(request), request.match_info["topic"], await said_in(request)
+    """Publish the form's message, once even if it is sent repeatedly, and redirect to the message."""
+    desk, name, said = desk_of(request), request.match_info["topic"], await form_fields(request)
     message = new_message(said)
     accepted = await desk.api.publish(
         name,
@@ -100,7 +100,7 @@ def new_message(said: Mapping[str, str]) -> NewMessage:
 
 
 def words(text: str) -> tuple[str, ...]:
-    r"""Return what stands between commas and ends of lines.
+    r"""Return the parts between commas and line ends.
 
     >>> words("a, b\n\nc d ")
     ('a', 'b', 'c d')
@@ -109,7 +109,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def pairs(text: str) -> dict[str, str]:
-    r"""Return names and values of lines such as ``price=12``.
+    r"""Return names and values from lines such as ``price=12``.
 
     >>> pairs("price=12\r\nnote=a=b\n\n")
     {'price': '12', 'note': 'a=b'}
@@ -121,6 +121,6 @@ def pairs(text: str) -> dict[str, str]:
 ROUTES = (
     web.get("/topics", topics),
     web.get("/topics/{topic}", topic),
-    web.get("/topics/{topic}/owed", owed),
+    web.get("/topics/{topic}/owed", retained_count),
     web.post("/topics/{topic}/messages", publish),
 )

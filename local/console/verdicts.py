@@ -1,4 +1,4 @@
-"""What a filter says of a message, as lines that a page can show."""
+"""A filter's verdict on a message as lines for a page."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "s
 
 
 @dataclass(frozen=True)
-class Line:
-    """One node of a verdict tree; *depth* is how far it stands in, *value* the word for what it came to."""
+class VerdictLine:
+    """One node of a verdict tree: *depth* is its indentation, *value* the displayed result."""
 
     depth: int
     text: str
@@ -21,21 +21,23 @@ class Line:
     note: str
 
 
-def lines(tree: Mapping[str, Any]) -> list[Line]:
-    """Return a tree from its root down, without recursion, since filters nest deeper than Python does.
+def lines(tree: Mapping[str, Any]) -> list[VerdictLine]:
+    """Return a tree from its root down, without recursion, because filters nest deeper than Python allows.
 
     >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
     ...     {"text": "a", "value": True, "note": "", "children": []}]})]
     [(0, 'unknown'), (1, 'true')]
     """
-    found: list[Line] = []
+    found: list[VerdictLine] = []
     waiting = [(0, tree)]
     while waiting and len(found) < LINES_SHOWN:
         depth, node = waiting.pop()
         value = node.get("value")
         word = WORDS.get(value) if isinstance(value, bool | str | None) else None
         found.append(
-            Line(min(depth, DEPTH_SHOWN), str(node.get("text", "")), word or str(value), str(node.get("note", "")))
+            VerdictLine(
+                min(depth, DEPTH_SHOWN), str(node.get("text", "")), word or str(value), str(node.get("note", ""))
+            )
         )
         waiting += [(depth + 1, child) for child in reversed(node.get("children", ()))]
     return found

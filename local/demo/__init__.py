@@ -1,1 +1,1 @@
-"""A story played on a stack of its own: `make demo`."""
+"""A demo on a stack of its own: `make demo`."""

@@ -1,7 +1,7 @@
-"""Scenario 1 of the specification, played in under a minute: `python -m local.demo`.
+"""Scenario 1 of the specification in under a minute: `python -m local.demo`.
 
-Part (a): one subscriber fails from its 101st message on and is blocked alone, retried, and recovers in order.
-Part (b): two subscribers are out of contact; what they are owed is retained, and nobody else notices.
+Part (a): one subscriber fails from its 101st message on, blocks alone, is retried, and recovers in order. Part (b): two
+subscribers lose contact; their messages are retained, and no other subscriber is delayed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
 
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HEAD_RETRY_S = 2
-"""Seconds between A's retries on the clock of the audience, whatever the time scale."""
+"""Wall-clock seconds between A's retries, regardless of the time scale."""
 
 
 @dataclass(frozen=True)
-class Check:
-    """One thing that scenario 1 promises, and whether it came true."""
+class PromiseCheck:
+    """One promise of scenario 1, and its result."""
 
     promise: str
     expected: object
@@ -40,36 +40,36 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether it did."""
+        """Whether the promise was kept."""
         return self.expected == self.found
 
 
 class Play:
-    """The demo: who listens, what is asked, and what was promised."""
+    """The demo: receivers, requests and checks."""
 
     def __init__(self, stage: Stage, out: Console, interval_s: int, suffix: str) -> None:
         self.stage = stage
         self.out = out
         self.interval_s = interval_s
         self.suffix = suffix
-        self.checks: list[Check] = []
+        self.checks: list[PromiseCheck] = []
         self._begun = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
-        """A line with the time since the curtain rose."""
+        """Print a line with the time since the start."""
         moment = Text(f"{time.monotonic() - self._begun:5.1f} s  ", style="dim")
         self.out.print(moment + Text(text, style=style), soft_wrap=True)
 
     def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
-        """Wait until what was promised is found, and write down what was."""
+        """Wait until the expected result is found, and record the found one."""
         wait_for(lambda: found() == expected, timeout_s)
-        self.checks.append(Check(promise, expected, found()))
+        self.checks.append(PromiseCheck(promise, expected, found()))
         last = self.checks[-1]
         mark, style = ("✓", "green") if last.holds else ("✗", "bold red")
         self.say(f"{mark} {promise}: {last.found}" + ("" if last.holds else f", not {expected}"), style)
 
     def failing(self, name: str, fails: Callable[[Push], bool], *, aloud_max: int = 1_000) -> Receiver:
-        """A receiver that fails when `fails` says so, and reports its first failures aloud."""
+        """Return a receiver that fails when `fails` returns True, and prints its first failures."""
         told = 0
 
         def report(push: Push, reply: Reply) -> None:
@@ -82,7 +82,7 @@ class Play:
 
 
 def part_a(play: Play, listening: ExitStack) -> None:
-    """A under BACKOFF_RETRY fails from its 101st message on, B and C receive everything."""
+    """A under BACKOFF_RETRY fails from its 101st message on; B and C receive everything."""
     topic, stage = f"test1{play.suffix}", play.stage
     recovered = threading.Event()
     a = play.failing("A", lambda push: push.message_number > 100 and not recovered.is_set())
@@ -132,7 +132,7 @@ def _state(play: Play, topic: str, message_id: str) -> str:
 
 
 def part_b(play: Play, listening: ExitStack) -> None:
-    """A and B under EXPONENTIAL_DECAY_RETRY have lost contact; C never notices."""
+    """A and B under EXPONENTIAL_DECAY_RETRY lose contact; C is not affected."""
     topic, stage = f"test1b{play.suffix}", play.stage
     a = play.failing("A", lambda _: True, aloud_max=3)
     b = play.failing("B", lambda _: True, aloud_max=3)
@@ -168,7 +168,7 @@ def _check_push(play: Play, topic: str) -> None:
         time.sleep(0.3)
         return heads() == before and all(_seconds_until(head) > 1.5 for head in before)
 
-    # Retries go on by the schedule: push in a pause between two, so that only the push could disturb.
+    # Push between two scheduled retries, so that only this push could disturb them.
     wait_for(is_quiet, 30.0)
     before = heads()
     touched = play.stage.push(topic)
@@ -184,7 +184,7 @@ def _seconds_until(head: Head | None) -> float:
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
-    """Play both parts against the stack at `url`; True when every check holds."""
+    """Play both parts against the stack at `url`; return True if every check holds."""
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
     play = Play(Stage(client_for(url)), out, interval_s, suffix)
     with ExitStack() as listening:
@@ -210,7 +210,7 @@ def demo(
     out = console()
     try:
         if url is not None:
-            # Not the names of the specification: a stack of somebody's own may have topics of that name.
+            # Other names than the specification's: the user's own stack may have topics of those names.
             holds = play_all(url, out, time_scale or 1, f"-{secrets.token_hex(3)}")
         else:
             out.print("Starting a stack of its own …")

@@ -1,4 +1,4 @@
-"""The stage of the demo: a stack of its own, and what the demo asks of any stack."""
+"""The demo's stack, and its requests to any stack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 class StackError(Exception):
-    """The stack did not start; `log` is the end of what it said."""
+    """The stack did not start; `log` is the end of its output."""
 
     def __init__(self, reason: str, log: str) -> None:
         super().__init__(reason)
@@ -31,19 +31,19 @@ class StackError(Exception):
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def client_for(url: str) -> Client:
-    """Return a client that tries once."""
+    """Return a client without retries."""
     return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
 
 
 def is_healthy(api: Client) -> bool:
-    """Whether the service answers."""
+    """Return whether the service answers."""
     try:
         return api.health().status == "ok"
     except (ProblemError, UnreachableError):
@@ -51,7 +51,7 @@ def is_healthy(api: Client) -> bool:
 
 
 def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> bool:
-    """Ask again until it holds; False when it never did in time."""
+    """Poll until it holds; return False after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
@@ -64,7 +64,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
-        # The stack leads a process group of its own; on Ctrl-C it ends its children itself.
+        # The stack leads its own process group; on Ctrl-C it ends its children itself.
         if signal_number == signal.SIGKILL:
             os.killpg(process.pid, signal_number)
         else:
@@ -77,9 +77,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
-    """Run a fresh stack in a temporary folder for as long as the block lasts; gives its URL.
+    """Run a fresh stack in a temporary folder while the block lasts; yield its URL.
 
-    Raises StackError when it ends early or is not healthy within a minute.
+    Raises StackError if it ends early or is not healthy within a minute.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -108,7 +108,7 @@ def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
 
 
 class Stage:
-    """A topic's worth of questions to the API, as the demo asks them."""
+    """The demo's requests to the API for one topic."""
 
     def __init__(self, api: Client) -> None:
         self._api = api
@@ -122,34 +122,34 @@ class Stage:
         self._api.create_subscription(topic, name, url, retry=retry)
 
     def remove(self, topic: str, *names: str) -> None:
-        """Remove the subscriptions and the topic."""
+        """Delete the subscriptions and the topic."""
         for name in names:
             self._api.delete_subscription(topic, name)
         self._api.delete_topic(topic)
 
     def publish(self, topic: str, bodies: list[str]) -> list[str]:
-        """Publish in batches; gives the ids in order."""
+        """Publish in batches; return the ids in order."""
         results = self._api.publish_batch(topic, map(NewMessage, bodies))
         return [result.message_id for result in results if isinstance(result, Accepted)]
 
     def lane(self, topic: str, name: str) -> Lane:
-        """The lane of a subscription."""
+        """Return the lane of a subscription."""
         lane = self._api.get_subscription(topic, name).lane
         assert lane is not None
         return lane
 
     def backlog(self, topic: str, name: str) -> list[Delivery]:
-        """Every delivery that a subscription is owed, in order."""
+        """Return every pending delivery of a subscription, in order."""
         return list(self._api.list_backlog(topic, name, limit=100))
 
     def retained(self, topic: str) -> int:
-        """How many messages of the topic somebody is still owed (eventually consistent)."""
+        """Return the number of the topic's retained messages (eventually consistent)."""
         return self._api.get_topic(topic).retained_messages or 0
 
     def entry(self, topic: str, message_id: str, name: str) -> Entry:
-        """A subscription's entry in the state map of a message."""
+        """Return a subscription's entry in the state map of a message."""
         return self._api.get_message(topic, message_id).subscribers[name]
 
     def push(self, topic: str) -> list[str]:
-        """Re-push; gives the names of the lanes that were touched."""
+        """Retry the topic now; return the names of the retried lanes."""
         return list(self._api.retry_topic(topic))

@@ -1,1 +1,1 @@
-"""The engine that plays AWS here, and the guards in front of it: identities, permissions, limits."""
+"""The engine that emulates AWS locally, and its guards: identities, permissions, limits."""

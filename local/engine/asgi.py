@@ -1,4 +1,4 @@
-"""The shapes of ASGI, in which the engine's applications stand before each other."""
+"""ASGI types and helpers for the engine's applications."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, cast
@@ -10,8 +10,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-async def whole(receive: Receive) -> bytes | None:
-    """The body of a request, or None if its sender went away before its end."""
+async def read_body(receive: Receive) -> bytes | None:
+    """Return the body of a request, or None if the client disconnected early."""
     parts = []
     while True:
         message = await receive()
@@ -23,25 +23,25 @@ async def whole(receive: Receive) -> bytes | None:
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """The headers of a request by their names in small letters."""
+    """Return the headers of a request by lower-case name."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """Send a whole answer."""
+    """Send a complete response."""
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 class Answer:
-    """Collects the messages of an answer."""
+    """Collects the messages of a response."""
 
     def __init__(self) -> None:
         self._start: Message = {"status": 500, "headers": ()}
         self._parts: list[bytes] = []
 
     async def send(self, message: Message) -> None:
-        """Take a message of ASGI."""
+        """Add an ASGI message."""
         if message["type"] == "http.response.start":
             self._start = message
         elif part := message.get("body", b""):
@@ -49,12 +49,12 @@ class Answer:
 
     @property
     def status(self) -> int:
-        """The status that was told."""
+        """The status of the response."""
         return int(self._start["status"])
 
     @property
     def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """The headers that were told."""
+        """The headers of the response."""
         return cast("Iterable[tuple[bytes, bytes]]", self._start["headers"])
 
     @property
@@ -63,8 +63,8 @@ class Answer:
         return b"".join(self._parts)
 
 
-def saying(body: bytes, then: Receive) -> Receive:
-    """A `receive` that says a body, whole, then what follows it."""
+def receive_body(body: bytes, then: Receive) -> Receive:
+    """Return a `receive` that yields a whole body, then *then*."""
     told = False
 
     async def say() -> Message:
@@ -77,6 +77,6 @@ def saying(body: bytes, then: Receive) -> Receive:
     return say
 
 
-async def gone() -> Message:
-    """A `receive` after which nothing comes."""
+async def disconnect() -> Message:
+    """Return a `receive` message that signals a disconnect."""
     return {"type": "http.disconnect"}

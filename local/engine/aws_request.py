@@ -1,4 +1,4 @@
-"""Reads an HTTP request to an AWS API as the call it is, and writes the refusals that the AWS SDKs understand."""
+"""Parses an HTTP request to an AWS API into a call, and formats errors for the AWS SDKs."""
 
 import json
 import re
@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 SIGNERS_KNOWN = 256
-"""Of callers that speak in frames each says the same with every call."""
+"""Cached signatures: callers that use frames send the same one with every call."""
 _SIGNED = re.compile(r"Credential=(\w+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
@@ -28,7 +28,7 @@ _KEYS = re.compile(r"<Key>([^<]*)</Key>")
 
 @dataclass(frozen=True)
 class Call:
-    """One call: boto3's names of the service and the operation, and the parameters that permissions ask for."""
+    """One call: boto3's names of the service and the operation, and the parameters that permissions need."""
 
     service: str
     operation: str
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that an SDK raises as an error of this code."""
+    """An error response, which an SDK raises with this code."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """The access key and the service of a signature, or of a presigned query; empty when there is none.
+    """Return the access key and the service of a signature or a presigned query; empty without one.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')
@@ -58,7 +58,7 @@ def signer_of(authorization: str) -> tuple[str, str]:
 
 
 def call_of(service: str, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Call:
-    """The call that a request makes; *path* is percent-encoded and S3's buckets are its first part.
+    """Return the call of a request. *path* is percent-encoded; S3's buckets are its first part.
 
     >>> call_of("sqs", "POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}')
     Call(service='sqs', operation='SendMessage', parameters={'QueueUrl': 'q'})
@@ -68,7 +68,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
     target = headers.get("x-amz-target", "")
     if target:
         prefix, _, operation = target.partition(".")
-        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decoded(body or b"{}"))
+        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decode(body or b"{}"))
     if service == "lambda":
         found = _INVOKE.search(path)
         return Call(service, "Invoke", {"FunctionName": unquote(found[1])}) if found else Call(service, method)
@@ -78,7 +78,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
 
 
 def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal:
-    """The answer of *service* for an error.
+    """Return the error response of *service*.
 
     >>> refusal("dynamodb", "AccessDeniedException", "no").status
     400
@@ -93,7 +93,7 @@ def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal
 
 
 def access_denied(service: str, principal: str, action: str, resource: str) -> Refusal:
-    """What AWS answers to who may not do it."""
+    """Return AWS's response to a missing permission."""
     message = (
         f"User: {principal} is not authorized to perform: {action} on resource: {resource} "
         f"because no identity-based policy allows the {action} action"
@@ -103,7 +103,7 @@ def access_denied(service: str, principal: str, action: str, resource: str) -> R
 
 
 def unknown_key(service: str) -> Refusal:
-    """What AWS answers to who signs with a key that it did not issue, or not at all.
+    """Return AWS's response to an unknown key or a missing signature.
 
     >>> unknown_key("sqs").status, b"<Code>InvalidAccessKeyId<" in unknown_key("s3").body
     (403, True)

@@ -1,11 +1,11 @@
-"""Stands before the engine where it is served over HTTP: a page in a browser reaches every port of this machine."""
+"""Protects the engine's HTTP port from browsers: a web page can reach every port of this machine."""
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of
 from local.rules.browsers import why_refused
 
 
 class BrowserGuard:
-    """An ASGI application before another, which takes no requests of pages, nor by another host's name."""
+    """An ASGI application that refuses requests from web pages, and those for another host name."""
 
     def __init__(self, application: Application, port: int, host: str = "") -> None:
         self._application = application
@@ -13,7 +13,7 @@ class BrowserGuard:
         self._host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or hand it on."""
+        """Refuse the request, or pass it on."""
         headers = headers_of(scope)
         refused = why_refused(headers, self._port, self._host)
         if refused or "origin" in headers:  # The engine has no pages of its own.

@@ -1,4 +1,4 @@
-"""Who calls the engine when the service runs: each function with its role, and what has a role besides."""
+"""The callers of the engine: each function with its role, and other principals with roles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ PERMISSION = "AWS::Lambda::Permission"
 
 @dataclass(frozen=True)
 class Callers:
-    """Credentials of functions by logical id and of the jobs, and the roles in force by access key or service."""
+    """Credentials of functions by logical id and of the jobs, and the active roles by access key or service."""
 
     functions: Mapping[str, Credentials]
     jobs: Credentials
@@ -26,7 +26,7 @@ class Callers:
 
 
 def callers_of(template: Template, resolver: Resolver) -> Callers:
-    """Give every function and the jobs credentials of their own."""
+    """Create credentials for every function and for the jobs."""
     declared = roles_of(resolver)
     roles: dict[str, Role] = {}
     functions: dict[str, Credentials] = {}
@@ -37,7 +37,7 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
     for kind, caller in ((WORKFLOW, STATES), (DELIVERY_STREAM, FIREHOSE), (JOB, jobs.access_key)):
         for logical_id, _ in template.of_type(kind):
             role = declared[role_of(template, logical_id)]
-            # A job with a role of its own (it erases, or retains) is run by the stack's owner here.
+            # A job with its own role (erase, retain) is run by the stack's owner here.
             if roles.setdefault(caller, role) != role and kind != JOB:
                 raise ValueError(f"{logical_id} has another role than others of its kind: the local stack plays one")
     return Callers(functions, jobs, roles)
@@ -45,13 +45,13 @@ def callers_of(template: Template, resolver: Resolver) -> Callers:
 
 @dataclass(frozen=True)
 class InvocationRights:
-    """Which services may invoke which functions, by the functions' own policies (`AWS::Lambda::Permission`)."""
+    """The services that may invoke each function, by its resource policy (`AWS::Lambda::Permission`)."""
 
     template: Template
     resolver: Resolver
 
     def allow(self, service: str, function: str, source_arn: str) -> bool:
-        """Whether a service may invoke the function of this logical id on behalf of a route or a rule."""
+        """Return whether a service may invoke the function with this logical id for a route or a rule."""
         target = self.resolver.value({"Fn::GetAtt": [function, "Arn"]})
         statements = [
             {
@@ -67,12 +67,12 @@ class InvocationRights:
         return decide(grants_of({"Statement": statements}), need, {"aws:SourceArn": source_arn}) is not None
 
     def allow_route(self, method: str, path: str, function: str) -> bool:
-        """Whether the HTTP API may invoke the function for a route such as `GET /topics/{topic}`."""
+        """Return whether the HTTP API may invoke the function for a route such as `GET /topics/{topic}`."""
         api = next(lid for lid, _ in self.template.of_type("AWS::ApiGatewayV2::Api"))
         name = self.resolver.reference(api)
         arn = self.resolver.account.arn("execute-api", f"{name}/$default/{method}{path}")
         return self.allow(API, function, arn)
 
     def allow_rule(self, rule: str, function: str) -> bool:
-        """Whether the rule of this logical id may invoke the function."""
+        """Return whether the rule with this logical id may invoke the function."""
         return self.allow(EVENTS, function, self.resolver.value({"Fn::GetAtt": [rule, "Arn"]}))

@@ -1,4 +1,4 @@
-"""Tells what is damaged in a folder from what was being written when a process was killed."""
+"""Distinguishes damaged files from those whose last write was interrupted by a kill."""
 
 import re
 from pathlib import Path
@@ -10,26 +10,26 @@ ANEW = "Put back a copy of the whole folder, or start anew with FRESH=1 (--fresh
 
 
 class DamageError(Exception):
-    """A file is not as it was written; the message says which, where, and what to do."""
+    """A file is damaged; the message says which, where, and what to do."""
 
     def __init__(self, path: Path, what: str, remedy: str = ANEW) -> None:
         super().__init__(f"{path} is damaged: {what}. {remedy}")
 
 
-def framed(text: bytes, before: int = 0) -> tuple[bytes, int]:
-    """A text as a line that can be told from any other, and its checksum, which the next line takes as *before*.
+def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
+    """Return a text as a line with a checksum, and the checksum, which the next line takes as *before*.
 
-    >>> framed(b"{}")
+    >>> frame_line(b"{}")
     (b'a3a6bf43 2 {}\\n', 2745614147)
     """
     checksum = crc32(text, before)
     return b"%08x %d %b\n" % (checksum, len(text), text), checksum
 
 
-def unframed(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
-    """The text of a line and its checksum; None if it was changed, or does not follow the line of *before*.
+def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
+    """Return the text of a line and its checksum; None if it was changed, or does not follow *before*.
 
-    >>> unframed(framed(b"{}")[0]), unframed(framed(b"{}")[0], 1), unframed(b"a3a6bf43 2 []\\n")
+    >>> unframe_line(frame_line(b"{}")[0]), unframe_line(frame_line(b"{}")[0], 1), unframe_line(b"a3a6bf43 2 []\\n")
     ((b'{}', 2745614147), None, None)
     """
     checksum, _, rest = line.partition(b" ")
@@ -42,9 +42,9 @@ def unframed(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether this is the beginning of a line, as a process that is killed leaves it behind.
+    """Return whether this is the beginning of a line, left by a killed process.
 
-    >>> line = framed(b'{"a": 1}')[0]
+    >>> line = frame_line(b'{"a": 1}')[0]
     >>> all(is_torn(line[:length]) for length in range(len(line))), is_torn(line), is_torn(bytes(8)), is_torn(b"{}")
     (True, False, False, False)
     >>> is_torn(line[:-1] + b"x")

@@ -1,4 +1,4 @@
-"""Keys of the callers of the engine, made anew at every start."""
+"""Access keys of the engine's callers, new at every start."""
 
 import base64
 import secrets
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Credentials:
-    """An access key, by which the engine knows the caller, and its secret."""
+    """An access key, which identifies the caller, and its secret."""
 
     access_key: str
     secret: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """As the AWS SDKs find them."""
+        """The environment variables of the AWS SDKs."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret}
 
 
 def mint() -> Credentials:
-    """Credentials that nobody can guess.
+    """Return unguessable credentials.
 
     >>> len(mint().access_key), mint() == mint()
     (20, False)

@@ -1,4 +1,4 @@
-"""Deploys the translated template onto the engine and answers what came of it."""
+"""Deploys the translated template on the engine, and returns its outputs."""
 
 import hashlib
 import io
@@ -31,7 +31,7 @@ class Deployment:
     functions: Mapping[str, FunctionSpec]
 
     def physical(self, logical_id: str) -> str:
-        """The physical id of a resource: a table's name, a queue's URL, a function's name."""
+        """Return the physical id of a resource: a table's name, a queue's URL, a function's name."""
         return self.outputs[f"Ref{logical_id}"]
 
 
@@ -42,9 +42,9 @@ def deploy(
     record: Path,
     functions_root: Path | None,
 ) -> Deployment:
-    """Create the stack, or update it if the template or the parameters have changed since `record`.
+    """Create the stack, or update it if the template or the parameters changed since `record`.
 
-    `functions_root` replaces the folder `functions/` of the template (tests put handlers of their own there).
+    `functions_root` replaces the folder `functions/` of the template, for handlers of tests.
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()
@@ -118,7 +118,7 @@ def _await_outputs(cloudformation: Any) -> dict[str, str]:
 
 
 def _upload(template: Template, engine: Engine, body: str) -> None:
-    """Put what CloudFormation wants to find; a stand-in for code, since the host runs the folders."""
+    """Put the objects that CloudFormation expects; placeholders for code, because the host runs the folders."""
     s3 = engine.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=TEMPLATE_KEY, Body=body.encode())
@@ -128,7 +128,7 @@ def _upload(template: Template, engine: Engine, body: str) -> None:
 
 
 def empty_archive() -> bytes:
-    """Return a stand-in for the code of a function."""
+    """Return a placeholder for the code of a function."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr(zipfile.ZipInfo("app.py"), "# The local stack runs the working tree.\n")

@@ -19,7 +19,7 @@ from botocore.config import Config
 
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
-from local.engine.last_words import PIPE, heard
+from local.engine.last_words import PIPE, read_last_words
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, role_as_json
 from local.functions.frames import call_head
 from local.rules.permissions import Role
@@ -31,11 +31,11 @@ STOP_S = 20.0
 
 
 class EngineError(RuntimeError):
-    """The engine did not start; the message says why, or names its log."""
+    """The engine did not start; the message is the reason, or names its log."""
 
 
 def free_port(wanted: int = 0) -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment; OSError if `wanted` is taken."""
+    """Return a free TCP port of 127.0.0.1. Raises OSError if `wanted` is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", wanted))
@@ -43,7 +43,7 @@ def free_port(wanted: int = 0) -> int:
 
 
 def _is_readable(pipe: int) -> bool:
-    """Whether something was written to a pipe, or its other end was closed."""
+    """Return whether a pipe has data, or its other end was closed."""
     looking = select.poll()
     looking.register(pipe, select.POLLIN)
     return bool(looking.poll(0))
@@ -51,10 +51,10 @@ def _is_readable(pipe: int) -> bool:
 
 @dataclass
 class Engine:
-    """One engine; its state lives in `folder` and outlives the process.
+    """One engine; its state is in `folder` and outlives the process.
 
-    `owner` may do everything. `host` is a name by which it may be called besides those of this machine.
-    In `uses` (`uses.jsonl` of the folder) it keeps every decision about a permission once, as lines of JSON.
+    `owner` may do everything. `host` is a further allowed host name. Every decision about a permission is stored once,
+    as JSON lines, in `uses` (`uses.jsonl` of the folder).
     """
 
     folder: Path
@@ -75,11 +75,11 @@ class Engine:
 
     @property
     def frames(self) -> str:
-        """Where calls are taken in frames: host:port."""
+        """The address for calls in frames: host:port."""
         return f"127.0.0.1:{self._frames_port}"
 
     def client(self, service: Any, **config: Any) -> Any:
-        """A boto3 client of the engine, in the owner's name."""
+        """Return a boto3 client of the engine with the owner's credentials."""
         return boto3.client(
             service,
             region_name=REGION,
@@ -90,11 +90,11 @@ class Engine:
         )
 
     def calls(self, credentials: Credentials) -> EngineCalls:
-        """A way to the engine for what makes many calls; see :class:`~.engine_calls.EngineCalls`."""
+        """Return a fast client for many calls; see :class:`~.engine_calls.EngineCalls`."""
         return EngineCalls(self.frames, credentials, REGION)
 
     def start(self) -> None:
-        """Start the process and wait until it answers."""
+        """Start the process and wait until it responds."""
         self.positions.mkdir(parents=True, exist_ok=True)
         self._sentence = ""
         self._words, theirs = os.pipe()
@@ -119,31 +119,30 @@ class Engine:
 
     @property
     def positions(self) -> Path:
-        """Where the readers of streams write down how far they are: files named READER.TABLE."""
+        """The folder in which stream readers store their positions: files named READER.TABLE."""
         return self.folder / "positions"
 
     def show(self, queue_arn: str) -> None:
-        """Give back what was received of a queue by a process that is no more, and not ended."""
+        """Return messages to a queue that a dead process received and did not delete."""
         with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
             pass
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the rows of a table whose time to live, by this attribute, is over.
+        """Delete the rows of a table whose time to live, in this attribute, is over.
 
-        The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on how soon
-        this is.
+        The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on the time.
         """
         with self._asked(EXPIRE_PATH, START_S, json.dumps({"table": table, "attribute": attribute}).encode()):
             pass
 
     def permit(self, roles: Mapping[str, Role]) -> None:
-        """Put roles in force, by the access key or the service that takes them on."""
+        """Activate roles, by the access key or the service that assumes them."""
         body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
         with self._asked(ROLES_PATH, START_S, body):
             pass
 
     def stop(self) -> None:
-        """Ask the engine to save its state and end; insist after a while."""
+        """Ask the engine to save its state and end; kill it after a while."""
         if self._process is None:
             return
         self._process.terminate()
@@ -152,7 +151,7 @@ class Engine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._sentence = heard(self._words)
+        self._sentence = read_last_words(self._words)
         os.close(self._words)
         self._process = None
 
@@ -163,17 +162,17 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs; what it is told after its last words, it does not answer."""
-        if self._process is None or self._sentence:  # Words that were heard are not in the pipe again.
+        """Whether the process still runs and responds."""
+        if self._process is None or self._sentence:  # Words read once are not in the pipe again.
             return False
         return not _is_readable(self._words) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
-        """Why it ended by itself; empty while it runs, and if it was stopped."""
+        """Why it ended unexpectedly; empty while it runs, and after a stop."""
         if self._process is None or self.alive:
             return ""
-        self._sentence = self._sentence or heard(self._words)
+        self._sentence = self._sentence or read_last_words(self._words)
         return self._sentence or f"the engine has ended by itself; its log says why: {self.folder / 'engine.log'}"
 
     def _ready(self) -> bool:
@@ -184,7 +183,7 @@ class Engine:
             return False
 
     def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
-        """The answer of the engine itself, of no service of AWS."""
+        """Return the response of the engine itself, not of an AWS service."""
         authorization = call_head(self.owner.access_key, REGION, "engine", "").decode().rstrip()
         headers = {"authorization": authorization, "content-type": "application/json"}
         return urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", body, headers), timeout=within_s)

@@ -1,6 +1,6 @@
-"""Calls of the engine by the stack's own event sources: JSON as it comes, in the frames that the workers' SDK uses.
+"""Calls from the stack's event sources to the engine: plain JSON, in the frames of the workers' SDK.
 
-An SDK would turn what it reads into objects that the sources would turn back into the JSON that it was.
+An SDK would convert the JSON into objects, and the sources would convert it back.
 """
 
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from typing import Any
 
 from local.engine.credentials import Credentials
 from local.functions.frames import FrameCalls, call_head
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 ANSWER_S = 30.0
 TARGETS = {"dynamodbstreams": "DynamoDBStreams_20120810", "sqs": "AmazonSQS"}
 
 
 class EngineCallError(OSError):
-    """The engine refused a call; the message is its answer."""
+    """The engine refused a call; the message is its response."""
 
 
 @dataclass
 class EngineCalls:
-    """Calls in the name of one caller, to the engine that takes frames at *address*."""
+    """Calls of one caller to the engine that accepts frames at *address*."""
 
     address: str
     credentials: Credentials
@@ -28,15 +28,18 @@ class EngineCalls:
     _frames: FrameCalls = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make no connection yet."""
+        """Prepare; connections are made on demand."""
         self._frames = FrameCalls(self.address)
 
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Make one call of a service of TARGETS; EngineCallError if it is refused, other OSErrors if none answers."""
+        """Make one call of a service in TARGETS.
+
+        Raises EngineCallError if refused, another OSError without a response.
+        """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
-        done, answer = self._frames.call(head, encoded(request), ANSWER_S)
+        done, answer = self._frames.call(head, encode(request), ANSWER_S)
         if not done:
             raise EngineCallError(f"{operation}: {answer.decode(errors='replace')}")
-        found: dict[str, Any] = decoded(answer or b"{}")
+        found: dict[str, Any] = decode(answer or b"{}")
         return found

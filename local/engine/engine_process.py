@@ -1,12 +1,12 @@
-"""The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
+"""The process of the embedded engine: ministack with our Lambda host as its Lambda executor.
 
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`, the names
-`json` of the services and `os` of S3, and those of tables and queues that `quicker_tables`, `statements`, `kept`,
-`kept_tables` and `kept_queues` use.
+`firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`.
+Further names: `json` of the services, `os` of S3, and those of tables and queues in `quicker_tables`, `statements`,
+`kept`, `kept_tables` and `kept_queues`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.checksums import DamageError
 from local.engine.http_server import serve
-from local.engine.kept import Kept
+from local.engine.kept import PersistentState
 from local.engine.kept_services import keeping
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.request_scope import enter
@@ -49,13 +49,13 @@ from local.rules.needs import Account, needs_of
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
-"""AWS has a bound, too (a million in an account), and refuses in the same words."""
+"""AWS has a bound, too (a million per account), and refuses with the same error."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
 
 def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
-    """An executor that invokes our functions at the Lambda host, and any other function as before."""
+    """Return an executor that invokes our functions at the Lambda host, and others with *otherwise*."""
 
     def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
         configuration = function.get("config") or function
@@ -80,7 +80,7 @@ def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
 
 
 def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
-    """Why the service may not make the call with the role that it takes on; empty if it may."""
+    """Return why the service's role does not allow the call; empty if it does."""
     role = permissions.roles.get(caller)
     if role is None:
         return ""
@@ -91,8 +91,8 @@ def _why_denied(permissions: Permissions, caller: str, service: str, operation: 
     return f"User: {permissions.principal(role)} is not authorized to perform: {denied.action} on {denied.resource}"
 
 
-def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
-    """The workflow's way to a function, closed unless its role may invoke it."""
+def guard_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
+    """Wrap the workflow's call of a function with a check of its role."""
 
     def invoke(function: str, event: Any) -> Any:
         fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
@@ -105,7 +105,7 @@ def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Call
 
 @dataclass
 class Running:
-    """How many executions run; each is a thread of this process, so there is a bound."""
+    """The number of running executions; each is a thread of this process, so it is bounded."""
 
     most: int = EXECUTIONS_MAX
     _count: int = 0
@@ -113,11 +113,11 @@ class Running:
 
     @property
     def full(self) -> bool:
-        """Whether no other may be started."""
+        """Whether no further execution may start."""
         return self._count >= self.most
 
     def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
-        """The thread of an execution, counted while it runs."""
+        """Wrap the thread of an execution to count it."""
 
         def counted_run(execution: str) -> None:
             with self._lock:
@@ -131,8 +131,8 @@ class Running:
         return counted_run
 
 
-def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
-    """The workflow's history, in which an execution may not enter a state any more when it is full."""
+def bound_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
+    """Wrap the workflow's history: a full one stops the execution."""
 
     def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
         if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
@@ -142,8 +142,8 @@ def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Excepti
     return add_bounded
 
 
-def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
-    """Firehose's way to its bucket, closed unless its role may write there."""
+def guard_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
+    """Wrap Firehose's writes to its bucket with a check of its role."""
 
     def deliver(bucket: str, key: str, body: bytes) -> None:
         fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
@@ -155,8 +155,8 @@ def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], 
     return deliver
 
 
-def forgetting_delivery(deliver: Callable[..., None]) -> Callable[..., None]:
-    """Firehose's way to S3, after which it keeps nothing: the engine would keep, and save, every record for ever."""
+def forget_records(deliver: Callable[..., None]) -> Callable[..., None]:
+    """Wrap Firehose's delivery to drop its records afterwards: the engine would store them for ever."""
 
     def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
         deliver(stream, destination, records)
@@ -178,7 +178,7 @@ def _stop_with_the_parent(parent: int) -> None:
 def _application(
     permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
 ) -> Application:
-    """The engine behind the guard, with a short way for most calls."""
+    """Return the engine behind the guard, with a short way for most calls."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
 
@@ -193,9 +193,9 @@ def _application(
 
 
 def main() -> None:
-    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`).
+    """Run the engine until SIGTERM; the environment has its settings (see `local.engine.engine`).
 
-    What it finds damaged, or cannot write, it says in its last words. Then nothing is kept: what it has is not all.
+    Damage and write errors are reported as last words. Then the state is not saved, because it is incomplete.
     """
     last_words.keep_from_children()
     folder = Path(os.environ["STATE_DIR"])
@@ -203,23 +203,23 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         run(folder)
     except DamageError as damage:
-        last_words.end(str(damage))
+        last_words.end_process(str(damage))
     except OSError as fault:
         sentence = last_words.why_not_written(fault, folder)
         if sentence is None:
             raise
-        last_words.end(sentence)
+        last_words.end_process(sentence)
 
 
 def run(folder: Path) -> None:
-    """Run the engine with the state of a folder."""
+    """Run the engine with the state in a folder."""
     from ministack import app
     from ministack.core import responses
     from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
-    kept = Kept(folder, Path(os.environ["TAGCAST_POSITIONS"]))
+    kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     kept_objects.install(s3)
     in_flight.install(sqs)
@@ -233,10 +233,10 @@ def run(folder: Path) -> None:
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     running = Running()
     stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
-    stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
-    stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
-    firehose._deliver_records_to_s3 = forgetting_delivery(firehose._deliver_records_to_s3)
-    firehose._put_s3_object = guarded_delivery(permissions, kept_objects.put_object(s3))
+    stepfunctions._call_lambda = guard_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
+    stepfunctions._add_event = bound_history(stepfunctions._add_event, stepfunctions._ExecutionError)
+    firehose._deliver_records_to_s3 = forget_records(firehose._deliver_records_to_s3)
+    firehose._put_s3_object = guard_delivery(permissions, kept_objects.put_object(s3))
 
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
     own_paths: dict[str, Callable[[Any], None]] = {

@@ -1,20 +1,20 @@
-"""Serves the engine's application to who speaks in frames: the workers' SDK and the stack's own event sources."""
+"""Serves the engine's application over frames, for the workers' SDK and the stack's event sources."""
 
 import asyncio
 
-from local.engine.asgi import Answer, Application, Scope, gone, saying
-from local.functions.frames import LENGTHS, FrameError, lengths_of, packed
+from local.engine.asgi import Answer, Application, Scope, disconnect, receive_body
+from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 
 JSON = b"application/x-amz-json-1.0"
 
 
 async def listen(application: Application, host: str, port: int) -> asyncio.Server:
-    """Begin to serve; who speaks anything else is cut off."""
+    """Start serving; other protocols are disconnected."""
     return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
 
 
 class FrameProtocol(asyncio.Protocol):
-    """One connection: its calls are answered one after the other."""
+    """One connection, whose calls are answered in order."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -23,17 +23,17 @@ class FrameProtocol(asyncio.Protocol):
         self._serving: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way back."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, fault: Exception | None) -> None:
-        """Let a long poll end with who waited for it."""
+        """Cancel a long poll with its client."""
         if self._serving is not None:
             self._serving.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Serve what is complete."""
+        """Serve complete calls."""
         self._unread += data
         if self._serving is None:
             self._serve_next()
@@ -59,12 +59,12 @@ class FrameProtocol(asyncio.Protocol):
 
     async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
         answer = Answer()
-        await self._application(scope_of(head), saying(body, gone), answer.send)
-        transport.write(packed(b"%d" % answer.status, answer.body))
+        await self._application(scope_of(head), receive_body(body, disconnect), answer.send)
+        transport.write(pack_frame(b"%d" % answer.status, answer.body))
         self._serve_next()
 
     def _served(self, serving: asyncio.Task[None]) -> None:
-        """Cut off who waits for an answer that the engine failed to give; the loop's handler logs why."""
+        """Disconnect a client whose call failed in the engine; the loop's handler logs the error."""
         if not serving.cancelled() and (fault := serving.exception()) is not None:
             assert self._transport is not None
             self._transport.abort()
@@ -72,7 +72,7 @@ class FrameProtocol(asyncio.Protocol):
 
 
 def scope_of(head: bytes) -> Scope:
-    """The request of ASGI that a call stands for.
+    """Return the ASGI scope of a call.
 
     >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
     (b'x-amz-target', b'AmazonSQS.SendMessage')

@@ -1,4 +1,4 @@
-"""How seldom garbage that refers to itself is looked for, in processes of the stack that live long."""
+"""Tunes the garbage collector of long-lived processes of the stack."""
 
 import gc
 
@@ -6,6 +6,6 @@ THRESHOLDS = 20_000, 20, 50
 
 
 def look_seldom() -> None:
-    """Leave alone for good what this process has by now, and look seldom: what it serves leaves hardly any."""
+    """Freeze the current objects and collect rarely: requests leave hardly any cycles."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

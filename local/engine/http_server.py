@@ -1,6 +1,6 @@
 """Serves the engine's application with aiohttp's server, whose parser is compiled.
 
-Its own server is Python throughout and takes longer over a request than the engine over most calls.
+The engine's own server is pure Python and takes longer per request than most calls.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from local.engine import frame_server
-from local.engine.asgi import Answer, Application, Message, gone, saying
+from local.engine.asgi import Answer, Application, Message, disconnect, receive_body
 from local.engine.browser_guard import BrowserGuard
 from local.functions.plain_server import plain_server
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
-"""Long polls end with the stack, which ends the processes that wait for them first."""
+"""Long polls end with the stack, which ends the waiting processes first."""
 LINE_MAX = 64 * 1024
-"""Of a request's first line: S3's presigned URLs and keys are long."""
+"""The maximal first line of a request: S3's presigned URLs and keys are long."""
 
 
 ASGI_LIMITS: Mapping[str, Any] = {
@@ -29,25 +29,25 @@ ASGI_LIMITS: Mapping[str, Any] = {
     "max_line_size": LINE_MAX,
     "auto_decompress": False,
 }
-"""What aiohttp's server is told, so that it leaves a request as it is."""
+"""Settings with which aiohttp's server leaves a request unchanged."""
 
 
-class Kept(Protocol):
-    """What an earlier process kept of the application."""
+class SavedState(Protocol):
+    """The saved state of the application."""
 
     def restore(self) -> None:
-        """Take it over, after the application has started."""
+        """Restore the state after the application has started."""
 
     async def keep_short(self) -> None:
-        """See to it, until it is cancelled, that the next process has little to read."""
+        """Keep the saved state small, until cancelled."""
 
 
 async def serve(
-    application: Application, kept: Kept, host: str, port: int, frames_port: int, known_as: str = ""
+    application: Application, kept: SavedState, host: str, port: int, frames_port: int, known_as: str = ""
 ) -> None:
-    """Start the application as it was *kept*, and serve it, beside HTTP in frames, until SIGTERM or SIGINT.
+    """Start the application with its *kept* state, and serve HTTP and frames until SIGTERM or SIGINT.
 
-    *known_as* is a name by which it may be called over HTTP besides those of this machine.
+    *known_as* is a further allowed host name.
     """
     life = await _started(application)
     kept.restore()
@@ -71,12 +71,12 @@ async def serve(
 
 
 def asgi_server(application: Application) -> web.Server:
-    """A server of the application, without a bound on a body: the engine judges sizes in the words of each service."""
+    """Return a server of the application without a body limit: the engine checks sizes with each service's error."""
     return plain_server(AsgiHandler(application), 0, **ASGI_LIMITS)
 
 
 class AsgiHandler:
-    """Turns a request of aiohttp into one of ASGI, and the messages of its answer into a response."""
+    """Translates an aiohttp request to ASGI, and the response messages back."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -86,12 +86,12 @@ class AsgiHandler:
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         answer = Answer()
-        await self._application(_scope(request), saying(await request.read(), gone), answer.send)
+        await self._application(_scope(request), receive_body(await request.read(), disconnect), answer.send)
         return _response(answer)
 
 
 def _response(answer: Answer) -> web.Response:
-    """What was said, whole; what HEAD leaves out is counted by the header that the engine gave."""
+    """Return the complete response; for HEAD the engine's header has the length."""
     headers: CIMultiDict[str] = CIMultiDict()
     for name, value in answer.headers:
         headers.add(name.decode(), value.decode(errors="replace"))
@@ -114,7 +114,7 @@ def _scope(request: web.BaseRequest) -> MutableMapping[str, Any]:
 
 
 async def _started(application: Application) -> asyncio.Future[None]:
-    """Have the application begin its life; what is answered waits for its end, which is never told."""
+    """Start the application's lifespan; its end is never sent."""
     begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     messages: asyncio.Queue[Message] = asyncio.Queue()
     messages.put_nowait({"type": "lifespan.startup"})

@@ -1,4 +1,4 @@
-"""Has the engine's queues refuse, as SQS does, to hide a message that nobody holds any more."""
+"""Makes the engine's queues refuse, like SQS, to change the visibility of a message that is not in flight."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -8,7 +8,7 @@ CHANGE = "ChangeMessageVisibility"
 
 
 def install(queues: ModuleType) -> None:
-    """Wrap the handler of the engine's service of queues: what its holder gave back is not in flight."""
+    """Wrap the handler of the engine's queue service: a returned message is not in flight."""
     change = queues._HANDLERS[CHANGE]
 
     def change_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:

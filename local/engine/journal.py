@@ -1,8 +1,8 @@
-"""Keeps what changes in the engine before it is answered for: it outlives a kill of every process, not a loss of power.
+"""Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
-What changed is appended to a file, in the form of its effect, and handed to the system before the answer goes. When the
-file has grown as long as the state is, the state is written whole, at one instant, and the file begins anew. Each line
-has a checksum of itself and of all lines before it, so that what was changed, or is missing, is noticed.
+The effect of each change is appended to a file and flushed to the system before the response. When the file is as long
+as the state, the whole state is written at one instant, and the file begins again. Each line has a checksum over itself
+and all earlier lines, so changed or missing lines are detected.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from local.engine.checksums import ANEW, CHANGED, DamageError, framed, is_torn, unframed
-from local.engine.last_words import end, why_not_written
-from local.functions.quick_json import decoded, encoded
+from local.engine.checksums import ANEW, CHANGED, DamageError, frame_line, is_torn, unframe_line
+from local.engine.last_words import end_process, why_not_written
+from local.functions.quick_json import decode, encode
 
 GROWN_BYTES = 32 * 1024 * 1024
-"""The journal is never written anew before it is that long: the engine reads it in less than a second."""
+"""The journal is not rewritten before this length: the engine reads it in less than a second."""
 LOOK_S = 1.0
 STATE = "state.json"
 
 Change = list[Any]
-"""What kind of change it is, and what is needed to make it again."""
+"""The kind of a change, and its data."""
 
 
 class Journal:
-    """The changes since the state of a folder was last written; `read` once, to the end, before the first is added."""
+    """The changes since the state in a folder was written. Call `read` once, to its end, before adding."""
 
     def __init__(self, folder: Path, grown_bytes: int = GROWN_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,10 +40,9 @@ class Journal:
         self._file: FileIO | None = None
 
     def read(self) -> tuple[Any, Iterator[Change]]:
-        """The state as it was last written, if ever, and the changes since, in their order; DamageError if they are not
-        as they were written.
+        """Return the last written state, if any, and the changes since, in order. Raises DamageError.
 
-        A line without an end was being written when the process was killed: nobody was answered for it.
+        A line without an end was being written when the process was killed, so it has no response.
         """
         state, first = self._read_state()
         numbers = sorted(int(path.stem) for path in self._folder.glob("*.log"))
@@ -51,18 +50,18 @@ class Journal:
         return state, self._read_changes(first, kept, max((first, *numbers)) + 1)
 
     def add(self, *change: Any) -> None:
-        """Remember a change until it is written."""
+        """Add a change to the next write."""
         self._unwritten.append(list(change))
 
     def write(self) -> None:
-        """Hand what was added to the system. The request that caused it may be answered then.
+        """Flush the added changes to the system; then the request may be answered.
 
-        A process that cannot is of no use: it ends.
+        If that fails, the process ends.
         """
         if not self._unwritten:
             return
         changes, self._unwritten = self._unwritten, []
-        line, self._checksum = framed(encoded(changes), self._checksum)
+        line, self._checksum = frame_line(encode(changes), self._checksum)
         self._bytes += len(line)
         try:
             left = memoryview(line)
@@ -73,17 +72,17 @@ class Journal:
             self._end(fault)
 
     async def renew(self, state: Callable[[], Any]) -> None:
-        """Write the state whole, and begin a new journal; nothing may change between the two, so both are one step."""
+        """Write the whole state, and begin a new journal, in one step without changes in between."""
         self.write()
         self._begin(self._number + 1)
         number, bytes_before = self._number, self._bytes
-        text = encoded({"journal": number, "after": self._checksum, "state": state()})
-        await asyncio.to_thread(self._replace_state, framed(text)[0])
+        text = encode({"journal": number, "after": self._checksum, "state": state()})
+        await asyncio.to_thread(self._replace_state, frame_line(text)[0])
         self._forget_before(number)
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
     async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Renew it, for ever, whenever it has become longer than the state."""
+        """Renew the journal whenever it is longer than the state, for ever."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._bytes > max(self._grown_bytes, self._state_bytes):
@@ -93,15 +92,15 @@ class Journal:
                     self._end(fault)
 
     def _read_state(self) -> tuple[Any, int]:
-        """The state and the number of the file with the first change since; checksums go on where it was written."""
+        """Return the state, and the number of the file with the first later change; continue its checksums."""
         path = self._folder / STATE
         if not path.exists():
             return None, 0
         line = path.read_bytes()
-        found = unframed(line)
+        found = unframe_line(line)
         if found is None:
             raise DamageError(path, CHANGED.format(len(line)))
-        state = decoded(found[0])
+        state = decode(found[0])
         self._checksum, self._state_bytes = state["after"], len(found[0])
         return state["state"], state["journal"]
 
@@ -118,14 +117,14 @@ class Journal:
         at = 0
         with path.open("rb") as lines:
             for place, line in enumerate(lines, 1):
-                found = unframed(line, self._checksum)
+                found = unframe_line(line, self._checksum)
                 if found is None and not line.endswith(b"\n") and is_torn(line):
                     return
                 if found is None:
                     what = f"line {place} (from byte {at} on) is not what was written after the line before it"
                     raise DamageError(path, what, _remedy(path, at, later))
                 text, self._checksum = found
-                yield from decoded(text)
+                yield from decode(text)
                 at += len(line)
 
     def _begin(self, number: int) -> None:
@@ -144,10 +143,10 @@ class Journal:
                 path.unlink()
 
     def _end(self, fault: OSError) -> None:
-        """End the process; what it could not write whole is removed, so that the next has its place."""
+        """End the process, after deleting the incomplete file to free its space."""
         with contextlib.suppress(OSError):
             (self._folder / f"{STATE}.draft").unlink(missing_ok=True)
-        end(why_not_written(fault, self._folder) or f"the journal in {self._folder} cannot be written: {fault}")
+        end_process(why_not_written(fault, self._folder) or f"the journal in {self._folder} cannot be written: {fault}")
 
 
 def _name(number: int) -> str:
@@ -155,6 +154,6 @@ def _name(number: int) -> str:
 
 
 def _remedy(path: Path, at: int, later: list[Path]) -> str:
-    """What to do about a file whose bytes are good up to *at*."""
+    """Return the remedy for a file that is valid up to *at*."""
     removal = f" && rm {' '.join(map(str, later))}" if later else ""
     return f"{ANEW}. Or keep what was written before that place: truncate -s {at} {path}{removal}"

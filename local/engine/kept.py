@@ -1,4 +1,6 @@
-"""All that the engine keeps: what it answered for, even if all processes are killed, but not if the power fails."""
+"""The engine's persistent state: every acknowledged change, even after a kill of all processes, but not after a power
+failure.
+"""
 
 import asyncio
 import gc
@@ -15,8 +17,8 @@ from local.engine.kept_services import KeptServices, as_persisted
 from local.engine.kept_tables import KeptTables
 
 
-class Kept:
-    """What outlives the process: tables and queues by the journal, other services by the files that they start from."""
+class PersistentState:
+    """The persistent state: tables and queues in the journal, other services in their files."""
 
     def __init__(self, folder: Path, positions: Path) -> None:
         from ministack.services import dynamodb, sqs
@@ -28,7 +30,7 @@ class Kept:
         self.queues.install()
 
     def load_services(self) -> None:
-        """Give the other services what was kept of them: all of it, or the engine does not start."""
+        """Load the state of other services completely, or refuse to start."""
         from ministack import app
         from ministack.core import persistence
 
@@ -40,8 +42,8 @@ class Kept:
                 app._get_module(app._state_map[name]).load_persisted_state(found["payload"])
 
     def restore(self) -> None:
-        """Take over what an earlier process kept, after the engine has read its files."""
-        gc.disable()  # All that comes into being here stays.
+        """Restore the saved state after the engine has read its files."""
+        gc.disable()  # Everything created here stays.
         state, changes = self.journal.read()
         if state is not None:
             self.tables.restore(state["tables"])
@@ -53,7 +55,7 @@ class Kept:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Keep memory small, and renew the journal whenever it has grown, for ever; leave what was restored alone."""
+        """Save memory, and renew the journal when it has grown, for ever; exclude restored objects from collection."""
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 
@@ -63,11 +65,11 @@ class Kept:
             self.tables.keep_small()
 
     def state(self) -> dict[str, Any]:
-        """What the journal is about."""
+        """Return the state in the journal."""
         return {"tables": self.tables.state(), "queues": self.queues.state()}
 
     def end(self) -> None:
-        """Keep what there is when nothing runs any more."""
+        """Save the state after everything has stopped."""
         self.journal.write()
         self.services.keep()
 
@@ -85,7 +87,7 @@ class Kept:
 
 
 def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of Step Functions without what ends with the process: a lane starts its workflow by the same name.
+    """Return the state of Step Functions without executions, which end with the process: lanes restart them by name.
 
     >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
     {'state_machines': 1}

@@ -1,6 +1,6 @@
-"""Has the engine end where it cannot write an object of S3, and Firehose answer when its objects are written.
+"""Makes the engine end if it cannot write an S3 object, and Firehose answer only after its objects are written.
 
-Left alone, the engine logs what it could not write, and answers as if it had; Firehose writes after its answer.
+By default the engine logs the failed write and answers as if it had succeeded; Firehose writes after its answer.
 """
 
 import os
@@ -9,32 +9,32 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from local.engine.last_words import end, why_not_written
+from local.engine.last_words import end_process, why_not_written
 
 OK = 200
 HEADERS = {"content-type": "application/octet-stream", "host": "s3.localhost"}
 
 
 def install(objects: ModuleType) -> None:
-    """Stand before what the engine's service of *objects* does to its files."""
+    """Wrap the file operations of the engine's *objects* service."""
     objects._atomic_write = or_end(objects._atomic_write)  # type: ignore[attr-defined]
     objects.os = SimpleNamespace(**{**vars(os), "makedirs": or_end(os.makedirs)})  # type: ignore[attr-defined]
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
-    """What writes a file or folder, which is its first argument, and ends the process if it cannot."""
+    """Wrap a function that writes its first argument, a file or folder: a failure ends the process."""
 
     def written(path: str, *content: Any, **how: Any) -> None:
         try:
             write(path, *content, **how)
         except OSError as fault:
-            end(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
+            end_process(why_not_written(fault, Path(path).parent) or f"{path} cannot be written: {fault}")
 
     return written
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
-    """Firehose's way to S3: when it returns, the object is written."""
+    """Return Firehose's write to S3: when it returns, the object is written."""
 
     def put(bucket: str, key: str, body: bytes) -> None:
         headers = {**HEADERS, "content-length": str(len(body))}

@@ -1,4 +1,4 @@
-"""Tells the journal what changes in the engine's queues, and makes it again when the engine starts."""
+"""Records changes of the engine's queues in the journal, and replays them at the start."""
 
 import json
 import time
@@ -9,19 +9,19 @@ from typing import Any
 from local.engine.journal import Journal
 
 KEPT = ("messages", "dedup_cache", "fifo_seq")
-"""What of a queue changes with its messages."""
+"""The fields of a queue that change with its messages."""
 HELD = ("receipt_handle", "visible_at", "receive_count", "first_receive_at")
-"""What of a message changes when it is received."""
+"""The fields of a message that change when it is received."""
 
 OF_QUEUES = frozenset(("sent", "held", "gone", "shown", "queue"))
-"""The kinds of change that are made here."""
+"""The kinds of change in this module."""
 
 Queue = dict[str, Any]
 Action = Callable[[dict[str, Any], str], Any]
 
 
 class KeptQueues:
-    """The queues of the engine's service *queues*, known by their ARN."""
+    """The queues of the engine's service *queues*, by ARN."""
 
     def __init__(self, queues: ModuleType, journal: Journal) -> None:
         self._queues = queues
@@ -29,7 +29,7 @@ class KeptQueues:
         self._again: dict[str, _Again] | None = None
 
     def install(self) -> None:
-        """Stand before what writes messages; before the engine's handlers are exchanged for others."""
+        """Wrap the functions that write messages, before the engine's handlers are replaced."""
         queues, handlers = self._queues, self._queues._HANDLERS
         send, collect, sweep = queues._act_send_message, queues._collect_msgs, queues._dlq_sweep
 
@@ -63,7 +63,7 @@ class KeptQueues:
             handlers[name] = self._keeping(handlers[name], lambda queue, request: self._keep_whole(queue))
 
     def show(self, arn: str) -> None:
-        """Give back what was received of a queue, and not ended: the process that held it is no more."""
+        """Return the messages that a dead process received and did not delete."""
         queue = self._queues._queue_by_arn(arn)
         for message in queue["messages"] if queue else ():
             if message["receive_count"]:
@@ -72,30 +72,30 @@ class KeptQueues:
             self._keep_whole(queue)
 
     def structure(self) -> dict[str, Any]:
-        """The state of the service but for messages, as the engine reads it."""
+        """Return the state of the service without messages, in the engine's form."""
         bare = self._queues.AccountRegionScopedDict()
         for place, queue in self._queues._queues.all_items():
             bare.set_scoped(*place, {**queue, "messages": [], "dedup_cache": {}})
         return {"queues": bare, "queue_name_to_url": self._queues._queue_name_to_url}
 
     def state(self) -> dict[str, Any]:
-        """The messages of all queues."""
+        """Return the messages of all queues."""
         return {_arn(queue): {name: queue[name] for name in KEPT} for queue in self._queues._queues.all_values()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over a state; of queues that are gone, nothing."""
+        """Restore a state, without deleted queues."""
         for queue in self._queues._queues.all_values():
             queue |= state.get(_arn(queue), {})
 
     def make_again(self, kind: str, arn: str, change: Any) -> None:
-        """Make a change of the journal again; `end` after the last."""
+        """Replay a change of the journal; call `end` after the last."""
         if self._again is None:
             self._again = {_arn(queue): _Again(queue) for queue in self._queues._queues.all_values()}
         if (again := self._again.get(arn)) is not None:
             again.make(kind, change, self._queues._DEDUP_WINDOW_S)
 
     def end(self) -> None:
-        """Give the queues what was made again."""
+        """Give the queues their replayed messages."""
         for again in (self._again or {}).values():
             again.queue["messages"] = list(again.messages.values())
         self._again = None
@@ -127,7 +127,7 @@ class KeptQueues:
 
 
 class _Again:
-    """A queue whose changes are made again: its messages by id, and who holds which."""
+    """A queue during replay: its messages by id, and by receipt."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue

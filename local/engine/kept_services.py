@@ -1,4 +1,4 @@
-"""Keeps the state of the engine's other services in files, and answers for no change before it is kept."""
+"""Stores the state of the engine's other services in files, and acknowledges no change before it is stored."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -8,39 +8,39 @@ from zlib import crc32
 
 from local.engine.asgi import Application, Message, Receive, Scope, Send
 from local.engine.aws_request import signer_of
-from local.engine.checksums import CHANGED, DamageError, framed, unframed
+from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_line
 from local.engine.journal import Journal
-from local.engine.last_words import end, why_not_written
-from local.functions.quick_json import decoded, encoded
+from local.engine.last_words import end_process, why_not_written
+from local.functions.quick_json import decode, encode
 
 READS = ("Get", "BatchGet", "TransactGet", "Query", "Scan", "Describe", "List", "Head", "AssumeRole")
-"""How the operations are called that write nothing."""
+"""Prefixes of operations that only read."""
 KEPT_OTHERWISE = (
     *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "BatchExecute", "Execute"),
     *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessage", "PurgeQueue"),
     *("PutRecord", "PutEvents", "PutMetricData", "StartExecution", "StopExecution", "SendTask"),
     *("Encrypt", "Decrypt", "GenerateDataKey"),
 )
-"""How those are called whose changes the journal has, or nobody: executions end with the process, keys are but used."""
+"""Prefixes of operations stored in the journal or not at all: executions end with the process, keys are only used."""
 OF_ONE = {
     "AmazonSQS": "sqs",
     "DynamoDB_20120810": "dynamodb",
     "secretsmanager": "secretsmanager",
     "TrentService": "kms",
 }
-"""Services that change nothing but their own state."""
+"""Services that change only their own state."""
 
 INDEX = "services"
-"""The file with the names of all services that have one."""
+"""The file with the names of all stored services."""
 PREFIX = '{"crc32": "%08x", '
-"""How each file begins: what follows is what the checksum is of."""
+"""The beginning of each file: the checksum of the rest."""
 
 States = Mapping[str, Callable[[], Any]]
-"""What answers the state of each service."""
+"""The state of each service."""
 
 
 def changed_by(scope: Scope) -> Collection[str] | None:
-    """The services whose state a request may change: none, one, or any (None).
+    """Return the services that a request may change: none, one, or any (None).
 
     >>> def of(target, method="POST", path="/"):
     ...     return changed_by({"method": method, "path": path, "headers": [(b"x-amz-target", target)]})
@@ -63,7 +63,7 @@ def changed_by(scope: Scope) -> Collection[str] | None:
 
 
 class KeptServices:
-    """Writes the *states* into a folder, each as `written` has it: service and state in, JSON out."""
+    """Writes the *states* into a folder; `written` converts service and state to JSON."""
 
     def __init__(self, states: Callable[[], States], folder: Path, written: Callable[[str, Any], str]) -> None:
         self._states = states
@@ -73,14 +73,14 @@ class KeptServices:
         self._listed: list[str] = []
 
     def read(self) -> Iterator[tuple[str, Path, str]]:
-        """What was kept of each service, as its name, its file and the JSON in it; DamageError if it was changed."""
+        """Return the stored state of each service: its name, its file and the JSON. Raises DamageError."""
         index = self._folder / INDEX
         found = sorted(path.stem for path in self._folder.glob("*.json"))
         if index.exists():
-            listed = unframed(index.read_bytes())
+            listed = unframe_line(index.read_bytes())
             if listed is None:
                 raise DamageError(index, CHANGED.format(index.stat().st_size))
-            self._listed = decoded(listed[0])
+            self._listed = decode(listed[0])
         elif found:
             raise DamageError(index, "it is missing")
         for name in sorted({*found, *self._listed}):
@@ -93,7 +93,7 @@ class KeptServices:
             yield name, path, text.decode()
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write what has changed of these services, or of all."""
+        """Write the changed states of these services, or of all."""
         for name, state_of in self._states().items():
             if names is None or name in names:
                 self._keep(name, state_of)
@@ -111,9 +111,9 @@ class KeptServices:
             self._replace(f"{name}.json", text.encode())
             if name not in self._listed:
                 self._listed.append(name)
-                self._replace(INDEX, framed(encoded(self._listed))[0])
+                self._replace(INDEX, frame_line(encode(self._listed))[0])
         except OSError as fault:
-            end(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
+            end_process(why_not_written(fault, self._folder) or f"the state of {name} cannot be written: {fault}")
         self._known[name] = text
 
     def _replace(self, name: str, content: bytes) -> None:
@@ -123,7 +123,7 @@ class KeptServices:
 
 
 def keeping(application: Application, services: KeptServices, journal: Journal) -> Application:
-    """The application, whose answers go when what they answer for is kept."""
+    """Wrap the application: each response waits until its changes are stored."""
 
     async def kept(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -144,7 +144,7 @@ def keeping(application: Application, services: KeptServices, journal: Journal) 
 
 
 def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str:
-    """The state as the engine reads it when it starts, after its checksum, which the engine does not look at.
+    """Return the state in the engine's start format, after its checksum, which the engine ignores.
 
     >>> as_persisted(2, {"a": 1}, str)
     '{"crc32": "10cf5c67", "__ministack_format__": 2, "payload": {"a": 1}}'
@@ -154,7 +154,7 @@ def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str
 
 
 def is_whole(text: bytes) -> bool:
-    """Whether a file of a service is as it was written.
+    """Return whether a file of a service is undamaged.
 
     >>> text = as_persisted(2, {"a": 1}, str).encode()
     >>> is_whole(text), is_whole(text[:-1]), is_whole(text.replace(b"1}", b"2}")), is_whole(b"")

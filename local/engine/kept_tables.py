@@ -1,6 +1,6 @@
-"""Tells the journal what changes in the engine's tables and their streams, and makes it again when the engine starts.
+"""Records changes of the engine's tables and streams in the journal, and replays them at the start.
 
-A stream is kept as long as somebody has not read it: its readers write down how far they are, in files of a folder.
+A stream record is kept until all readers have read it: they store their positions in files of a folder.
 """
 
 import time
@@ -11,13 +11,13 @@ from typing import Any
 
 from local.engine.journal import Journal
 from local.engine.packed_rows import Packing, as_json, rows_with
-from local.engine.positions import reached
+from local.engine.positions import read_position
 
 BESIDE_TABLES = (
     *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
     *("backups", "resource_policies", "exports", "imports"),
 )
-"""What the service has of tables in stores of their own."""
+"""Stores of the service with further data of tables."""
 
 
 class KeptTables:
@@ -33,7 +33,7 @@ class KeptTables:
         self._packing = Packing()
 
     def install(self) -> None:
-        """Stand before what writes items and streams."""
+        """Wrap the functions that write items and streams."""
         tables, journal = self._tables, self._journal
         emit, replaced = tables._emit_stream_event, tables._items_replaced
 
@@ -64,7 +64,7 @@ class KeptTables:
         tables._emit_stream_event = emit_record  # type: ignore[attr-defined]
 
     def structure(self) -> dict[str, Any]:
-        """The state of the service but for items, as the engine reads it."""
+        """Return the state of the service without items, in the engine's form."""
         tables = self._tables
         bare = tables.AccountRegionScopedDict()
         for place, table in tables._tables.all_items():
@@ -73,7 +73,7 @@ class KeptTables:
         return {"tables": bare, **{name: getattr(tables, f"_{name}") for name in BESIDE_TABLES}}
 
     def state(self) -> dict[str, Any]:
-        """The items of all tables, and what their streams have for somebody."""
+        """Return the items of all tables, and unread stream records."""
         self.trim()
         return {
             table["TableId"]: {
@@ -85,7 +85,7 @@ class KeptTables:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state; of tables that are gone, nothing."""
+        """Restore a state, without deleted tables."""
         for place, table in self._tables._tables.all_items():
             if (found := state.get(table["TableId"])) is not None:
                 table["items"] = defaultdict(dict, found["items"])
@@ -94,7 +94,7 @@ class KeptTables:
                 self._tables._stream_trimmed.set_scoped(*place, found["trimmed"])
 
     def make_again(self, kind: str, table_id: str, *change: Any) -> None:
-        """Make a change of the journal again."""
+        """Replay a change of the journal."""
         if self._known is None:
             self._known = {table["TableId"]: table for table in self._tables._tables.all_values()}
         table = self._known.get(table_id)
@@ -113,7 +113,7 @@ class KeptTables:
                 self._tables._update_counts(table)
 
     def end(self) -> None:
-        """Have what was taken over and made again packed with the rest; DamageError if a reader's file was changed."""
+        """Pack the restored rows. Raises DamageError for a damaged reader's file."""
         self._known = None
         self.trim()
         for table in self._tables._tables.all_values():
@@ -127,7 +127,7 @@ class KeptTables:
         self._tables._stream_records.setdefault(table["TableName"], []).append(record)
 
     def keep_small(self) -> None:
-        """Let go of what takes memory for nothing: records that all have read, and objects of rows at rest."""
+        """Save memory: drop records that all have read, and pack unchanged rows."""
         self.trim()
         self._packing.pack(time.monotonic())
 
@@ -140,10 +140,10 @@ class KeptTables:
             self._tables._delete_item({"TableName": table, "Key": key})
 
     def trim(self) -> None:
-        """Forget of each stream what all have read who ever wrote down how far they are."""
+        """Drop the records of each stream that all known readers have read."""
         streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
         for place, records in streams.all_items():
-            read = min((reached(path) for path in self._positions.glob(f"*.{place[2]}")), default="")
+            read = min((read_position(path) for path in self._positions.glob(f"*.{place[2]}")), default="")
             number = sum(each["dynamodb"]["SequenceNumber"] <= read for each in records)
             del records[:number]
             trimmed.set_scoped(*place, (trimmed.get_scoped(*place) or 0) + number)

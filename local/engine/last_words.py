@@ -1,6 +1,6 @@
-"""The sentence with which the engine ends when it cannot go on, on its way to the process that started it.
+"""The error with which the engine ends, sent to the process that started it.
 
-It goes through a pipe, since the log may lie on the very disk that is full.
+It goes through a pipe, because the log may be on the disk that is full.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NoReturn
 
 PIPE = "TAGCAST_LAST_WORDS"
-"""The variable of the environment that names the end of the pipe to write to."""
+"""The environment variable with the write end of the pipe."""
 WORDS_BYTES_MAX = 4096
 MIB = 1024 * 1024
 
 
-def end(sentence: str) -> NoReturn:
-    """End this process at once, and say why."""
+def end_process(sentence: str) -> NoReturn:
+    """End this process at once with an error."""
     told = f"{sentence}\n".encode()[:WORDS_BYTES_MAX]
     for end_of_pipe in (int(os.environ.get(PIPE, -1)), 2):
         with contextlib.suppress(OSError):
@@ -26,20 +26,20 @@ def end(sentence: str) -> NoReturn:
 
 
 def keep_from_children() -> None:
-    """Leave the pipe to this process alone, so that it is closed with it."""
+    """Make the pipe private to this process, so that it closes with it."""
     if PIPE in os.environ:
         os.set_inheritable(int(os.environ[PIPE]), False)
 
 
-def heard(pipe: int) -> str:
-    """What a process said that has ended; nothing if it said nothing."""
+def read_last_words(pipe: int) -> str:
+    """Return the last words of an ended process; empty without any."""
     with contextlib.suppress(OSError):
         return os.read(pipe, WORDS_BYTES_MAX).decode(errors="replace").strip()
     return ""
 
 
 def why_not_written(fault: OSError, folder: Path) -> str | None:
-    """What a disk refused of what was to be written into a folder, and what to do; None if it was no fault of a disk.
+    """Return the disk error of a write to a folder, and the remedy; None for another error.
 
     >>> why_not_written(OSError(errno.EROFS, ""), Path("/"))
     'the disk at / is read-only, and / lies on it: choose another folder with --data'
@@ -66,7 +66,7 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
 
 
 def disk_of(folder: Path) -> Path:
-    """Where the disk of a folder is mounted, whether the folder is there yet or not.
+    """Return the mount point of a folder, which may not exist yet.
 
     >>> disk_of(Path("/nowhere/at/all"))
     PosixPath('/')
@@ -76,5 +76,5 @@ def disk_of(folder: Path) -> Path:
 
 
 def free_mib(folder: Path) -> int:
-    """How much of its disk is left."""
+    """Return the free space of its disk."""
     return shutil.disk_usage(disk_of(folder)).free // MIB

@@ -1,4 +1,4 @@
-"""What AWS refuses for its size and the engine would take; the numbers are `local.rules.limits`."""
+"""AWS's size limits that the engine lacks; the numbers are in `local.rules.limits`."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from local.rules import limits
 
 
 def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | None:
-    """The refusal of a call that is over a limit, or None.
+    """Return the error of a call over a limit, or None.
 
     >>> too_large(Call("stepfunctions", "StartExecution", {"input": "x" * 262_145}), 0).status
     400
@@ -34,7 +34,7 @@ def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | 
 
 
 def cut(answer: bytes, requested: Mapping[str, Any]) -> bytes:
-    """The answer of a BatchGetItem with no more than AWS sends at once; the keys of the rest are unprocessed.
+    """Return a BatchGetItem response cut to AWS's size; the other keys are unprocessed.
 
     >>> cut(b'{"Responses": {"T": []}, "UnprocessedKeys": {}}', {})
     b'{"Responses": {"T": []}, "UnprocessedKeys": {}}'

@@ -1,4 +1,4 @@
-"""Answers a waiting receive of a queue when something comes, instead of looking ten times a second."""
+"""Answers long polling when a message comes, instead of polling ten times a second."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 LOOK_S = 0.5
-"""What comes by time alone (the end of a delay, or of an invisibility) is looked for this often."""
+"""Changes by time alone (the end of a delay or visibility timeout) are checked this often."""
 WAKERS = (
     "SendMessage",
     "SendMessageBatch",
@@ -16,13 +16,13 @@ WAKERS = (
     "ChangeMessageVisibility",
     "ChangeMessageVisibilityBatch",
 )
-"""What may let a receive have something: new messages, and the end of what kept a group closed."""
+"""Actions that may unblock a receive: new messages, and the end of a group's block."""
 
 Action = Callable[[dict[str, Any], str], Any]
 
 
 class LongPoll:
-    """The waiting of all queues; made on the event loop on which the engine serves them."""
+    """The waiting receives of all queues; created on the engine's event loop."""
 
     def __init__(
         self, receive: Callable[[dict[str, Any], str], Awaitable[Mapping[str, Any]]], look_s: float = LOOK_S
@@ -32,7 +32,7 @@ class LongPoll:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     async def receive(self, request: dict[str, Any], url: str) -> Mapping[str, Any]:
-        """ReceiveMessage, as the engine has it but for how it waits."""
+        """Handle ReceiveMessage like the engine, with another way of waiting."""
         if not request.get("WaitTimeSeconds"):
             return await self._receive(request, url)
         ends_at = time.monotonic() + int(request["WaitTimeSeconds"])
@@ -51,7 +51,7 @@ class LongPoll:
                 self._waiting[queue].discard(woken)
 
     def waking(self, action: Action) -> Callable[[dict[str, Any], str], Awaitable[Any]]:
-        """The action, which wakes those who wait for its queue when it is done."""
+        """Wrap an action to wake the receives of its queue afterwards."""
 
         async def act(request: dict[str, Any], url: str) -> Any:
             answer = action(request, url)
@@ -65,7 +65,7 @@ class LongPoll:
 
 
 def install(handlers: MutableMapping[str, Action]) -> None:
-    """Have the engine's actions of queues, by their names, wait and wake."""
+    """Make the engine's queue actions wait and wake."""
     long_poll = LongPoll(handlers["ReceiveMessage"])
     handlers["ReceiveMessage"] = long_poll.receive
     for name in WAKERS:

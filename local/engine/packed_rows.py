@@ -1,4 +1,4 @@
-"""Keeps rows that nobody has changed for a while as their JSON: a tenth of what they take as Python's objects."""
+"""Stores unchanged rows as JSON: a tenth of the memory of Python objects."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -6,20 +6,20 @@ from typing import Any
 
 from orjson import Fragment
 
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 COLD_S = 30.0
-"""A message that is delivered at once is changed for the last time before that."""
+"""A directly delivered message changes for the last time before that."""
 ROW_BYTES_MAX = 4_096
-"""What is longer is mostly one text, such as a body, which takes the same place either way."""
+"""A longer row is mostly one text, such as a body, which takes the same memory either way."""
 AT_ONCE = 1_000
-"""Rows that are packed one after the other, which takes some milliseconds, before others are served."""
+"""Rows packed in one go, which takes some milliseconds, before other work."""
 
 Row = dict[str, Any]
 
 
 class Rows(dict[Any, Any]):
-    """The rows of one partition; some of them are packed, which no reader notices.
+    """The rows of one partition; some are packed, transparently to readers.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = Rows(a=row, b=row)
@@ -31,41 +31,41 @@ class Rows(dict[Any, Any]):
     __slots__ = ()
 
     def pack(self, key: Any, row: Row) -> None:
-        """Pack a row, unless another has taken its place, or it is long."""
-        if dict.get(self, key) is row and len(text := encoded(row)) <= ROW_BYTES_MAX:
-            # A copy: what orjson answers keeps the kilobytes of room that it was written in.
+        """Pack a row, unless it was replaced or is long."""
+        if dict.get(self, key) is row and len(text := encode(row)) <= ROW_BYTES_MAX:
+            # A copy: orjson's result keeps the kilobytes of its write buffer.
             super().__setitem__(key, bytes(memoryview(text)))
 
     @property
     def packed(self) -> int:
-        """How many are packed."""
+        """The number of packed rows."""
         return sum(type(each) is bytes for each in super().values())
 
     def __getitem__(self, key: Any) -> Any:
         return _row(super().__getitem__(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The row of a key."""
+        """Return the row of a key."""
         return _row(super().get(key, default))
 
     def pop(self, key: Any, *default: Any) -> Any:
-        """Remove the row of a key, and answer it."""
+        """Remove and return the row of a key."""
         return _row(super().pop(key, *default))
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The row of a key, or the one that it has from now on."""
+        """Return the row of a key, after setting it if missing."""
         return _row(super().setdefault(key, default))
 
     def values(self) -> list[Any]:  # type: ignore[override]
-        """All rows."""
+        """Return all rows."""
         return [_row(each) for each in super().values()]
 
     def items(self) -> list[tuple[Any, Any]]:  # type: ignore[override]
-        """All rows with their keys."""
+        """Return all rows with their keys."""
         return [(key, _row(each)) for key, each in super().items()]
 
     def copy(self) -> dict[Any, Any]:
-        """A dictionary of the same rows."""
+        """Return a dictionary of the same rows."""
         return dict(self.items())
 
     def __eq__(self, other: object) -> bool:
@@ -75,28 +75,28 @@ class Rows(dict[Any, Any]):
 
 
 def _row(found: Any) -> Any:
-    return decoded(found) if type(found) is bytes else found
+    return decode(found) if type(found) is bytes else found
 
 
 class Packing:
-    """Packs the rows of tables when they have not been changed for *cold_s*."""
+    """Packs rows that are unchanged for *cold_s*."""
 
     def __init__(self, cold_s: float = COLD_S) -> None:
         self._cold_s = cold_s
         self._written: deque[tuple[float, dict[str, Any], Any, Any, Row]] = deque()
 
     def add(self, now_s: float, table: dict[str, Any], pk: Any, sk: Any, row: Row) -> None:
-        """Remember that a row was written."""
+        """Record a written row."""
         self._written.append((now_s, table, pk, sk, row))
 
     def add_all(self, now_s: float, table: dict[str, Any]) -> None:
-        """Remember all rows of a table as written."""
+        """Record all rows of a table as written."""
         for pk, rows in table["items"].items():
             for sk, row in rows.items():
                 self.add(now_s, table, pk, sk, row)
 
     def pack(self, now_s: float) -> None:
-        """Pack what is cold by now, as far as that takes no time."""
+        """Pack cold rows, as far as that is quick."""
         for _, table, pk, sk, row in self._cold(now_s):
             partitions = table["items"]
             rows = partitions.get(pk)
@@ -114,7 +114,7 @@ class Packing:
 
 
 def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator[Row]:
-    """All rows that have an attribute; of others that are packed only the text is looked at.
+    """Yield all rows with an attribute; packed rows without it are not parsed.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = Rows(a=row, b={"m": row})
@@ -132,12 +132,12 @@ def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator
 
 
 def as_json(partitions: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
-    """The partitions of a table as what JSON is written of: packed rows as they are.
+    """Return the partitions of a table for JSON output; packed rows stay packed.
 
     >>> row = {"n": {"N": "1"}}
     >>> rows = Rows(a=row, b=row)
     >>> rows.pack("a", row)
-    >>> encoded(as_json({"p": rows}))
+    >>> encode(as_json({"p": rows}))
     b'{"p":{"a":{"n":{"N":"1"}},"b":{"n":{"N":"1"}}}}'
     """
     return {

@@ -1,9 +1,8 @@
-"""Stands before the engine and lets through only what AWS would: by the caller's permissions, and by size.
+"""Enforces AWS's permissions and size limits before the engine.
 
-A caller is known by its access key, which nobody can guess: each function's workers, each source and each job have one
-of their own, and so has the owner of the account: a person at the terminal, and the stack itself. Who has none of them
-is refused. Every decision is kept once in
-a file, so that what is used can be compared with what is allowed.
+A caller is identified by its secret access key. Each function's workers, each source and each job have their own, and
+so does the account's owner: a person at the terminal, and the stack itself. Unknown callers are refused. Every decision
+is stored once in a file, to compare used with granted permissions.
 """
 
 import json
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, saying, whole
+from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, read_body, receive_body
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
-from local.engine.last_words import end, why_not_written
+from local.engine.last_words import end_process, why_not_written
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role
@@ -23,7 +22,7 @@ from local.rules.permissions import Grant, Need, Role
 ROLES_PATH = "/_tagcast/roles"
 SHOW_PATH = "/_tagcast/show"
 EXPIRE_PATH = "/_tagcast/expire"
-"""Where the stack has a queue, named by its ARN, show again what was received of it and not ended."""
+"""The path by which the stack returns a queue's messages, by ARN, that were received and not deleted."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000
@@ -31,7 +30,7 @@ DECISIONS_KEPT = 20_000
 
 @dataclass
 class Permissions:
-    """The roles in force by access key or by the service that takes them on, and what was decided so far."""
+    """The active roles by access key or assuming service, and the decisions so far."""
 
     account: Account
     uses: Path
@@ -40,17 +39,17 @@ class Permissions:
     _kept: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Know what an earlier process has written down."""
+        """Load the decisions of earlier processes."""
         if self.uses.exists():
             self._kept = {_mark(json.loads(line)) for line in self.uses.read_text().splitlines()}
 
     def put(self, roles: Mapping[str, Any]) -> None:
-        """Put these roles in force instead of the ones before."""
+        """Replace the active roles."""
         self._decided.clear()
         self.roles = {key: role_from(given) for key, given in roles.items()}
 
     def allowed(self, role: Role, need: Need) -> bool:
-        """Whether the role may do it; what is decided for the first time is written down."""
+        """Return whether the role allows it; new decisions are stored."""
         place = (role.name, need)
         if place not in self._decided:
             if len(self._decided) >= DECISIONS_KEPT:
@@ -61,16 +60,16 @@ class Permissions:
         return self._decided[place]
 
     def first_denied(self, role: Role, call: Call) -> Need | None:
-        """What the call needs and the role may not do, or None."""
+        """Return the first need of the call that the role denies, or None."""
         needs = needs_of(self.account, call.service, call.operation, call.parameters)
         return next((need for need in needs if not self.allowed(role, need)), None)
 
     def principal(self, role: Role) -> str:
-        """The name of the caller in AWS's refusals."""
+        """Return the caller's name in AWS's errors."""
         return f"arn:{self.account.partition}:sts::{self.account.number}:assumed-role/{role.name}/local"
 
     def _keep(self, role: Role, need: Need, grant: Grant | None) -> None:
-        # Of resources that one pattern covers, the first stands for all.
+        # The first resource stands for all that one pattern covers.
         line = {
             "role": role.name,
             "action": need.action,
@@ -84,7 +83,7 @@ class Permissions:
             with self.uses.open("a") as written:
                 written.write(json.dumps(line) + "\n")
         except OSError as fault:
-            end(why_not_written(fault, self.uses.parent) or f"{self.uses} cannot be written: {fault}")
+            end_process(why_not_written(fault, self.uses.parent) or f"{self.uses} cannot be written: {fault}")
 
 
 def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
@@ -92,7 +91,7 @@ def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def role_as_json(role: Role) -> dict[str, Any]:
-    """A role as it travels to the engine's process."""
+    """Return a role in the JSON sent to the engine's process."""
     grants = [
         {"action": g.action, "resource": g.resource, "allows": g.allows, "condition": dict(g.condition)}
         for g in role.grants
@@ -101,7 +100,7 @@ def role_as_json(role: Role) -> dict[str, Any]:
 
 
 def role_from(given: Mapping[str, Any]) -> Role:
-    """The role that travelled.
+    """Return the role in that JSON.
 
     >>> role_from(role_as_json(Role("R", (Grant("a:B", "*"),)))) == Role("R", (Grant("a:B", "*"),))
     True
@@ -110,9 +109,9 @@ def role_from(given: Mapping[str, Any]) -> Role:
 
 
 class PermissionGuard:
-    """An ASGI application around the engine's; *owner* is the access key of who may do everything.
+    """An ASGI application around the engine's; *owner* is the access key with all permissions.
 
-    `full` says whether no other execution may be started; *own_paths* are what the owner asks of no service of AWS.
+    `full` returns whether no further execution may start; *own_paths* are the owner's requests to the engine itself.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class PermissionGuard:
         self._own_paths = own_paths or {ROLES_PATH: permissions.put}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or hand it on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self._engine(scope, receive, send)
             return
@@ -141,13 +140,13 @@ class PermissionGuard:
             await _answer(send, unknown_key(service))
             return
         if role is None and (act := self._own_paths.get(scope["path"])) is not None:
-            act(json.loads(await whole(receive) or b"{}"))
+            act(json.loads(await read_body(receive) or b"{}"))
             await _answer(send, Refusal(204, (), b""))
             return
         if role is None and not _is_measured(service, headers):
             await self._engine(scope, receive, send)
             return
-        body = await whole(receive)
+        body = await read_body(receive)
         if body is None:
             return
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
@@ -157,7 +156,7 @@ class PermissionGuard:
             await _answer(send, refused)
             return
         told = send if role is None else self._hiding(role, call, send)
-        await self._engine(scope, saying(body, receive), _cutting(call, told))
+        await self._engine(scope, receive_body(body, receive), _cutting(call, told))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
         denied = None if role is None else self._permissions.first_denied(role, call)
@@ -171,7 +170,7 @@ class PermissionGuard:
         return access_denied(service, self._permissions.principal(role), need.action, need.resource)
 
     def _hiding(self, role: Role, call: Call, send: Send) -> Send:
-        """S3 tells who may not list a bucket that it may not know, instead of that an object is absent."""
+        """Replace S3's "not found" with "access denied" for callers who may not list the bucket."""
         if call.operation not in ("GetObject", "HeadObject"):
             return send
         bucket = f"arn:{self._permissions.account.partition}:s3:::{call.parameters['Bucket']}"
@@ -191,12 +190,12 @@ class PermissionGuard:
 
 
 def _is_measured(service: str, headers: Mapping[str, str]) -> bool:
-    """Whether the size of a request, or of its answer, is judged here even if its caller may do everything."""
+    """Return whether the size of a request or its response is checked even for the owner."""
     return service in ("states", "firehose", "lambda") or headers.get("x-amz-target", "").endswith(".BatchGetItem")
 
 
 def _cutting(call: Call, send: Send) -> Send:
-    """Let through no more of a BatchGetItem than AWS answers at once."""
+    """Cut a BatchGetItem response to AWS's size."""
     if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
         return send
     begun: Message = {}

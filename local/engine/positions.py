@@ -1,21 +1,21 @@
-"""How far the readers of streams are: a file each, which the engine looks into before it lets go of a record."""
+"""Positions of stream readers: a file each, which the engine reads before it drops a record."""
 
 from pathlib import Path
 
-from local.engine.checksums import CHANGED, DamageError, framed, unframed
+from local.engine.checksums import CHANGED, DamageError, frame_line, unframe_line
 
 
-def reached(path: Path) -> str:
-    """The number of the last record that a reader has read; empty if none. DamageError if the file was changed."""
+def read_position(path: Path) -> str:
+    """Return the sequence number of a reader's last record; empty without one. Raises DamageError."""
     written = path.read_bytes()
-    found = unframed(written) if written else (b"", 0)
+    found = unframe_line(written) if written else (b"", 0)
     if found is None:
         raise DamageError(path, CHANGED.format(len(written)))
     return found[0].decode()
 
 
-def reach(path: Path, number: str) -> None:
-    """Write down how far a reader is."""
+def store_position(path: Path, number: str) -> None:
+    """Store a reader's position."""
     draft = path.with_name(f"{path.name}.draft")
-    draft.write_bytes(framed(number.encode())[0])
+    draft.write_bytes(frame_line(number.encode())[0])
     draft.replace(path)

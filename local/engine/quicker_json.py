@@ -1,24 +1,24 @@
-"""Has the engine's services read and write JSON by orjson: half of what a call took them was this."""
+"""Makes the engine's services use orjson: JSON was half of a call's time."""
 
 import json
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from local.functions.quick_json import decoded, encoded
+from local.functions.quick_json import decode, encode
 
 FORM_ONLY = frozenset(("ensure_ascii", "separators"))
-"""Options that say how the same JSON is written: nobody who is answered looks at that."""
+"""Options that only affect the form of the JSON, which no client depends on."""
 
 
 def install(*modules: ModuleType) -> None:
-    """Exchange what these modules of the engine know as `json`."""
+    """Replace `json` in these modules of the engine."""
     for module in modules:
         module.json = QuickerJson  # type: ignore[attr-defined]
 
 
 class QuickerJson:
-    """What the engine uses of Python's module of that name."""
+    """The part of Python's json module that the engine uses."""
 
     JSONDecodeError = json.JSONDecodeError
     JSONDecoder = json.JSONDecoder
@@ -26,16 +26,16 @@ class QuickerJson:
 
     @staticmethod
     def dumps(value: Any, *, default: Callable[[Any], Any] | None = None, **how: Any) -> str:
-        """The JSON text of a value: without spaces, unless more is asked for than its form.
+        """Return the JSON text of a value, without spaces, unless other options need Python's module.
 
         >>> QuickerJson.dumps({"a": [1, "é"]}, ensure_ascii=False), QuickerJson.dumps({"b": 1, "a": 2}, sort_keys=True)
         ('{"a":[1,"é"]}', '{"a": 2, "b": 1}')
         """
         if how.keys() <= FORM_ONLY:
-            return encoded(value, default).decode()
+            return encode(value, default).decode()
         return json.dumps(value, default=default, **how)
 
     @staticmethod
     def loads(text: bytes | bytearray | str, **how: Any) -> Any:
-        """The value of a JSON text."""
-        return json.loads(text, **how) if how else decoded(text)
+        """Return the value of a JSON text."""
+        return json.loads(text, **how) if how else decode(text)

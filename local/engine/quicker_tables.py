@@ -1,7 +1,7 @@
-"""Spares the engine's tables work that they do again for every call: copies, and what the same text means.
+"""Speeds up the engine's tables: fewer copies, and cached parsing.
 
-A copy of an item is made for each look at it, by the general `deepcopy`; numbers and expressions are read several times
-in every call, and the service has few different expressions.
+The engine copies an item for each read, by the general `deepcopy`, and parses numbers and expressions several times per
+call, although the service has few different expressions.
 """
 
 import copy
@@ -12,14 +12,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 REMEMBERED = 5_000
-"""Of each kind of text: those of the last hundreds of messages, which are asked for several times each."""
+"""Cached texts of each kind: those of the last hundreds of messages, each parsed several times."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
-"""Functions of the engine of one text and of nothing else; what is no text they judge themselves."""
+"""Pure functions of the engine with one text argument; other arguments are passed through."""
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 def install(tables: ModuleType) -> None:
-    """Have the engine's service of tables remember what texts mean, and copy what is JSON as such."""
+    """Make the engine's table service cache parsed texts, and copy JSON quickly."""
     for name in OF_A_TEXT:
         setattr(tables, name, of_a_text(getattr(tables, name)))
     tables._condition_syntax_error = lru_cache(REMEMBERED)(tables._condition_syntax_error)  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def install(tables: ModuleType) -> None:
 def of_a_text(
     function: Callable[[Any], Any], given: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[Any], Any]:
-    """A function that remembers what it found of texts; *given* makes of it what a caller may change.
+    """Wrap a function with a cache of texts; *given* copies a result that callers may change.
 
     >>> twice = of_a_text(lambda text: [text, text], list)
     >>> twice("a").pop(), twice("a"), twice(None)
@@ -46,7 +46,7 @@ def of_a_text(
 
 
 def deep_copy(value: Any) -> Any:
-    """A copy that shares nothing that can be changed: of JSON at once, of anything else as Python does.
+    """Return a deep copy: fast for JSON, else Python's.
 
     >>> item = {"a": {"L": [{"S": "x"}]}}
     >>> copied = deep_copy(item)

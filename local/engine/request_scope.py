@@ -1,14 +1,14 @@
-"""What the engine keeps of a request while it is served: whose it is, and of which region."""
+"""The engine's context of a request: its account and region."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 
 CALLERS_KNOWN = 256
-"""Of all requests, few have different callers: most say in every call what they said before."""
+"""Cached callers: most requests come from few."""
 
 
 def enter(headers: Mapping[str, str]) -> None:
-    """Set it, for the task that runs."""
+    """Set the context of the current task."""
     from ministack.core import responses
 
     access_key, region = _signed_by(headers.get("authorization", ""))

@@ -1,23 +1,23 @@
-"""Leads the calls that the service lives of straight to the engine's services, past its routing for all of AWS.
+"""Routes the service's frequent calls directly to the engine's services, past its routing for all of AWS.
 
-What the engine looks at on the long way (hosts, paths, presigned queries, browsers, hundreds of services) says nothing
-of a call that names its service in `x-amz-target`; those of tables, streams, queues and Firehose do.
+The engine's router checks hosts, paths, presigned queries, browsers and hundreds of services. A call to tables,
+streams, queues and Firehose names its service in `x-amz-target`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any
 
-from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
+from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
 
 Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[tuple[int, dict[str, str], Any]]]
-"""A service of the engine: method, path, headers, body and query in; status, headers and body out."""
+"""A service of the engine: takes method, path, headers, body and query; returns status, headers and body."""
 
 
 class ShortWay:
-    """An ASGI application before the engine's; *services* are known by what stands before the dot of a target.
+    """An ASGI application before the engine's; *services* are keyed by the target's prefix before the dot.
 
-    *enter* sets what the engine keeps of a request while it is served: the account and the region, by its headers.
+    *enter* sets the engine's context of a request: account and region, from its headers.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class ShortWay:
         self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the call, or leave it to the engine."""
+        """Serve the call, or pass it to the engine."""
         headers = headers_of(scope) if scope["type"] == "http" else {}
         service = self._services.get(headers.get("x-amz-target", "").partition(".")[0])
         if service is None or "content-encoding" in headers:
             await self._engine(scope, receive, send)
             return
-        body = await whole(receive)
+        body = await read_body(receive)
         if body is None:
             return
         self._enter(headers)

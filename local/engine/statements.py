@@ -1,6 +1,6 @@
-"""Carries out updates in PartiQL as the updates that they stand for: then the table's stream tells of them.
+"""Executes PartiQL updates as the equivalent UpdateItem, so that the table's stream has them.
 
-The engine writes them past its streams, and parses each statement anew; other statements are left to it.
+The engine would bypass its streams, and parse each statement again. Other statements are passed to it.
 """
 
 import json
@@ -17,7 +17,7 @@ Operation = Callable[[dict[str, Any]], Answer]
 
 
 def install(tables: ModuleType) -> None:
-    """Have the engine's service of tables carry out batches of updates so."""
+    """Make the engine's table service execute batches of updates this way."""
     otherwise: Operation = tables._batch_execute_statement
 
     def execute(request: dict[str, Any]) -> Answer:
@@ -37,7 +37,7 @@ def install(tables: ModuleType) -> None:
 
 
 def _response(tables: ModuleType, update: UpdateStatement, parameters: list[Any]) -> dict[str, Any]:
-    """The response for one statement."""
+    """Return the response for one statement."""
     table = tables._tables.get(update.table)
     if table is None:
         return {"Error": {"Code": "ResourceNotFound", "Message": "Requested resource not found"}}

@@ -1,4 +1,4 @@
-"""The JWT authorizer of an HTTP API, as API Gateway documents it: who may call a route, by a token of an issuer."""
+"""The JWT authorizer of an HTTP API, as API Gateway documents it: checks tokens and the scopes of routes."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ JWT = "JWT"
 
 FETCH_S = 5.0
 ALGORITHMS = ("RS256", "RS384", "RS512")
-"""API Gateway takes RSA alone."""
+"""API Gateway accepts RSA only."""
 INSTANTS = ("exp", "nbf", "iat")
 READ: Options = {"require": ["exp"], "verify_aud": False, "verify_sub": False, "verify_jti": False}
-"""How a token is read: API Gateway has its own rule of audiences, and none of subjects and ids."""
+"""Options of token parsing: API Gateway has its own audience rule, and none for subjects and ids."""
 
 Keys = Mapping[str, "PyJWK"]
-"""The issuer's RSA keys by their ids."""
+"""The issuer's RSA keys by id."""
 
 
 class TokenError(ValueError):
-    """A token that is none of the issuer's, or is none now; the message says why, without the token."""
+    """A token that is not the issuer's, or is not valid now; the message is the reason, without the token."""
 
 
 @dataclass(frozen=True)
-class Grounds:
-    """Whose tokens are taken, for which audiences, and of which scopes a route asks for one (open ones ask none)."""
+class AuthorizerSettings:
+    """The issuer, the audiences, and the scopes of each route, one of which is needed (open routes need none)."""
 
     issuer: str
     audiences: tuple[str, ...]
     scopes: Mapping[tuple[str, str], tuple[str, ...]]
 
 
-def grounds_of(resolver: Resolver) -> Grounds | None:
-    """Read the authorizer of the template's API; None where IAM authorizes instead."""
+def read_authorizer(resolver: Resolver) -> AuthorizerSettings | None:
+    """Read the authorizer of the template's API; None with IAM authorization."""
     _, api = next(resolver.template.of_type(API))
     schemes = resolver.value(api["Body"]["components"]["securitySchemes"])
     if JWT not in schemes:
@@ -55,18 +55,18 @@ def grounds_of(resolver: Resolver) -> Grounds | None:
         (route.method, route.path): tuple(scope for needed in resolver.value(route.security) for scope in needed[JWT])
         for route in resolver.template.routes()
     }
-    return Grounds(configuration["issuer"], tuple(configuration["audience"]), scopes)
+    return AuthorizerSettings(configuration["issuer"], tuple(configuration["audience"]), scopes)
 
 
 @dataclass
 class JwtAuthorizer:
-    """Judges requests on their grounds; keys of the issuer are fetched when a token names one that is not known."""
+    """Authorizes requests; the issuer's keys are fetched when a token names an unknown one."""
 
-    grounds: Grounds
+    grounds: AuthorizerSettings
     _keys: Keys = field(default_factory=dict)
 
     async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
-        """What the event of a route says of the caller (nothing for an open route), or the answer that refuses it."""
+        """Return the caller's part of the event (empty for an open route), or the error response."""
         needed = self.grounds.scopes[method, path]
         if not needed:
             return {}
@@ -80,8 +80,8 @@ class JwtAuthorizer:
         return {"jwt": {"claims": {name: as_text(value) for name, value in claims.items()}, "scopes": scopes}}
 
     async def _claims(self, token: str) -> dict[str, Any]:
-        """The claims of a token that is the issuer's, for one of the audiences, and valid now."""
-        import jwt  # Loading it takes a while, and most stacks ask for no tokens.
+        """Return the claims of a valid token of the issuer for one of the audiences."""
+        import jwt  # Loading it takes a while, and most stacks use no tokens.
 
         try:
             key_id = str(jwt.get_unverified_header(token).get("kid"))
@@ -97,7 +97,9 @@ class JwtAuthorizer:
         return dict(claims)
 
     def _check(self, claims: Mapping[str, Any]) -> None:
-        """Raise TokenError if the audience is another, or an instant is none: the library takes a text of digits."""
+        """Raise TokenError for another audience, or a time claim that is no number: the library accepts digits as
+        text.
+        """
         named = claims.get("aud", claims.get("client_id"))
         if not any(each in self.grounds.audiences for each in (named if isinstance(named, list) else [named])):
             raise TokenError("the token is for another audience")
@@ -107,7 +109,7 @@ class JwtAuthorizer:
 
 
 def as_text(value: Any) -> str:
-    """A claim as the event has it: a list without quotes and commas.
+    """Return a claim in the event's form: a list without quotes and commas.
 
     >>> as_text(["orders", "bills-*"]), as_text(7), as_text(True)
     ('[orders bills-*]', '7', 'true')
@@ -118,7 +120,7 @@ def as_text(value: Any) -> str:
 
 
 def fetch_keys(issuer: str) -> Keys:
-    """The keys of an issuer, by the addresses that OpenID Connect Discovery gives."""
+    """Return an issuer's keys by OpenID Connect Discovery."""
     from jwt import PyJWKSet, PyJWTError
 
     try:

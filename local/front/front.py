@@ -1,4 +1,4 @@
-"""The HTTP front: what API Gateway does between a client and the functions."""
+"""The HTTP front: plays API Gateway between clients and functions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,42 +10,41 @@ from aiohttp import web
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
 from local.front.http_event import Request, Response, event_of, problem, response_of
-from local.front.routes import Found, Routes
+from local.front.routes import RouteMatch, Routes
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
-from local.functions.quick_json import encoded
+from local.functions.quick_json import encode
 from local.rules.browsers import why_refused
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
 METRICS = "/metrics"
-"""Prometheus is answered here, which no deployment does: there is no such route in the template."""
+"""The path for Prometheus; deployments have no such route."""
 ALL_TOPICS = "GET", "/topics"
-"""The route whose callers may see all topics, and so the metrics of all."""
+"""Callers of this route may see all topics, and therefore all metrics."""
 FOLDER = "/stack"
-"""Commands are answered here where the stack keeps its state, and which functions of users it has."""
+"""The path at which commands get the stack's state folder, and its user functions."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
 Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
-"""Is given the method and path of a route and the header Authorization; says who calls, or refuses."""
+"""Takes method and path of a route and the header Authorization; returns the caller, or an error."""
 
 
 async def anybody(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
-    """Let anybody call, as nobody in particular: what is asked of the API on this machine needs no signature."""
+    """Accept any caller as anonymous: requests on this machine need no signature."""
     return {}
 
 
 class PortInUseError(OSError):
-    """Somebody listens on the port already."""
+    """The port is in use."""
 
 
 class Front:
-    """Serves the routes of the template; `functions` names the physical function of each logical id.
+    """Serves the routes of the template; `functions` maps logical ids to physical functions.
 
-    `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
-    the caller may call it. `metrics` is what Prometheus gets at `/metrics`, `folder` where the stack keeps its state,
-    `user_functions` are those that filters and endpoints may name. `host` is a name by which the API may be called
-    besides those of this machine.
+    `may_invoke` checks whether the API may invoke a function for a method and route path, `authorize` checks the
+    caller. `metrics` returns the text for `/metrics`; `folder` is the state folder of the stack; `user_functions` are
+    those for filters and endpoints. `host` is a further allowed host name.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Front:
         self._runner: web.ServerRunner | None = None
 
     async def listen(self, port: int) -> int:
-        """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
+        """Serve on 127.0.0.1; return the port, which 0 selects."""
         self._runner = web.ServerRunner(plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX), shutdown_timeout=2)
         await self._runner.setup()
         try:
@@ -105,7 +104,7 @@ class Front:
             return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         running = self._invoke(self._functions[found.route.function], event)
         try:
-            # Shielded, because on AWS too a function goes on when its caller has given up.
+            # Shielded: on AWS, too, a function continues after its client has disconnected.
             invocation = await asyncio.wait_for(asyncio.shield(running), HTTP_API_TIMEOUT_S)
         except TimeoutError:
             return problem(503, "Service Unavailable", "the function did not answer in time")
@@ -114,7 +113,7 @@ class Front:
         return response_of(invocation.payload)
 
     async def _refuse_metrics(self, authorization: str | None) -> Response | None:
-        """The answer to who may not list all topics, where the API asks for tokens; None to others."""
+        """Return the error for callers who may not list all topics, if the API needs tokens; else None."""
         caller = await self._authorize(*ALL_TOPICS, authorization)
         if isinstance(caller, Response):
             return caller
@@ -126,12 +125,12 @@ class Front:
             return problem(403, "Forbidden", str(fault))
         return None
 
-    def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
+    def _event(self, found: RouteMatch, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
         event = event_of(request, found.key, found.parameters, query, self._api_id)
         if caller:
             event["requestContext"]["authorizer"] = caller
-        return encoded(event)
+        return encode(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self._host)
@@ -150,7 +149,7 @@ class Front:
                 problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
             )
         except ConnectionResetError:
-            # The caller has gone in the middle of its request: nobody hears the answer, and nobody needs a traceback.
+            # The client disconnected during its request: no response and no traceback are needed.
             return web.Response(status=HTTPStatus.BAD_REQUEST)
         return as_aiohttp(
             await self.answer(
@@ -167,7 +166,7 @@ class Front:
 
 
 def as_aiohttp(answer: Response) -> web.Response:
-    """The answer for the server that sends it."""
+    """Return the response for aiohttp."""
     response = web.Response(status=answer.status, body=answer.body)
     response.headers.popall("Content-Type", None)
     for name, value in answer.headers:

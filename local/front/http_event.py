@@ -1,4 +1,4 @@
-"""HTTP requests as API Gateway's payload 2.0, and a function's answer as an HTTP response."""
+"""Translates HTTP requests into API Gateway's payload 2.0, and a function's result into an HTTP response."""
 
 import base64
 import json
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/xml")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request, its headers in the order in which they came."""
+    """One request, its headers in their order."""
 
     method: str
     path: str
@@ -26,23 +26,23 @@ class Request:
     source_ip: str = "127.0.0.1"
 
     def header(self, name: str) -> str | None:
-        """The value of a header, named in small letters, or None."""
+        """Return the value of a header by lower-case name, or None."""
         return next((value for found, value in self.headers if found.lower() == name), None)
 
 
 @dataclass(frozen=True)
 class Response:
-    """One response; `headers` may name a header several times (cookies)."""
+    """One response; `headers` may contain a name several times (cookies)."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
 
-def joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Values of the same name joined by commas, as payload 2.0 does.
+def join_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return values of the same name joined by commas, like payload 2.0.
 
-    >>> joined([("a", "1"), ("b", "2"), ("a", "3")])
+    >>> join_values([("a", "1"), ("b", "2"), ("a", "3")])
     {'a': '1,3', 'b': '2'}
     """
     found: dict[str, str] = {}
@@ -58,8 +58,8 @@ def event_of(
     query_pairs: Iterable[tuple[str, str]],
     api_id: str,
 ) -> dict[str, Any]:
-    """The event of payload format 2.0; absent parts are absent, as on AWS."""
-    headers = joined((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
+    """Return the event in payload format 2.0; missing parts are left out, as on AWS."""
+    headers = join_values((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
     cookies = [each for name, value in request.headers if name.lower() == "cookie" for each in value.split("; ")]
     now = time.time()
     event: dict[str, Any] = {
@@ -90,7 +90,7 @@ def event_of(
     }
     if cookies:
         event["cookies"] = cookies
-    query = joined(query_pairs)
+    query = join_values(query_pairs)
     if query:
         event["queryStringParameters"] = query
     if path_parameters:
@@ -103,7 +103,7 @@ def event_of(
 
 
 def _text(body: bytes, content_type: str) -> str | None:
-    """The body as text if its type says so and its bytes are; otherwise it travels as Base64."""
+    """Return the body as text if its type and bytes allow it; otherwise it becomes Base64."""
     if content_type and not content_type.lower().startswith(TEXT_TYPES):
         return None
     try:
@@ -113,16 +113,16 @@ def _text(body: bytes, content_type: str) -> str | None:
 
 
 def response_of(payload: bytes) -> Response:
-    """What API Gateway makes of a function's result.
+    """Return API Gateway's response for a function's result.
 
-    A result without `statusCode` is a body of JSON with status 200.
+    A result without `statusCode` is a JSON body with status 200.
 
     >>> response_of(b'{"statusCode": 201, "headers": {"etag": "1"}, "body": "x"}')
     Response(status=201, headers=(('etag', '1'),), body=b'x')
     >>> response_of(b'{"hello": 1}').body
     b'{"hello": 1}'
     """
-    result = decoded(payload or b"null")
+    result = decode(payload or b"null")
     if not isinstance(result, dict) or "statusCode" not in result:
         body = result if isinstance(result, str) else json.dumps(result)
         return Response(200, (("content-type", "application/json"),), body.encode())
@@ -136,6 +136,6 @@ def response_of(payload: bytes) -> Response:
 
 
 def problem(status: int, title: str, detail: str) -> Response:
-    """A problem answer (RFC 9457) of the front itself."""
+    """Return a problem response (RFC 9457) of the front itself."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return Response(status, (("content-type", "application/problem+json"),), json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""Finds the route of a request as an HTTP API does: fixed words before parameters."""
+"""Finds the route of a request like an HTTP API: fixed words before parameters."""
 
 import re
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ from urllib.parse import unquote
 from local.template.translated import RouteSpec
 
 DEFAULT = "$default"
-"""The route that takes what no other does."""
+"""The route for all other requests."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """The route of a request and what its path says."""
+class RouteMatch:
+    """The route of a request, and its path parameters."""
 
     route: RouteSpec
     parameters: dict[str, str]
@@ -50,13 +50,13 @@ class Routes:
         parts = re.split(r"(\{\w+\+?\})", path)
         return re.compile("".join(_expression(part) for part in parts))
 
-    def find(self, method: str, path: str) -> Found | None:
-        """The route of a method and a raw path, or else the default one; None if there is no such."""
+    def find(self, method: str, path: str) -> RouteMatch | None:
+        """Return the route of a method and a raw path, else the default one; None without one."""
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
             if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):
-                return Found(route, {name: unquote(value) for name, value in match.groupdict().items()})
-        return None if self._default is None else Found(self._default, {})
+                return RouteMatch(route, {name: unquote(value) for name, value in match.groupdict().items()})
+        return None if self._default is None else RouteMatch(self._default, {})
 
 
 def _expression(part: str) -> str:

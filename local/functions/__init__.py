@@ -1,1 +1,1 @@
-"""The functions as Lambda runs them: a worker process each, called through the runtime API."""
+"""The functions, run like Lambda: worker processes called through the runtime API."""

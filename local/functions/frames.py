@@ -1,7 +1,7 @@
-"""The short way of a call to the engine: what HTTP would say of it, in frames of known length over a kept connection.
+"""Frames: a short protocol for calls to the engine, with length prefixes over a kept connection.
 
-A frame is a head and a body, after their lengths. The head of a call names its caller, as the header `authorization`
-does, and what is called, as `x-amz-target` does; that of an answer is its status.
+A frame is a head and a body, after their lengths. The head of a call contains its caller, like the header
+`authorization`, and its target, like `x-amz-target`. The head of a response is its status.
 """
 
 import socket
@@ -11,28 +11,28 @@ from http import HTTPStatus
 
 LENGTHS = struct.Struct("!II")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""More than any call or answer has; what a speaker of HTTP says first would be the length of a longer one."""
+"""Larger than any call or response; the first bytes of HTTP would be a greater length."""
 CONNECT_S = 3.0
 OK = b"%d" % HTTPStatus.OK
 
 
 class FrameError(ConnectionError):
-    """What came is not a frame; who sent it speaks something else."""
+    """The peer sent no frame: it uses another protocol."""
 
 
-def packed(head: bytes, body: bytes) -> bytes:
-    """A frame.
+def pack_frame(head: bytes, body: bytes) -> bytes:
+    """Return a frame.
 
-    >>> packed(b"200", b"{}")
+    >>> pack_frame(b"200", b"{}")
     b'\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02200{}'
     """
     return LENGTHS.pack(len(head), len(body)) + head + body
 
 
 def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
-    """How long head and body are, by the start of a frame; FrameError if that is longer than a frame may be.
+    """Return the lengths of head and body at the start of a frame. Raises FrameError if they are too large.
 
-    >>> lengths_of(packed(b"200", b"{}"))
+    >>> lengths_of(pack_frame(b"200", b"{}"))
     (3, 2)
     >>> lengths_of(b"GET / HTTP/1.1")
     Traceback (most recent call last):
@@ -45,7 +45,7 @@ def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
 
 
 def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
-    """The head of a call: a caller without a signature, since nobody checks one here, and the target.
+    """Return the head of a call: a caller without a signature, which is not checked here, and the target.
 
     >>> call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage").decode().splitlines()[1]
     'AmazonSQS.SendMessage'
@@ -55,9 +55,9 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 
 
 class FrameCalls:
-    """Calls of the engine at `host:port`; each thread has a connection of its own, which is made when it is needed.
+    """Calls to the engine at `host:port`; each thread has its own connection, created on demand.
 
-    At most *turns* callers that take a `turn` are under way together.
+    At most *turns* calls that take a `turn` run concurrently.
     """
 
     def __init__(self, address: str, turns: int = 1) -> None:
@@ -66,13 +66,13 @@ class FrameCalls:
         self._own = threading.local()
 
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
-        """Whether a call was carried out, and its answer; OSError if none comes within *answer_s*."""
+        """Return whether a call succeeded, and its response. Raises OSError without one within *answer_s*."""
         try:
             connection: _Connection = self._own.connection
         except AttributeError:
             connection = self._own.connection = _Connection(self._address)
         try:
-            return connection.exchange(packed(head, body), answer_s)
+            return connection.exchange(pack_frame(head, body), answer_s)
         except OSError:
             connection.close()
             del self._own.connection

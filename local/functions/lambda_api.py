@@ -1,4 +1,4 @@
-"""The words of the Lambda API that the host, the front and the engine share."""
+"""Types of the Lambda API shared by the host, the front and the engine."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ UNKNOWN_FUNCTION = 404
 
 
 def invocation_path(function: str) -> str:
-    """The path of Lambda's Invoke.
+    """Return the path of Lambda's Invoke.
 
     >>> invocation_path("publish")
     '/2015-03-31/functions/publish/invocations'
@@ -17,11 +17,11 @@ def invocation_path(function: str) -> str:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What a function answered: the JSON text of its result, or of its error (errorType, errorMessage)."""
+    """The result of an invocation: the JSON text of the result, or of an error (errorType, errorMessage)."""
 
     payload: bytes
     failed: bool = False
 
 
 class UnknownFunctionError(LookupError):
-    """No function of this name is deployed."""
+    """No function has this name."""

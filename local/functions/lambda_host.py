@@ -1,4 +1,4 @@
-"""Runs the functions: a pool of workers for each, and Lambda's Invoke over HTTP for the engine."""
+"""Runs the functions: a worker pool for each, and Lambda's Invoke over HTTP for the engine."""
 
 import asyncio
 import os
@@ -21,12 +21,12 @@ from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, fa
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 IDLE_S = 60.0
-"""A worker that has had nothing to do for a minute ends, but for one of each function; each takes some 60 MB."""
+"""An idle worker ends after a minute, except one per function; each takes some 60 MB."""
 REST_LOOK_S = 10.0
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """What Lambda sets, what the template says, and what all functions here share: where the engine is."""
+    """Return Lambda's variables, the template's, and the shared ones with the engine's address."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
@@ -45,9 +45,9 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 
 @dataclass
 class Pool:
-    """The workers of one function, started on demand up to `size`; who waits longest is served first.
+    """The workers of one function, started on demand up to `size`, first come first served.
 
-    Of a function that is `fed` by the queue or the workflow no topic has all of them.
+    For a function `fed` by the queue or the workflow, no topic occupies all of them.
     """
 
     function: FunctionSpec
@@ -58,7 +58,7 @@ class Pool:
     young_max: int | None = None
     _closed: bool = False
     _idle: list[tuple[float, Worker]] = field(default_factory=list)
-    """Workers, and since when they wait; the last is the next to serve."""
+    """Idle workers, each with its start of idleness; the last is used next."""
     _all: set[Worker] = field(default_factory=set)
     _places: Places = field(init=False)
 
@@ -68,20 +68,20 @@ class Pool:
 
     @property
     def waiting(self) -> int:
-        """How many events wait for a worker."""
+        """The number of events waiting for a worker."""
         return self._places.waiting
 
     async def warm(self) -> None:
-        """Start one worker before the first event comes."""
+        """Start one worker before the first event."""
         self._idle.append((time.monotonic(), await self._start()))
 
     async def rest(self, idle_s: float) -> None:
-        """End all workers but one that have waited for so long: what bursts needed is not needed for ever."""
+        """End workers idle for this long, except one."""
         while len(self._all) > 1 and self._idle and self._idle[0][0] <= time.monotonic() - idle_s:
             await self._discard(self._idle.pop(0)[1])
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Run one event; a worker that died or timed out is replaced at the next."""
+        """Run one event; a dead or timed-out worker is replaced at the next."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
@@ -106,7 +106,7 @@ class Pool:
                 await self._discard(worker)
 
     async def stop(self) -> None:
-        """End every worker; what they hold fails, and nothing new is begun."""
+        """End every worker; their events fail, and none starts."""
         self._closed = True
         await asyncio.gather(*(worker.stop() for worker in self._all))
         self._all.clear()
@@ -124,7 +124,7 @@ class Pool:
 
 
 class LambdaHost:
-    """All functions of the deployment, by their physical names."""
+    """All functions of the deployment, by physical name."""
 
     def __init__(self, log: LogSink) -> None:
         self._log = log
@@ -134,7 +134,7 @@ class LambdaHost:
         self.address = ""
 
     async def listen(self) -> None:
-        """Serve Lambda's Invoke for the engine; `address` is then host:port."""
+        """Serve Lambda's Invoke for the engine; sets `address` to host:port."""
         app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
         app.router.add_post(invocation_path("{function}"), self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
@@ -152,11 +152,11 @@ class LambdaHost:
         fed: bool = False,
         young_max: int | None = None,
     ) -> None:
-        """Make a function known; one that is *fed* gets events of the queue or the workflow, each about a topic."""
+        """Add a function. A *fed* one gets events of the queue or the workflow, each about a topic."""
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
     async def warm(self, later: Collection[str] = ()) -> None:
-        """Start one worker of each function, but for those in *later*, whose first event waits for it."""
+        """Start one worker of each function, except of those in *later*, which start at their first event."""
         await asyncio.gather(*(pool.warm() for name, pool in self._pools.items() if name not in later))
         self._resting = asyncio.create_task(self._rest())
 
@@ -167,7 +167,7 @@ class LambdaHost:
                 await pool.rest(IDLE_S)
 
     async def invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke a function by name and wait for its answer."""
+        """Invoke a function by name and wait for its result."""
         pool = self._pools.get(function)
         if pool is None:
             raise UnknownFunctionError(function)
@@ -175,7 +175,7 @@ class LambdaHost:
 
     @property
     def waiting(self) -> int:
-        """The most events that wait for the workers of one function."""
+        """The largest number of events waiting for one function."""
         return max((pool.waiting for pool in self._pools.values()), default=0)
 
     async def stop(self) -> None:

@@ -1,30 +1,29 @@
-"""The places of a pool of workers, shared by topics so that none of them is all that is served."""
+"""The places of a worker pool, shared by topics so that no topic occupies all."""
 
 import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
-"""A batch of the queue has left what is not answered by then, and the lanes say so to the next."""
+"""By then a queue batch has left unanswered pushes, and the lanes show it to the next batch."""
 
 
 @dataclass(eq=False)
-class Place:
-    """A place that was taken for a *topic*; *young* is set until it was held for a while."""
+class PoolPlace:
+    """A place taken for a *topic*; *young* until it was held for a while."""
 
     topic: str | None
     young: asyncio.TimerHandle | None = None
 
 
 class Places:
-    """A number of *free* places, given out in the order of asking; a topic that holds as many as are free waits.
+    """*free* places, given in the order of requests; a topic waits if it holds as many as are free.
 
-    A topic alone has half of them, and another finds a place at once: the dynamic threshold of shared buffers
-    (Choudhury and Hahne, 1998). What is about no topic, or about several, takes any free place. If *young_max* is set,
-    no topic holds more than that which it has held for less than ``YOUNG_S``: what its first batches at receivers that
-    hang find out is known before many more begin.
+    A single topic gets half of them, and another finds a place at once: the dynamic threshold of shared buffers
+    (Choudhury and Hahne, 1998). Events about no or several topics take any free place. If *young_max* is set, no topic
+    holds more places younger than ``YOUNG_S``: the first batches find hanging receivers before many more begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:
@@ -32,16 +31,16 @@ class Places:
         self._young_max = young_max
         self._young: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        self._waiting: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
+        self._waiting: deque[tuple[str | None, asyncio.Future[PoolPlace]]] = deque()
 
     @property
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
-    async def take(self, topic: str | None) -> Place:
+    async def take(self, topic: str | None) -> PoolPlace:
         """Wait for a place."""
-        granted: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[PoolPlace] = asyncio.get_running_loop().create_future()
         self._waiting.append((topic, granted))
         self._grant()
         try:
@@ -51,7 +50,7 @@ class Places:
                 self.give_back(granted.result())
             raise
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: PoolPlace) -> None:
         """Return a *place*."""
         self._free += 1
         if place.topic is not None:
@@ -61,15 +60,15 @@ class Places:
             self._grow_old(place)
         self._grant()
 
-    def _grow_old(self, place: Place) -> None:
+    def _grow_old(self, place: PoolPlace) -> None:
         assert place.topic is not None
         place.young = None
         self._young[place.topic] -= 1
         self._grant()
 
     def _grant(self) -> None:
-        """Serve those who wait, as far as there are places for them."""
-        still: deque[tuple[str | None, asyncio.Future[Place]]] = deque()
+        """Serve waiting requests as far as there are places."""
+        still: deque[tuple[str | None, asyncio.Future[PoolPlace]]] = deque()
         while self._free and self._waiting:
             topic, granted = self._waiting.popleft()
             if granted.done():
@@ -83,8 +82,8 @@ class Places:
     def _has_room(self, topic: str) -> bool:
         return self._held[topic] < self._free and (self._young_max is None or self._young[topic] < self._young_max)
 
-    def _place(self, topic: str | None) -> Place:
-        place = Place(topic)
+    def _place(self, topic: str | None) -> PoolPlace:
+        place = PoolPlace(topic)
         self._free -= 1
         if topic is not None:
             self._held[topic] += 1
@@ -95,14 +94,14 @@ class Places:
 
 
 def topic_of(event: bytes) -> str | None:
-    """Return the topic that an event of the queue or the workflow is about; None for none, and for several.
+    """Return the topic of a queue or workflow event; None for none or several.
 
     >>> topic_of(b'{"topic": "t", "subscription_id": "1.0"}')
     't'
     >>> topic_of(b'{"Records": [{"body": "{\\\\"topic\\\\": \\\\"t\\\\"}"}]}')
     't'
     """
-    match decoded(event):
+    match decode(event):
         case {"topic": str(topic)}:
             return topic
         case {"Records": [*records]}:
@@ -112,9 +111,9 @@ def topic_of(event: bytes) -> str | None:
 
 
 def topic_in(body: object) -> str | None:
-    """Return the topic that an entry of the queue is about."""
+    """Return the topic of a queue entry."""
     try:
-        said = decoded(body) if isinstance(body, str) else None
+        said = decode(body) if isinstance(body, str) else None
     except ValueError:
         return None
     return said["topic"] if isinstance(said, dict) and isinstance(said.get("topic"), str) else None

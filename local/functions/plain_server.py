@@ -1,4 +1,4 @@
-"""An HTTP server for callers on this machine: aiohttp's, without its applications, which take as long as the parser."""
+"""An HTTP server for local callers: aiohttp's without its application layer, which takes as long as the parser."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,10 @@ Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
-    """A server that gives every request to *serve*; 0 is no bound of a body, and reading a larger one raises."""
+    """Return a server that passes every request to *serve*.
+
+    *body_bytes_max* 0 means no bound; reading a larger body raises.
+    """
 
     def request(*made: Any) -> web.BaseRequest:
         message, payload, protocol, writer, task = made

@@ -1,4 +1,4 @@
-"""JSON of calls and events, by orjson; what orjson does not take, Python's own module does, or says what is wrong."""
+"""JSON of calls and events by orjson, with Python's module as the fallback for special values and errors."""
 
 import json
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 
 
-def encoded(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """The JSON text of a value, without spaces; *default* says what stands for an object that JSON has not.
+def encode(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Return the JSON text of a value, without spaces; *default* converts other objects.
 
-    Keys that are no text, numbers beyond 64 bits and halves of surrogate pairs are as Python writes them.
+    Keys that are no text, numbers beyond 64 bits and lone surrogates are encoded like Python's.
 
-    >>> encoded({"a": [1, "é"]}).decode(), encoded({1: 1 << 64}), encoded("\\ud800")
+    >>> encode({"a": [1, "é"]}).decode(), encode({1: 1 << 64}), encode("\\ud800")
     ('{"a":[1,"é"]}', b'{"1": 18446744073709551616}', b'"\\\\ud800"')
     """
     try:
@@ -21,10 +21,10 @@ def encoded(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
         return json.dumps(value, default=default).encode()
 
 
-def decoded(text: bytes | bytearray | str) -> Any:
-    """The value of a JSON text; json.JSONDecodeError if it is none.
+def decode(text: bytes | bytearray | str) -> Any:
+    """Return the value of a JSON text. Raises json.JSONDecodeError.
 
-    >>> decoded(b'{"a": 1}'), decoded('"\\\\ud800"')
+    >>> decode(b'{"a": 1}'), decode('"\\\\ud800"')
     ({'a': 1}, '\\ud800')
     """
     try:

@@ -1,4 +1,4 @@
-"""What a process holds in memory."""
+"""The resident memory of a process."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ STATM_BYTES_MAX = 256
 
 
 class ResidentMemory:
-    """The memory of one process: looked at before every event, in a file that is opened once.
+    """Reads the memory of one process before every event, from a file opened once.
 
     >>> ResidentMemory(os.getpid()).bytes >= 0, ResidentMemory(0).bytes
     (True, 0)
@@ -20,14 +20,14 @@ class ResidentMemory:
 
     @property
     def bytes(self) -> int:
-        """The bytes by now; 0 where the system does not say (it does on Linux) or the process is gone."""
+        """The current bytes; 0 if unavailable (it is available on Linux) or the process is gone."""
         try:
             return int(os.pread(self._told, STATM_BYTES_MAX, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError):
             return 0
 
     def close(self) -> None:
-        """Look no more."""
+        """Close the file."""
         if self._told >= 0:
             os.close(self._told)
             self._told = -1

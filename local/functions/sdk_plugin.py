@@ -1,8 +1,7 @@
-"""Leads calls that the service lives of past the SDK's long way: a plugin of botocore in the workers of the functions.
+"""A botocore plugin for the workers: sends frequent calls in frames, past the SDK's HTTP stack.
 
-Of a call, the long way takes a millisecond of CPU: addresses, signatures that nobody checks here, HTTP. What is said is
-the same. A call that is refused, or not answered, is made again the long way: refusals change nothing, and the SDK then
-knows what to raise and what to try again.
+The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content is the same. A refused or
+unanswered call is repeated by the SDK: refusals change nothing, and the SDK then raises or retries correctly.
 """
 
 import json
@@ -16,26 +15,29 @@ from typing import Any
 from local.functions.frames import FrameCalls, call_head
 
 PLUGINS = "BOTOCORE_EXPERIMENTAL__PLUGINS"
-"""Where botocore looks for plugins; one that does not know it any more goes the long way."""
+"""botocore's variable for plugins; a version that ignores it uses HTTP."""
 ADDRESS = "TAGCAST_FRAMES"
-"""Where the engine takes frames."""
+"""The variable with the engine's address for frames."""
 SERVICES = ("dynamodb", "sqs", "firehose")
-"""Whose requests and answers are JSON as the SDK's users have them, but for bytes."""
+"""Services whose JSON equals the SDK's parameters and results, except bytes."""
 TURNS = 4
-"""Calls of the tables that a process has under way: the engine serves one after the other, for all processes, so that a
-process with hundreds to make, as for the lanes of a large topic, lets calls of the others come between."""
+"""Concurrent table calls of a process.
+
+The engine serves one after the other for all processes, so a process with hundreds of calls, such as for the lanes of a
+large topic, lets others in between.
+"""
 METADATA = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def plugin_environment(address: str) -> dict[str, str]:
-    """What a worker needs to use the plugin, besides the code of `local`."""
+    """Return a worker's variables for the plugin; it also needs the code of `local`."""
     return {PLUGINS: f"tagcast={__name__}", ADDRESS: address}
 
 
 def initialize_client_plugin(client: Any) -> None:
-    """Give a client that has just been made the short way, if its service is the engine's; botocore calls this."""
+    """Install the plugin in a new client, if its service is the engine's; botocore calls this."""
     model = client.meta.service_model
     if model.service_name in SERVICES and client.meta.endpoint_url == os.environ["AWS_ENDPOINT_URL"]:
         calls = _calls(os.environ[ADDRESS])
@@ -43,7 +45,7 @@ def initialize_client_plugin(client: Any) -> None:
 
 
 class ShortCalls:
-    """What carries out the calls of one client."""
+    """Executes the calls of one client."""
 
     def __init__(self, client: Any, calls: FrameCalls, access_key: str) -> None:
         model = client.meta.service_model
@@ -58,10 +60,10 @@ class ShortCalls:
         }
 
     def __call__(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Make a call; what is refused, or not answered, the long way."""
+        """Make a call; repeat a refused or unanswered one with the SDK."""
         try:
             with self._turn:
-                done, answer = self._calls.call(self._heads[operation], said(parameters), self._answer_s)
+                done, answer = self._calls.call(self._heads[operation], encode_request(parameters), self._answer_s)
         except OSError:
             done, answer = False, b""
         if not done:
@@ -71,17 +73,17 @@ class ShortCalls:
         return found
 
 
-def said(parameters: dict[str, Any]) -> bytes:
-    """The body of a request, bytes as Base64.
+def encode_request(parameters: dict[str, Any]) -> bytes:
+    """Return the body of a request, with bytes as Base64.
 
-    >>> said({"Key": {"pk": {"B": b"x"}}})
+    >>> encode_request({"Key": {"pk": {"B": b"x"}}})
     b'{"Key": {"pk": {"B": "eA=="}}}'
     """
     return json.dumps(parameters, default=_as_base64).encode()
 
 
 def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
-    """An attribute of an answer with the bytes of its Base64; any other object as it is.
+    """Return an attribute with its Base64 decoded; other objects unchanged.
 
     >>> with_bytes({"B": "eA=="}), with_bytes({"BS": ["eA=="]}), with_bytes({"B": {"S": "an attribute B"}})
     ({'B': b'x'}, {'BS': [b'x']}, {'B': {'S': 'an attribute B'}})
@@ -101,5 +103,5 @@ def _as_base64(value: object) -> str:
 
 @cache
 def _calls(address: str) -> FrameCalls:
-    """The calls of this process, which all its clients share."""
+    """Return this process's connection pool, shared by all clients."""
     return FrameCalls(address, TURNS)

@@ -1,8 +1,7 @@
-"""One execution environment of a function: a process under the official runtime client, and its Runtime API.
+"""One execution environment of a function: a process with the official runtime client, and its Runtime API.
 
-The process asks `/runtime/invocation/next`, handles one event at a time and posts its answer, as on AWS. If
-it dies, exactly the event that it held fails; if it takes longer than its timeout or more memory than it was given,
-it is killed.
+The process requests `/runtime/invocation/next`, handles one event at a time and posts its result, as on AWS. If it
+dies, only its current event fails. If it exceeds its timeout or memory, it is killed.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from local.functions.plain_server import plain_server
 from local.functions.resident_memory import ResidentMemory
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
-# 0 would mean to wait for the request that the dead process left open.
+# 0 would wait for the open request of the dead process.
 SHUTDOWN_S = 0.1
 RUNTIME_API = "/2018-06-01/runtime"
 LINE_MAX = 4 * 1024 * 1024
@@ -35,7 +34,7 @@ LogSink = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """What the host must know of a deployed function."""
+    """The host's description of a deployed function."""
 
     name: str
     arn: str
@@ -55,7 +54,7 @@ class _Event:
 
 
 def failure(error_type: str, message: str) -> Invocation:
-    """A failed invocation in the shape in which Lambda reports errors."""
+    """Return a failed invocation in Lambda's error format."""
     return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
 
 
@@ -64,7 +63,7 @@ def _taken() -> web.Response:
 
 
 class Worker:
-    """One process and its Runtime API; `start` before `invoke`, one `invoke` at a time."""
+    """One process and its Runtime API; call `start` before `invoke`, and `invoke` once at a time."""
 
     def __init__(self, function: FunctionSpec, environment: Mapping[str, str], log: LogSink) -> None:
         self._function = function
@@ -109,7 +108,7 @@ class Worker:
         self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Hand over one event and wait for its answer, at most for the function's timeout."""
+        """Pass one event and wait for its result, at most for the function's timeout."""
         if self._init_error:
             return self._init_error
         if not self.alive:
@@ -128,7 +127,7 @@ class Worker:
             self._held = None
 
     async def _answer(self, event: _Event) -> Invocation:
-        """The answer to the event, unless its time or the function's memory ends before."""
+        """Return the result of the event, unless it exceeds the time or memory."""
         ends_at = time.monotonic() + self._function.timeout_s
         while not event.answer.done():
             left_s = ends_at - time.monotonic()
@@ -227,7 +226,7 @@ class Worker:
             try:
                 line = await self._process.stdout.readline()
             except ValueError:
-                continue  # Longer than any log line of ours; the reader has dropped it.
+                continue  # Longer than any log line of ours; the reader dropped it.
             if not line:
                 return
             self._log(self._function.name, line.decode(errors="replace").rstrip("\n"))

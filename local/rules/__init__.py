@@ -1,1 +1,1 @@
-"""What AWS refuses: its limits, and what policies allow."""
+"""AWS's rules: its limits, and the decisions of policies."""

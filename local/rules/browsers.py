@@ -1,15 +1,17 @@
-"""Which requests a server of this machine takes although browsers run beside it: none that a page of others makes."""
+"""Requests that a local server accepts although browsers run on the machine: none from other sites' pages."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 OWN_SITES = ("same-origin", "none")
-"""What Sec-Fetch-Site says of a page's own requests and of an address that a person typed."""
+"""Values of Sec-Fetch-Site for a page's own requests and for a typed address."""
 
 
 def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
-    """Whether a request names this machine itself, or the *configured* name: another's name that leads here is refused.
+    """Return whether a request is for this machine, or the *configured* name.
+
+    Others' names that resolve here are refused.
 
     >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
     (True, True, True)
@@ -25,9 +27,9 @@ def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
 
 
 def is_foreign(origin: str | None, port: int) -> bool:
-    """Whether a browser says that a page from elsewhere makes the request: from another address than the stack's own.
+    """Return whether the request comes from another site's page.
 
-    A name that only leads to this machine is another's, too.
+    A name that only resolves to this machine is foreign, too.
 
     >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
     (False, False, False)
@@ -41,9 +43,9 @@ def is_foreign(origin: str | None, port: int) -> bool:
 
 
 def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> str:
-    """Why a request with these headers, named in small letters, is not taken; empty if it is.
+    """Return why a request with these lower-case headers is refused; empty if it is accepted.
 
-    An image or a form of a page carries no Origin, but says `Sec-Fetch-Site`.
+    An image or a form has no Origin header, but `Sec-Fetch-Site`.
 
     >>> why_refused({"host": "localhost:80", "sec-fetch-site": "none"}, 80)
     ''

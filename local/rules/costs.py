@@ -1,4 +1,4 @@
-"""What messages cost at AWS, by the design and the list prices: an estimate, never a bill."""
+"""The cost of messages at AWS, from the design and list prices: an estimate, never a bill."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ OF_A_MESSAGE: Mapping[str, tuple[float, str]] = {
     "table read units": (3.0, "dynamodb: a million read request units"),
     "FIFO queue requests": (1.3, "sqs: a million FIFO requests of 64 KiB"),
 }
-"""What a message of up to 1 KB to up to 3 subscribers asks for, how often, and which price that has for a million."""
+"""The operations of a message of up to 1 KB to up to 3 subscribers: their number, and their price per million."""
 ARCHIVED_BYTES = 1_200
-"""Of the archive's records of one message."""
+"""The size of one message's archive records."""
 TRANSITIONS_OF_A_RETRY = 3
 
 
 def usd_of_a_million_messages() -> dict[str, float]:
-    """Return what a million messages cost, by item.
+    """Return the cost of a million messages, by item.
 
     >>> round(sum(usd_of_a_million_messages().values()), 2)
     3.68
@@ -38,7 +38,7 @@ def usd_of_a_million_messages() -> dict[str, float]:
 
 
 class SearchPass(NamedTuple):
-    """What the search for owed messages reads once, how long that takes, and what it costs a million messages."""
+    """One pass of the search: bytes read, duration, and cost per million messages."""
 
     gigabytes: float
     hours: float
@@ -50,10 +50,10 @@ SWEPT_SHARE = 210 / 300
 
 
 def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
-    """Return the pass over a table that has taken so many messages a second for a week, in the worst case.
+    """Return the pass over a table after a week at this message rate, in the worst case.
 
-    Rows live for the day of a message, three more, and as long as DynamoDB is late with removing them. A scan reads one
-    partition after another, each of which gives 3,000 units a second, and half a unit for 4 KB.
+    Rows live for a day, three more, and DynamoDB's delay of deletion. A scan reads one partition after another; each
+    allows 3,000 units a second, at half a unit per 4 KB.
 
     >>> for rate in (100, 1_000, 5_000):
     ...     print(*(f"{each:.2f}" for each in search_pass(rate)))
@@ -70,9 +70,9 @@ def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
 
 
 def usd_of_keys(processes: float) -> tuple[float, float]:
-    """Return what so many processes that push all the time cost a month: opened secrets, and the seed of signatures.
+    """Return the cost per month of decrypted secrets and signature seeds for this many constantly pushing processes.
 
-    Each opens up to 4 KB of secrets by a request, and again when it has known them long enough.
+    Each decrypts up to 4 KB of secrets per request, and again when its cache expires.
 
     >>> [round(usd, 2) for usd in usd_of_keys(100)]
     [0.86, 4.32]
@@ -85,7 +85,7 @@ def usd_of_keys(processes: float) -> tuple[float, float]:
 
 
 def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, float]:
-    """Return what messages and retries cost in a month at such a pace.
+    """Return the cost per month of messages and retries at these rates.
 
     >>> [round(usd, 2) for usd in usd_a_month(10.0, 0.1)]
     [95.51, 19.44]
@@ -97,7 +97,7 @@ def usd_a_month(messages_per_s: float, retries_per_s: float) -> tuple[float, flo
 
 @dataclass
 class SmokeTest:
-    """What a smoke test used, its own requests and the service's work for them."""
+    """The usage of a smoke test: its own requests and the service's work for them."""
 
     requests: int = 0
     messages: int = 0
@@ -107,11 +107,11 @@ class SmokeTest:
 
 
 INVOCATION_S, INVOCATION_GB = 1.0, 1.769
-"""More than an invocation lasts, and the memory of the largest function, so that the sum is rather too high."""
+"""Upper bounds of an invocation's duration and memory, so that the estimate is high."""
 
 
 def usd_of_smoke_test(used: SmokeTest) -> float:
-    """Return what a smoke test costs at most, where the account has no free tier left.
+    """Return the maximal cost of a smoke test without a free tier.
 
     >>> round(usd_of_smoke_test(SmokeTest(requests=60, messages=4, pushes=20, queue_requests=300)), 4)
     0.0042

@@ -1,7 +1,7 @@
-"""The one table of what AWS allows, how long a call takes and what it costs; each figure with the page that says so.
+"""AWS's limits, latencies and prices in one table; each figure with its source.
 
-Pages are those of https://docs.aws.amazon.com unless they begin with another host; "measured" stands where AWS promises
-nothing. Sizes are in bytes, durations in milliseconds where the name says `_MS`, else in seconds.
+Pages are those of https://docs.aws.amazon.com unless they begin with another host; "measured" marks figures that AWS
+does not promise. Sizes are in bytes, durations in milliseconds where the name says `_MS`, else in seconds.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ HTTP_API_TIMEOUT_S = 30
 
 
 class Quota(NamedTuple):
-    """How much AWS gives in a second, and to whom: in us-east-1, and in the region that gives least of it.
+    """AWS's rate per second, and its scope: in us-east-1, and in the region with the lowest.
 
-    *bursts* are those of a bucket that holds more, or less, than a second's worth.
+    *bursts* are those of a bucket larger or smaller than a second's rate.
     """
 
     whose: str
@@ -107,8 +107,8 @@ class Quota(NamedTuple):
     page: str
     bursts: tuple[float, float] | None = None
 
-    def rate(self, place: Place) -> float:
-        """Return what it gives a second there.
+    def rate(self, place: QuotaPlace) -> float:
+        """Return the rate at a place.
 
         >>> QUOTAS["lambda: invocations"].rate(NEW_ACCOUNT)
         100
@@ -116,26 +116,26 @@ class Quota(NamedTuple):
         each = self.least if place.is_small else self.largest
         return each * place.executions if self.whose == "execution" else each
 
-    def burst(self, place: Place) -> float:
-        """Return how much of it there is at once."""
+    def burst(self, place: QuotaPlace) -> float:
+        """Return the burst at a place."""
         return self.rate(place) if self.bursts is None else self.bursts[place.is_small]
 
 
 @dataclass(frozen=True)
-class Place:
-    """An account in a region, by what AWS gives there."""
+class QuotaPlace:
+    """An account in a region, with AWS's quotas there."""
 
     name: str
     is_small: bool = False
-    """Whether each quota is that of the region which gives least of it."""
+    """Whether each quota is that of the region with the lowest."""
     executions: int = LAMBDA_CONCURRENCY
     partitions: int | None = None
-    """Of a FIFO queue; None is one for each message group. AWS says only that a fresh queue has few."""
+    """The partitions of a FIFO queue; None means one per message group. AWS only says that a fresh queue has few."""
 
 
-LARGE_REGION = Place("a large region")
-SMALL_REGION = Place("the smallest region", is_small=True)
-NEW_ACCOUNT = Place("a new account", executions=LAMBDA_CONCURRENCY_NEW, partitions=1)
+LARGE_REGION = QuotaPlace("a large region")
+SMALL_REGION = QuotaPlace("the smallest region", is_small=True)
+NEW_ACCOUNT = QuotaPlace("a new account", executions=LAMBDA_CONCURRENCY_NEW, partitions=1)
 PLACES = (LARGE_REGION, SMALL_REGION, NEW_ACCOUNT)
 
 _DYNAMODB = "amazondynamodb/latest/developerguide"
@@ -324,13 +324,13 @@ PRICES_USD: dict[str, float] = {
 
 
 def latency(service: str, operation: str) -> tuple[float, float]:
-    """The range of a call's duration in milliseconds."""
+    """Return the range of a call's duration in milliseconds."""
     found = LATENCY_MS.get((service, operation))
     return LATENCY_MS[service, "*"] if found is None else found
 
 
 def actions_of(service: str, operation: str) -> tuple[str, ...]:
-    """Return the actions by which a role may carry out an operation, as policies name them.
+    """Return the actions that a role needs for an operation, in a policy's terms.
 
     >>> actions_of("sqs", "SendMessageBatch"), actions_of("kms", "Decrypt")
     (('sqs:SendMessage',), ('kms:Decrypt',))

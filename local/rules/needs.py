@@ -1,4 +1,4 @@
-"""What a call of an AWS API needs to be allowed: actions, and the ARNs of resources."""
+"""The permissions that an AWS call needs: actions, and ARNs of resources."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ _QUEUE_BATCHES = {
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
 _BY_ARN = {"stepfunctions": ("states", "stateMachineArn"), "kms": ("kms", "KeyId")}
-"""What stands before the name of an action, and the parameter that is the ARN of its resource."""
+"""The prefix of an action, and the parameter with its resource's ARN."""
 _OF_BUCKETS = {
     "ListObjects": "ListBucket",
     "ListObjectsV2": "ListBucket",
@@ -44,14 +44,14 @@ _OF_OBJECTS = {
 
 @dataclass(frozen=True)
 class Account:
-    """Where calls go."""
+    """The account and region of the calls."""
 
     number: str
     region: str
     partition: str = "aws"
 
     def arn(self, service: str, resource: str) -> str:
-        """The ARN of a resource.
+        """Return the ARN of a resource.
 
         >>> Account("1", "eu-west-1").arn("sqs", "q")
         'arn:aws:sqs:eu-west-1:1:q'
@@ -60,9 +60,9 @@ class Account:
 
 
 def needs_of(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> list[Need]:
-    """What boto3's *operation* of *service* with these parameters needs; each once.
+    """Return the distinct needs of boto3's *operation* of *service* with these parameters.
 
-    A batch needs what its members need, a transaction what its writes would need by themselves.
+    A batch needs the permissions of its items, a transaction those of its writes.
 
     >>> needs_of(Account("1", "r"), "sqs", "SendMessageBatch", {"QueueUrl": "http://x/1/q"})
     [Need(action='sqs:SendMessage', resource='arn:aws:sqs:r:1:q')]
@@ -122,7 +122,7 @@ def _of_streams(operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]
 
 
 def _stream_of(iterator: str) -> str:
-    """The stream that an iterator of the engine reads: it is an object in base64."""
+    """Return the stream of an engine's iterator: a base64 object."""
     try:
         return str(json.loads(base64.urlsafe_b64decode(iterator))["arn"])
     except (ValueError, KeyError, TypeError):
@@ -157,5 +157,5 @@ def _function(account: Account, name: str) -> str:
 
 
 def _secret(account: Account, name: str) -> str:
-    # AWS puts six characters of chance behind the name, which patterns in policies stand for.
+    # AWS appends six random characters to the name, which patterns in policies cover.
     return name if name.startswith("arn:") else account.arn("secretsmanager", f"secret:{name}-a1b2c3")

@@ -1,7 +1,7 @@
-"""What IAM decides: whether the policies of a role, or of a resource, allow an action on a resource.
+"""IAM's decisions: whether the policies of a role, or of a resource, allow an action on a resource.
 
-Only what the template uses: `Action`, `Resource`, `Principal` and a few operators of `Condition`. Anything else is
-refused when the policy is read, so that nothing is ever allowed for want of understanding.
+It supports the template's elements only: `Action`, `Resource`, `Principal` and a few operators of `Condition`. Any
+other element is an error when the policy is read, so nothing is allowed by mistake.
 """
 
 import re
@@ -15,12 +15,12 @@ _UNDERSTOOD = {"Sid", "Effect", "Action", "Resource", "Principal", "Condition"}
 
 
 class PolicyError(ValueError):
-    """A policy says something that is not understood here."""
+    """A policy has an unsupported element."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """One action on one resource: what a call needs to be allowed."""
+    """One action on one resource."""
 
     action: str
     resource: str
@@ -28,7 +28,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Grant:
-    """What a statement says of one action and one pattern of resources."""
+    """A statement's effect on one action and one pattern of resources."""
 
     action: str
     resource: str
@@ -36,7 +36,7 @@ class Grant:
     condition: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def covers(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
-        """Whether it speaks of the action on the resource in this context.
+        """Return whether it applies to the action on the resource in this context.
 
         >>> Grant("s3:Get*", "arn:aws:s3:::b/*").covers(Need("s3:GetObject", "arn:aws:s3:::b/k"))
         True
@@ -52,26 +52,26 @@ class Grant:
 
 @dataclass(frozen=True)
 class Role:
-    """A role and all that its policies say."""
+    """A role with all grants of its policies."""
 
     name: str
     grants: tuple[Grant, ...]
 
     def grant_for(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
-        """The grant that allows the need, or None: nothing allows it, or something denies it."""
+        """Return the grant that allows the need; None if nothing allows it, or something denies it."""
         return decide(self.grants, need, context)
 
     def allows(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
-        """Whether the role may do it."""
+        """Return whether the role allows the need."""
         return self.grant_for(need, context) is not None
 
     def without(self, grant: Grant) -> "Role":
-        """The same role with one grant removed."""
+        """Return the same role without one grant."""
         return Role(self.name, tuple(each for each in self.grants if each != grant))
 
 
 def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
-    """The grant that allows the need: a denial goes before every allowance, and no word is a denial.
+    """Return the grant that allows the need: an explicit deny wins, and the default is deny.
 
     >>> both = [Grant("a:B", "*"), Grant("a:B", "secret", allows=False)]
     >>> decide(both, Need("a:B", "x")), decide(both, Need("a:B", "secret"))
@@ -87,7 +87,7 @@ def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_
 
 
 def grants_of(document: Mapping[str, Any]) -> list[Grant]:
-    """Every grant of a policy document whose references are resolved.
+    """Return every grant of a policy document with resolved references.
 
     >>> grants_of({"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": ["a", "b"]}})[1].resource
     'b'
@@ -109,7 +109,7 @@ def grants_of(document: Mapping[str, Any]) -> list[Grant]:
 
 
 def allows_service(document: Mapping[str, Any], service: str, need: Need, context: Mapping[str, str]) -> bool:
-    """Whether a resource's own policy lets a service, such as `events.amazonaws.com`, do it."""
+    """Return whether a resource's own policy allows it for a service such as `events.amazonaws.com`."""
     statements = [
         statement
         for statement in _listed(document["Statement"])
@@ -119,7 +119,7 @@ def allows_service(document: Mapping[str, Any], service: str, need: Need, contex
 
 
 def like(text: str, pattern: str) -> bool:
-    """Whether a text matches a pattern of IAM: `*` is any text and `?` any character.
+    """Return whether a text matches an IAM pattern: `*` is any text and `?` any character.
 
     >>> like("arn:aws:sqs:r:1:q", "arn:aws:sqs:*:q"), like("ab", "a"), like("a.c", "a?c")
     (True, False, True)

@@ -1,4 +1,4 @@
-"""Updates in PartiQL as the service says them (names in double quotes, values as parameters), read as UpdateItem."""
+"""Parses the service's PartiQL updates (names in double quotes, values as parameters) into UpdateItem."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ _CHANGE = re.compile(r'(SET|REMOVE) "(\w+)"')
 
 @dataclass(frozen=True)
 class UpdateStatement:
-    """What an update sets and removes, and what its condition names, in the order of its parameters."""
+    """The attributes that an update sets and removes, and those in its condition, in the order of its parameters."""
 
     table: str
     sets: tuple[str, ...]
@@ -23,9 +23,9 @@ class UpdateStatement:
     where: tuple[str, ...]
 
     def update_item(self, keys: Collection[str], parameters: Sequence[Any]) -> dict[str, Any]:
-        """The request for the UpdateItem that this stands for; *keys* are those of the table. ValueError says a fault.
+        """Return the equivalent UpdateItem request; *keys* are those of the table. Raises ValueError.
 
-        A row that is not there is a lost condition.
+        A missing row is a failed condition.
 
         >>> update = read('UPDATE "t" SET "a"=? REMOVE "b" WHERE "pk"=? AND "v"=?').update_item(["pk"], [1, "k", 2])
         >>> update["Key"], update["UpdateExpression"], update["ConditionExpression"]
@@ -60,7 +60,7 @@ class UpdateStatement:
 
 @lru_cache(1024)
 def read(statement: str) -> UpdateStatement | None:
-    """Read a statement; None if it is not such an update.
+    """Parse a statement; None if it is not such an update.
 
     >>> read('SELECT * FROM "t"') is None
     True

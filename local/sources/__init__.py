@@ -1,1 +1,1 @@
-"""What invokes functions without being asked: queues, streams, schedules, the time to live."""
+"""Event sources of the functions: queues, streams, schedules, the time to live."""

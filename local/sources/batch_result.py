@@ -1,15 +1,15 @@
-"""Reads what a function answers to a batch: which items failed (`ReportBatchItemFailures`)."""
+"""Parses a function's partial batch response (`ReportBatchItemFailures`)."""
 
 from collections.abc import Callable, Sequence
 
 from local.functions.lambda_api import Invocation
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 Invoke = Callable[[str, bytes], Invocation]
 
 
 def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]:
-    """The identifiers that failed; all of them if the function failed or names an item that is not there.
+    """Return the failed identifiers: all of them if the function failed or names an unknown one.
 
     >>> sorted(failed_items(Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}'), ["a", "b"]))
     ['b']
@@ -21,7 +21,7 @@ def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]
     everything = set(identifiers)
     if invocation.failed:
         return everything
-    answer = decoded(invocation.payload or b"null") or {}
+    answer = decode(invocation.payload or b"null") or {}
     if not isinstance(answer, dict):
         return everything
     failed = {each.get("itemIdentifier") for each in answer.get("batchItemFailures") or []}

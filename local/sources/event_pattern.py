@@ -1,11 +1,11 @@
-"""The part of EventBridge's patterns that filters of event sources use."""
+"""The part of EventBridge's patterns used by filters of event sources."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def matches(pattern: Mapping[str, Any], event: object) -> bool:
-    """Whether an event has all that the pattern asks for.
+    """Return whether an event meets the pattern.
 
     >>> matches({"eventName": ["INSERT"]}, {"eventName": "INSERT"})
     True

@@ -1,21 +1,21 @@
-"""Says when the local stack has more work than its few workers can do, and what waits until it has less."""
+"""Detects when the local stack has more work than its few workers can do, and delays the sweep."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 WAITING_MAX = 32
-"""When this number of events waits for a worker of one function, the log says so."""
+"""With this number of events waiting for one function, the log warns."""
 PUT_OFF_S = 300.0
-"""The schedule waits no longer, however much there is to do: what is past its life must end some time."""
+"""The maximal delay of the schedule under load: expiry must happen some time."""
 SAY_AGAIN_S = 60.0
 
 
 @dataclass
 class Overload:
-    """Watches the number of events that wait.
+    """Watches the number of waiting events.
 
-    The sweep takes a lane that no worker came to for one whose execution has died, and starts another: while workers
-    are what is missing, each sweep would only add executions that wait, too.
+    The sweep restarts a lane without a worker as if its execution had died. While workers are short, each sweep would
+    only add waiting executions.
     """
 
     waiting: Callable[[], int]
@@ -24,7 +24,7 @@ class Overload:
     _said_at: float | None = None
 
     def puts_off(self, now_s: float) -> bool:
-        """Whether the schedule should wait for its next turn.
+        """Return whether the schedule should wait for its next turn.
 
         >>> waiting = [100]
         >>> overload = Overload(lambda: waiting[0], print)

@@ -1,4 +1,4 @@
-"""Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
+"""Plays Lambda's event source mapping of an SQS queue: batches, partial failures, ordered groups."""
 
 import threading
 from collections import defaultdict
@@ -9,23 +9,23 @@ from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.functions.places import topic_in
-from local.functions.quick_json import encoded
+from local.functions.quick_json import encode
 from local.sources.batch_result import Invoke, failed_items
 
-# On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
+# On AWS failed messages return after their visibility timeout (minutes), too long for local use.
 RETRY_S = 5
 LONG_POLL_S = 1
 TURNS, LASTS_S = 2, 0.5
-"""Two batches overlap; one that lasts longer than half a second does not count."""
+"""Two batches overlap; a batch longer than half a second does not count."""
 TOPICS_AT_ONCE = 64
 
 
 @dataclass
 class QueueSource:
-    """Takes from one queue and invokes one function; run `step` in as many threads as batches may overlap.
+    """Receives from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
-    `calls` have the permissions of the function, as on AWS; what AWS leaves to the visibility timeout, `owner` does.
-    The queue itself keeps the order: a group whose messages are in flight yields no others.
+    `calls` have the permissions of the function, as on AWS; `owner` replaces the visibility timeout. The queue itself
+    keeps the order: a group with messages in flight yields no others.
     """
 
     calls: EngineCalls
@@ -40,10 +40,10 @@ class QueueSource:
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOPICS_AT_ONCE), init=False)
 
     def step(self) -> int:
-        """Handle what is received at once; answers how many messages that is.
+        """Handle the available messages; return their number.
 
-        Two batches overlap, and as many more as last: so what comes meanwhile makes full batches, and one that hangs
-        keeps nobody from receiving. Each topic has a batch of its own, as it may on AWS: there are few workers here.
+        Two batches overlap, plus all long ones. So new messages fill whole batches, and a hanging batch blocks none.
+        Each topic has its own batch, as AWS allows, because there are few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
@@ -59,7 +59,7 @@ class QueueSource:
 
     def _handle(self, messages: list[dict[str, Any]]) -> None:
         event = {"Records": [self.record(message) for message in messages]}
-        invocation = self.invoke(self.function, encoded(event))
+        invocation = self.invoke(self.function, encode(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
         self._delete([message for message in messages if message["MessageId"] not in failed])
         left = [message["ReceiptHandle"] for message in messages if message["MessageId"] in failed]
@@ -77,7 +77,7 @@ class QueueSource:
         return list(self.calls.call("sqs", "ReceiveMessage", request).get("Messages", []))
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A received message in the shape in which Lambda hands it to a function."""
+        """Return a received message in Lambda's form."""
         return {
             "messageId": message["MessageId"],
             "receiptHandle": message["ReceiptHandle"],
@@ -99,9 +99,9 @@ class QueueSource:
             self.calls.call("sqs", "DeleteMessageBatch", {"QueueUrl": self.queue_url, "Entries": entries})
 
     def _shows_again(self, receipt: str, after_s: int) -> bool:
-        """Give a message back; say False if nobody holds it by that *receipt*.
+        """Return a message to the queue; return False if the *receipt* is no longer valid.
 
-        The function gave it back itself, or another batch took or ended it.
+        The function returned it itself, or another batch received or deleted it.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:
@@ -112,7 +112,7 @@ class QueueSource:
 
 
 def by_topic(messages: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return received messages in a list for each topic that they are about, in their order.
+    """Return received messages in one list per topic, in their order.
 
     >>> [len(batch) for batch in by_topic([{"Body": '{"topic": "t"}'}, {"Body": "?"}, {"Body": '{"topic": "t"}'}])]
     [2, 1]

@@ -1,4 +1,4 @@
-"""What event source mappings and the scheduler do on AWS: threads that feed the functions until told to end."""
+"""Plays AWS's event source mappings and scheduler: threads that feed the functions until stopped."""
 
 import asyncio
 import json
@@ -34,18 +34,18 @@ from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template
 
 BATCHES_AT_ONCE = 32
-"""Of the queue: each is a thread that waits, for its function or for its turn to receive."""
+"""Concurrent batches of the queue: each is a thread that waits for its function or its turn."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
-"""Lambda looks into a shard four times a second. A batching window is no longer here: it saves money, which is none."""
+"""Lambda polls a shard four times a second. A batching window saves money, so there is none here."""
 FAULT_S = 1.0
 GRACE_S = 3.0
 
 
 @dataclass
 class Sources:
-    """The sources of one running stack. Give it the loop that the Lambda host lives on."""
+    """The sources of one running stack. Pass it the loop of the Lambda host."""
 
     host: LambdaHost
     loop: asyncio.AbstractEventLoop
@@ -55,7 +55,7 @@ class Sources:
     rights: InvocationRights
     is_engine_alive: Callable[[], bool] = lambda: True
     broken: str = ""
-    """Why the sources cannot go on; empty while they can."""
+    """Why the sources cannot continue; empty while they can."""
     _overload: Overload = field(init=False)
     _ending: threading.Event = field(default_factory=threading.Event)
     _draining: threading.Event = field(default_factory=threading.Event)
@@ -64,18 +64,18 @@ class Sources:
     _streams: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Watch how much the host has to do."""
+        """Watch the load of the host."""
         self._overload = Overload(lambda: self.host.waiting, warn)
 
     def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
-        """Begin to feed every function as the template says."""
+        """Start feeding every function as the template defines."""
         for source in template.sources():
             if source.of_stream:
                 stream = self._stream_source(source, deployment, engine)
                 self._repeat(STREAM_IDLE_S, stream.step, "the stream", self._draining, self._streams)
             else:
                 queue = self._queue_source(source, deployment, engine)
-                engine.show(queue.queue_arn)  # On AWS its visibility would end after minutes.
+                engine.show(queue.queue_arn)  # On AWS its visibility timeout would end after minutes.
                 for _ in range(BATCHES_AT_ONCE):
                     self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
         for rule, logical_id in template.scheduled():
@@ -90,7 +90,7 @@ class Sources:
             self._repeat(EXPIRY_S, expire, "expiry", self._ending, self._feeds)
 
     def stop(self) -> None:
-        """End the feeds, let the streams catch up with what they did, end the streams."""
+        """Stop the feeds, let the streams process the last changes, then stop the streams."""
         self._ending.set()
         _join(self._feeds, GRACE_S)
         self._draining.set()
@@ -98,12 +98,12 @@ class Sources:
         self._stopped.set()
 
     def abandon(self) -> None:
-        """End them where they are: the engine that they live on has ended."""
+        """Stop at once, because the engine has ended."""
         for each in (self._ending, self._draining, self._stopped):
             each.set()
 
     def join(self) -> None:
-        """Wait for threads that were held up by a function."""
+        """Wait for threads blocked in a function."""
         _join([*self._feeds, *self._streams], GRACE_S)
 
     def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
@@ -111,7 +111,7 @@ class Sources:
         arn = deployment.outputs[f"Arn{source.logical_id}"]
         url = queue_url(engine, arn)
         asked = {"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]}
-        calls.call("sqs", "GetQueueAttributes", asked)  # AWS asks, too.
+        calls.call("sqs", "GetQueueAttributes", asked)  # AWS does this check, too.
         return QueueSource(
             calls=calls,
             owner=engine.calls(engine.owner),
@@ -153,11 +153,11 @@ class Sources:
         )
 
     def _invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke from a thread of an event source."""
+        """Invoke from an event source's thread."""
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _goes_on(self, fault: Exception) -> bool:
-        """Whether a source tries again after a fault: not without an engine, nor where it cannot write its place."""
+        """Return whether a source retries after a fault: not without an engine, nor if it cannot store its position."""
         if isinstance(fault, OSError):
             self.broken = self.broken or why_not_written(fault, self.folder) or ""
         return not self.broken and self.is_engine_alive()
@@ -174,7 +174,7 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in a thread of its own, at once if it did something; once more after the end was asked for."""
+        """Repeat a step in its own thread, at once if it did something; once more after the stop."""
 
         def loop() -> None:
             while True:
@@ -197,12 +197,12 @@ class Sources:
 
 
 def queue_url(engine: Engine, arn: str) -> str:
-    """The URL of a queue of this account."""
+    """Return the URL of a queue of this account."""
     return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
 
 
 def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of lanes that are owed a workflow: those that ran ended with the engine."""
+    """Yield the rows of lanes that need a workflow: executions ended with the engine."""
     table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
     dice = SystemDice()
     indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
@@ -210,17 +210,17 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
         for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
             for item in page["Items"]:
                 now = round(time.time() * 1000)
-                release = released(LANES.value_of(to_row(item)), now, dice.unique_id(now))
+                release = release_lane(LANES.value_of(to_row(item)), now, dice.unique_id(now))
                 if release is not None:
-                    with suppress(tables.exceptions.ConditionalCheckFailedException):  # Somebody works on it already.
+                    with suppress(tables.exceptions.ConditionalCheckFailedException):  # Another worker has it.
                         tables.update_item(**write_request(release, {release.key.table: table})["Update"])
                 yield item
 
 
-def released(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that lets a worker look at a lane at once whose attempts ended with who made them.
+def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
+    """Return the write that lets a worker check a lane at once whose attempts ended with the process.
 
-    Under INDEPENDENT_RETRY no claim says so: all that waits is retried, under a new *generation*.
+    Under INDEPENDENT_RETRY there is no claim: all deliveries are retried, under a new *generation*.
     """
     if lane.state.is_asleep:
         return None
@@ -232,7 +232,7 @@ def released(lane: Lane, now: int, generation: str) -> Update | None:
 
 
 def scheduled_event() -> Mapping[str, Any]:
-    """What EventBridge sends on a schedule."""
+    """Return EventBridge's scheduled event."""
     return {
         "version": "0",
         "source": "aws.events",
@@ -251,5 +251,5 @@ def _join(threads: list[threading.Thread], within_s: float) -> None:
 
 
 def warn(text: str) -> None:
-    """Tell the person at the terminal."""
+    """Print a warning at the terminal."""
     print(f"{datetime.now():%H:%M:%S}  WARNING  {text}", file=sys.stderr, flush=True)  # noqa: DTZ005

@@ -1,7 +1,7 @@
 """Plays Lambda's event source mapping of a table's stream.
 
-In order; filters; a failed batch is repeated from its first failure, halved if so declared, and given up
-after the last attempt or when its records are too old, with a note to the on-failure destination.
+It keeps the order and applies filters. It repeats a failed batch from its first failure, halved if so declared. It
+gives up after the last attempt or when the records are too old, with a note to the on-failure destination.
 """
 
 import base64
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from local.engine.engine_calls import EngineCallError
-from local.engine.positions import reach, reached
-from local.functions.quick_json import encoded
+from local.engine.positions import read_position, store_position
+from local.functions.quick_json import encode
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
 from local.sources.event_pattern import matches
@@ -27,20 +27,20 @@ BACKOFF_S = (0.2, 10.0)
 Record = dict[str, Any]
 
 
-class Told(NamedTuple):
-    """A record, and as the JSON in which it travels: it is measured, sent and perhaps sent again."""
+class EncodedRecord(NamedTuple):
+    """A record, and its JSON, which is measured, sent and possibly sent again."""
 
     record: Record
     text: bytes
 
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""An operation of the Streams API and its request, to its answer as JSON."""
+"""An operation of the Streams API with a request, returning its response as JSON."""
 
 
 @dataclass(frozen=True)
 class StreamRules:
-    """What the template says about the mapping; -1 = no bound."""
+    """The mapping's settings in the template; -1 = no bound."""
 
     batch_size: int = 100
     attempts_max: int = -1
@@ -51,7 +51,7 @@ class StreamRules:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> "StreamRules":
-        """Read the properties of an `AWS::Lambda::EventSourceMapping`."""
+        """Parse the properties of an `AWS::Lambda::EventSourceMapping`."""
         return cls(
             batch_size=int(properties.get("BatchSize", 100)),
             attempts_max=int(properties.get("MaximumRetryAttempts", -1)),
@@ -64,7 +64,7 @@ class StreamRules:
 
 @dataclass
 class StreamSource:
-    """Reads one stream of one shard (the engine has no more), from where *position* says that it was, or its start."""
+    """Reads one stream of one shard (the engine has no more), from its *position*, or its start."""
 
     call: Call
     stream_arn: str
@@ -76,22 +76,22 @@ class StreamSource:
     sleep: Callable[[float], object] = time.sleep
     position: Path | None = None
     first: Callable[[], Iterable[Mapping[str, Any]]] | None = None
-    """Answers the rows that are told before all others, as if they had just been written."""
+    """Returns rows that are delivered before all others, as if just written."""
     stopped: Callable[[], bool] = lambda: False
     urgent: Callable[[], bool] = lambda: False
     _iterator: str | None = field(default=None, init=False)
     _last: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Know how far an earlier process was; who has not read anything says that, too, so that all is kept for it."""
+        """Load the stored position, or store the start, so that the engine keeps all records."""
         if self.position is not None:
             self.position.touch()
-            self._last = reached(self.position)
+            self._last = read_position(self.position)
 
     def step(self) -> bool:
-        """Handle what the stream has; answers whether there may be more to handle at once.
+        """Handle the available records; return whether there may be more.
 
-        What is little waits for company, unless it is `urgent`: an invocation costs as much for one record as for many.
+        Few records wait for more, unless one is `urgent`: an invocation costs the same for one as for many.
         """
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
@@ -100,12 +100,12 @@ class StreamSource:
         records = [self.event_record(each) for each in read["Records"]]
         self._hand_over(records)
         self._iterator = read.get("NextShardIterator")
-        if records and not self.stopped():  # What it leaves when it is stopped comes again.
+        if records and not self.stopped():  # Records left at the stop come again.
             self._reached(records[-1]["dynamodb"]["SequenceNumber"])
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
-        """A record of the Streams API in the shape in which Lambda hands it to a function: binaries stay Base64."""
+        """Return a record in Lambda's form: binaries stay Base64."""
         event = {name: record[name] for name in EVENT_FIELDS}
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
@@ -114,7 +114,7 @@ class StreamSource:
     def _reached(self, number: str) -> None:
         self._last = number
         if self.position is not None:
-            reach(self.position, number)
+            store_position(self.position, number)
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {
@@ -129,7 +129,7 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        told = (Told(record, encoded(record)) for record in records if self._admits(record))
+        told = (EncodedRecord(record, encode(record)) for record in records if self._admits(record))
         for batch in batches(told, self.rules.batch_size):
             self._finish(batch)
 
@@ -139,7 +139,7 @@ class StreamSource:
         request = {"StreamArn": self.stream_arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"}
         if self._last:
             after = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
-            # Its last record is forgotten if all have read it; then the oldest is the next.
+            # Its last record may be dropped after all have read it; then the oldest is the next.
             with suppress(EngineCallError):
                 return str(self.call("GetShardIterator", request | after)["ShardIterator"])
         return str(self.call("GetShardIterator", request)["ShardIterator"])
@@ -147,7 +147,7 @@ class StreamSource:
     def _admits(self, record: Record) -> bool:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
 
-    def _finish(self, records: list[Told]) -> None:
+    def _finish(self, records: list[EncodedRecord]) -> None:
         """Invoke until every record is done or given up; later records wait (the shard's order)."""
         pending = [records]
         attempts = 0
@@ -158,7 +158,7 @@ class StreamSource:
                 attempts = 0
                 continue
             if len(rest) < len(batch):
-                attempts = 0  # It moved on: what is before the first failure is done.
+                attempts = 0  # It progressed: records before the first failure are done.
             attempts += 1
             too_old = self._too_old(rest)
             if too_old or 0 <= self.rules.attempts_max < attempts:
@@ -172,20 +172,20 @@ class StreamSource:
                 pending.insert(0, rest)
             self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
 
-    def _attempt(self, batch: list[Told]) -> list[Told]:
-        """Invoke once; answers the first failed record and all after it."""
+    def _attempt(self, batch: list[EncodedRecord]) -> list[EncodedRecord]:
+        """Invoke once; return the first failed record and all after it."""
         numbers = [record["dynamodb"]["SequenceNumber"] for record, _ in batch]
         invocation = self.invoke(self.function, b'{"Records": [%b]}' % b", ".join(text for _, text in batch))
         failed = failed_items(invocation, numbers)
         first = min((numbers.index(each) for each in failed), default=len(batch))
         return batch[first:]
 
-    def _too_old(self, records: list[Told]) -> bool:
+    def _too_old(self, records: list[EncodedRecord]) -> bool:
         made_at = records[0].record["dynamodb"].get("ApproximateCreationDateTime")
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
-    def _obituary(self, records: list[Told], attempts: int, too_old: bool) -> dict[str, Any]:
-        """What Lambda says of records that it gives up; the payload is for a bucket alone."""
+    def _obituary(self, records: list[EncodedRecord], attempts: int, too_old: bool) -> dict[str, Any]:
+        """Return Lambda's note about records that it gives up; only a bucket gets the payload."""
         return {
             "requestContext": {
                 "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",
@@ -202,13 +202,13 @@ class StreamSource:
         }
 
 
-def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
-    """Cut what was read into batches of at most *count_max* records, with no more bytes than a function takes.
+def batches(records: Iterable[EncodedRecord], count_max: int) -> Iterator[list[EncodedRecord]]:
+    """Split records into batches of at most *count_max*, within the size limit of an event.
 
-    >>> list(map(len, batches([Told({}, b"x" * 4_000_000)] * 2 + [Told({}, b"{}")] * 3, 3)))
+    >>> list(map(len, batches([EncodedRecord({}, b"x" * 4_000_000)] * 2 + [EncodedRecord({}, b"{}")] * 3, 3)))
     [1, 3, 1]
     """
-    batch: list[Told] = []
+    batch: list[EncodedRecord] = []
     size = EVENT_FRAME
     for told in records:
         record_size = len(told.text) + 2
@@ -222,7 +222,7 @@ def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
 
 
 def _as_json(value: Any) -> Any:
-    """Binary attributes as Base64 text, as in the events of Lambda (boto3 has decoded them)."""
+    """Convert binary attributes to Base64 text, as in Lambda's events (boto3 has decoded them)."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):

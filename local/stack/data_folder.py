@@ -1,4 +1,4 @@
-"""The folder that keeps the service's state between runs, used by one stack at a time."""
+"""The state folder of the service between runs, used by one stack at a time."""
 
 import fcntl
 import json
@@ -13,20 +13,21 @@ from local.engine.engine import free_port
 
 
 class FolderInUseError(RuntimeError):
-    """Another stack runs on this folder."""
+    """Another stack uses this folder."""
 
 
 @dataclass
 class DataFolder:
-    """`engine/` is the engine's, `deployed` is what was deployed last, `stack.json` says where it runs,
-    `sam.json` what its functions know of it. Both hold access keys, and the engine all messages: others may read none.
+    """`engine/` is the engine's state, `deployed` the digest of the last deployment, `stack.json` the stack's
+    addresses, `sam.json` its functions' environment. They contain access keys and messages, so they are private to the
+    user.
     """
 
     path: Path
     _lock: TextIO | None = None
 
     def take(self, fresh: bool) -> None:
-        """Claim the folder for this process, and forget its contents if `fresh`."""
+        """Lock the folder for this process, and delete its contents if `fresh`."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
         lock = (self.path / "lock").open("a+")
@@ -44,7 +45,7 @@ class DataFolder:
                 (self.path / file).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Leave the folder to others, if it was ours."""
+        """Release the lock, if this process has it."""
         if self._lock is not None:
             (self.path / "stack.json").unlink(missing_ok=True)
             self._lock.close()
@@ -52,16 +53,16 @@ class DataFolder:
 
     @property
     def engine(self) -> Path:
-        """What the engine keeps."""
+        """The folder of the engine's state."""
         return self.path / "engine"
 
     @property
     def deployed(self) -> Path:
-        """The digest of what was deployed last."""
+        """The file with the digest of the last deployment."""
         return self.path / "deployed"
 
     def engine_port(self) -> int:
-        """The engine's port: the same at each run if it is free, since queue URLs carry it."""
+        """Return the engine's port, the same at each run if it is free, because queue URLs contain it."""
         remembered = self.path / "engine" / "port"
         try:
             port = free_port(int(remembered.read_text()))
@@ -72,11 +73,11 @@ class DataFolder:
         return port
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
-        """Write `sam.json`, with which `sam local invoke --env-vars` runs a function against this stack."""
+        """Write `sam.json`, for `sam local invoke --env-vars` against this stack."""
         self._write("sam.json", json.dumps({"Parameters": dict(variables)}, indent=2))
 
     def announce(self, **where: Any) -> None:
-        """Write `stack.json` at once, for programs that wait until the stack is ready."""
+        """Write `stack.json` atomically, for programs that wait until the stack is ready."""
         self._write("stack.json", json.dumps({**where, "pid": os.getpid()}))
 
     def _write(self, name: str, text: str) -> None:

@@ -1,20 +1,20 @@
-"""Turns what the functions log (JSON lines) into one readable line per delivery attempt."""
+"""Formats the functions' JSON logs as one readable line per delivery attempt."""
 
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TextIO
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 
 LOUD = ("WARNING", "ERROR", "CRITICAL")
 OF_METRICS = '"_aws"'
-"""What a line of EMF has, and nothing else that is logged."""
+"""A text that only EMF lines contain."""
 _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
 def readable(function: str, line: str, at: datetime) -> str | None:
-    """The line to show, or None for what only machines read.
+    """Return the line to print, or None for lines for machines.
 
     >>> from datetime import datetime
     >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
@@ -49,7 +49,7 @@ def _entry(line: str) -> Mapping[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        return dict(decoded(line))
+        return dict(decode(line))
     except ValueError:
         return None
 
@@ -92,7 +92,7 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """A sink for the workers' lines: prints what is readable, under the short name of the function."""
+    """Return a sink for the workers' lines that prints the readable ones with the function's short name."""
 
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock

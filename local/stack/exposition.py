@@ -1,4 +1,4 @@
-"""The metrics that the functions tell, as Prometheus reads them: what CloudWatch would make of their lines of EMF."""
+"""The functions' metrics for Prometheus: computed from their EMF lines, like CloudWatch does."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from local.functions.quick_json import decoded
+from local.functions.quick_json import decode
 from local.stack.delivery_log import OF_METRICS
 
 LEVELS = (
@@ -16,9 +16,9 @@ LEVELS = (
     "OldestBlockedHeadSeconds",
     "OldestOverdueLaneSeconds",
 )
-"""What is told again by every sweep, whole; all else adds up."""
+"""Gauges are replaced by every sweep; counters are added."""
 SWEPT = "OldestBlockedHeadSeconds"
-"""Every sweep tells this, before it tells of single subscriptions."""
+"""Every sweep writes this before the metrics of single subscriptions."""
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
 ATTEMPTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200)
 LABELS = ("topic", "subscription")
@@ -26,7 +26,7 @@ LABELS = ("topic", "subscription")
 
 @dataclass(frozen=True)
 class Described:
-    """What Prometheus is told that a metric is: its name, and bounds of buckets where its values are kept apart."""
+    """A metric's description for Prometheus: its name, and the bounds of its histogram."""
 
     name: str
     buckets: tuple[float, ...] = ()
@@ -34,14 +34,15 @@ class Described:
 
     @property
     def sample(self) -> str:
-        """The name of what is asked for: of a counter the total, of a histogram its buckets."""
+        """The sample name: a counter's total, a histogram's buckets."""
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
-def described(metric: str, labels: Sequence[str] = ()) -> Described:
-    """How a metric of CloudWatch is called here; durations are in seconds.
+def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
+    """Return the Prometheus description of a CloudWatch metric; durations are in seconds.
 
-    >>> described("DeliveryMs", LABELS).sample, described("Delivered").sample, described("Backlog", LABELS).sample
+    >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
+    >>> tuple(describe_metric(*each).sample for each in metrics)
     ('tagcast_subscription_delivery_seconds_bucket', 'tagcast_delivered_total', 'tagcast_subscription_backlog')
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
@@ -56,17 +57,17 @@ def described(metric: str, labels: Sequence[str] = ()) -> Described:
 
 
 class Exposition:
-    """Adds up what the functions tell, from the start of the stack on."""
+    """Aggregates the functions' metrics since the start of the stack."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._families: dict[str, Counter | Gauge | Histogram] = {}
 
     def hear(self, line: str) -> None:
-        """Take one line of a function's log, if it is one of EMF."""
+        """Add one log line, if it is EMF."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
-        told = decoded(line)
+        told = decode(line)
         for directive in told["_aws"]["CloudWatchMetrics"]:
             names = {each["Name"] for each in directive["Metrics"]}
             if SWEPT in names:
@@ -77,11 +78,11 @@ class Exposition:
                     self._add(name, labels, told[name])
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def _add(self, metric: str, labels: Mapping[str, str], values: Sequence[float]) -> None:
-        kind = described(metric, tuple(labels))
+        kind = describe_metric(metric, tuple(labels))
         match self._family(metric, kind, tuple(labels)):
             case Histogram() as histogram:
                 for value in values:
@@ -106,7 +107,7 @@ class Exposition:
         return self._families[kind.name]
 
     def _forget_levels(self) -> None:
-        """Forget what lanes owed at the sweep before: of those that are active again nothing is told any more."""
+        """Drop the gauges of the last sweep: active lanes have none any more."""
         for family in self._families.values():
             if isinstance(family, Gauge):
                 family.clear()

@@ -1,7 +1,7 @@
-"""One Spark program for the jobs over the stack's archive: they come by a socket, and run one after another.
+"""One Spark process for the jobs over the stack's archive: they come through a socket, one after another.
 
-Starting Spark and planning for the first time take most of the time of a job over a small archive. The program is
-started for the first job, waits for others, and ends when none came for a while, or with the stack.
+Starting Spark and the first planning take most of the time of a job over a small archive. The process starts with the
+first job, waits for others, and ends after an idle time, or with the stack.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
 
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A local archive is small: Java that starts quickly beats Java that is quick in the end."""
+"""For a small local archive, a fast start of Java matters more than its peak speed."""
 IDLE_S = 300.0
-"""Spark holds on to some hundred megabytes: after five minutes without a job it goes."""
+"""Spark holds some hundred megabytes: it ends after five minutes without a job."""
 SILENT_S_MAX = 1_800.0
-"""A job that says nothing for half an hour is taken for hung."""
+"""A job without output for half an hour counts as hung."""
 END_S = 5.0
 LINE_BYTES_MAX = 16 * 1024 * 1024
 WAITING = "waiting for another job"
@@ -34,12 +34,12 @@ Said = Callable[[str], object]
 
 
 class JobSessionError(Exception):
-    """A job did not end as it should; the text says what became of it."""
+    """A job failed unexpectedly; the text is the reason."""
 
 
 @dataclass
 class Lines:
-    """The lines of a program, in one order: what it printed, and what it said on standard error."""
+    """The output lines of a program in one order: standard output and standard error."""
 
     process: asyncio.subprocess.Process
     queue: asyncio.Queue[tuple[bool, str] | None]
@@ -47,7 +47,7 @@ class Lines:
 
     @classmethod
     async def of(cls, program: Sequence[str], environment: Mapping[str, str]) -> Lines:
-        """Start a program as the leader of its processes, so that all of them can be ended."""
+        """Start a program as the leader of a process group, so that all of it can be ended."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *program, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environment},
@@ -67,20 +67,20 @@ class Lines:
         self.queue.put_nowait(None)
 
     async def end(self) -> None:
-        """End the program and what it started: Java first, which removes its files then."""
+        """End the program and its children: Java first, which then deletes its files."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
-            await asyncio.wait({self.reading}, timeout=END_S)  # Their pipes are closed when all have ended.
+            await asyncio.wait({self.reading}, timeout=END_S)  # Their pipes close when all have ended.
         await self.process.wait()
 
 
 class JobSession:
-    """Takes jobs by a port of 127.0.0.1 from who knows *token*; `listen`, then `stop`.
+    """Accepts jobs on a port of 127.0.0.1 from clients with *token*; call `listen`, then `stop`.
 
-    A client writes one line ``{"token": …, "first": […], "job": […]}``: a job with its arguments, and one to do before
-    it, or none. It reads lines ``{"said": …}``, and then ``{"code": …, "summary": …}`` or ``{"fault": …}``. A client
-    that goes away ends its job.
+    A client writes one line ``{"token": …, "first": […], "job": […]}``: a job with its arguments, and one to run before
+    it, or none. It reads lines ``{"said": …}``, then ``{"code": …, "summary": …}`` or ``{"fault": …}``. A client that
+    disconnects ends its job.
     """
 
     def __init__(
@@ -99,13 +99,13 @@ class JobSession:
         self._jobs: set[asyncio.Task[Any]] = set()
 
     async def listen(self) -> int:
-        """Take jobs from now on; answers the port."""
+        """Accept jobs; return the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LINE_BYTES_MAX)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
-        """End the job that runs, and the program."""
+        """End the running job, and the program."""
         self._server.close()
         for job in self._jobs:
             job.cancel()
@@ -135,7 +135,7 @@ class JobSession:
         writer.close()
 
     async def _carry_out(self, first: Sequence[str], job: Sequence[str], said: Said) -> dict[str, Any]:
-        """Return what came of a job; a program that did not end it as it should is replaced for the next one."""
+        """Return the result of a job. After an unexpected failure the next job gets a new program."""
         if self._turn.locked():
             said(WAITING)
         async with self._turn:
@@ -150,7 +150,7 @@ class JobSession:
         return {"code": code, "summary": printed[-1] if printed else None}
 
     async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
-        """Let the program do what *words* say; return its exit code and what it printed. Raises JobSessionError."""
+        """Run the command *words*; return its exit code and its output. Raises JobSessionError."""
         if self._lines is None:
             said(SPARK_STARTS)
             self._lines = await Lines.of(self._program, self._environment)
@@ -187,7 +187,7 @@ class JobSession:
 
 
 def _object(line: str | bytes) -> dict[str, Any]:
-    """Return the JSON object of a line; nothing if it is none."""
+    """Return the JSON object of a line; empty for another line."""
     try:
         found = json.loads(line)
     except ValueError:

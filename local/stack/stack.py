@@ -11,7 +11,7 @@ from local.engine.callers import Callers, InvocationRights, callers_of
 from local.engine.credentials import Credentials
 from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
-from local.front.authorizer import JwtAuthorizer, grounds_of
+from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front, PortInUseError, anybody
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
@@ -31,18 +31,18 @@ from local.template.translated import Template, read_template
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""Of `fan-out` and `retry` one topic has half; all but one are started when they are needed."""
+"""Maximal workers; one topic may use half of those of `fan-out` and `retry`. All but one start on demand."""
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""A topic begins no more at once: the others wait until these ended, or have left what hangs."""
+"""A topic's new batches at once: others wait until these end, or leave hanging pushes."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
-"""Most stacks are never asked there. The first request waits for a second."""
+"""Functions that most stacks never call. Their first request waits for a second."""
 
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What `python -m local` was asked for."""
+    """The options of `python -m local`."""
 
     port: int = 8080
     folder: Path = Path(".tagcast")
@@ -57,7 +57,7 @@ class StackOptions:
 
 
 class Stack:
-    """One running service; `start`, then `stop`."""
+    """One running service; call `start`, then `stop`."""
 
     def __init__(self, options: StackOptions) -> None:
         self.options = options
@@ -71,7 +71,7 @@ class Stack:
         self.url = ""
 
     async def start(self) -> None:
-        """Bring everything up; on a fault what was begun is ended again by `stop`."""
+        """Start everything; after a fault `stop` ends the started parts."""
         self._loop = asyncio.get_running_loop()
         self._check_port()
         user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
@@ -102,7 +102,7 @@ class Stack:
         )
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
-        grounds = grounds_of(resolver)
+        grounds = read_authorizer(resolver)
         authorize = anybody if grounds is None else JwtAuthorizer(grounds).authorize
         self._front = Front(
             Routes(template.routes()),
@@ -120,7 +120,7 @@ class Stack:
         await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
-        """Show a line that a function logged, unless it misses an engine that has ended, and count what it tells."""
+        """Print and count a function's log line, unless it complains about an ended engine."""
         if self._engine is None or self._engine.alive:
             self._print(function, line)
         self._exposition.hear(line)
@@ -128,7 +128,7 @@ class Stack:
     async def _start_functions(
         self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]
     ) -> None:
-        """Give the host the template's functions and the user's, and wait until they are warm."""
+        """Give the host the template's and the user's functions, and wait until they are warm."""
         for logical_id, function in deployment.functions.items():
             name = short_name(function.name)
             environment = self._common_environment(engine, callers.functions[logical_id])
@@ -140,7 +140,7 @@ class Stack:
         await self._host.warm({f.name for f in deployment.functions.values() if short_name(f.name) in WARM_LATER})
 
     async def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
-        """Take jobs, and write down where everything is, for the command line and people's own tools."""
+        """Accept jobs, and write all addresses for the command line and other tools."""
         some_function = next(iter(deployment.functions.values()))
         owner = {"AWS_ENDPOINT_URL": engine.url, "AWS_DEFAULT_REGION": REGION, **engine.owner.environment}
         self._folder.write_environment({**some_function.environment, **owner})
@@ -158,7 +158,7 @@ class Stack:
         )
 
     async def stop(self) -> None:
-        """End everything, the engine last, so that it saves what the others did."""
+        """Stop everything, the engine last, so that it saves all changes."""
         if self._jobs is not None:
             await self._jobs.stop()
         if self._front is not None:
@@ -174,12 +174,12 @@ class Stack:
 
     @property
     def engine_url(self) -> str:
-        """Where the engine answers the AWS APIs."""
+        """The address of the engine's AWS APIs."""
         return self._engine.url if self._engine else ""
 
     @property
     def broken(self) -> str:
-        """Why the stack cannot go on, in a sentence; empty while it can."""
+        """Why the stack cannot continue, in a sentence; empty while it can."""
         of_engine = "" if self._engine is None else self._engine.why_ended
         return of_engine or ("" if self._sources is None else self._sources.broken)
 
@@ -206,13 +206,13 @@ class Stack:
 
 
 def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[str, str]) -> Resolver:
-    """What resolves the template's references to what was deployed."""
+    """Return the resolver of the template's references to the deployed resources."""
     physical = {name.removeprefix("Ref"): value for name, value in deployment.outputs.items() if name.startswith("Ref")}
     return Resolver(template, Account(ACCOUNT, REGION), STACK, parameters, physical)
 
 
 def short_name(function: str) -> str:
-    """The name of a function without the stack's.
+    """Return the name of a function without the stack's.
 
     >>> short_name("tagcast-fan-out")
     'fan-out'

@@ -1,4 +1,4 @@
-"""The handler of a function of `--functions FILE`: it runs in a process of its own, without any of our credentials."""
+"""The handler of a function in `--functions FILE`, run in its own process without credentials."""
 
 import functools
 import os
@@ -15,5 +15,5 @@ def _names(file: str) -> Mapping[str, Any]:
 
 
 def handle(event: object, context: object) -> object:
-    """Answer what the function of the file that has this function's name says to *event*."""
+    """Return the result of the user's function with this function's name."""
     return _names(os.environ[FILE_VARIABLE])[os.environ["AWS_LAMBDA_FUNCTION_NAME"]](event)

@@ -1,4 +1,4 @@
-"""Functions of subscribers from a Python file: what filters of the kind `function` name when all runs locally."""
+"""Subscribers' functions from a Python file, for local filters of the kind `function`."""
 
 import ast
 from pathlib import Path
@@ -19,11 +19,11 @@ RUNTIME = "python3.13"
 
 
 class FunctionsFileError(ValueError):
-    """The file of `--functions` cannot be used; the message says why."""
+    """The file of `--functions` is unusable; the message is the reason."""
 
 
 def names_in(file: Path) -> tuple[str, ...]:
-    """The functions at the top level of *file* that do not begin with an underscore; FunctionsFileError if none."""
+    """Return the top-level functions of *file* without a leading underscore. Raises FunctionsFileError without any."""
     try:
         tree = ast.parse(file.read_text())
     except (OSError, SyntaxError, ValueError) as fault:
@@ -36,7 +36,7 @@ def names_in(file: Path) -> tuple[str, ...]:
 
 
 def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
-    """What the Lambda host must know to run each function of *file*."""
+    """Return the host's description of each function of *file*."""
     path = file.resolve()
     return tuple(
         FunctionSpec(
@@ -53,7 +53,7 @@ def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
 
 
 def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
-    """Let the engine's Invoke find the functions; it hands their events to the Lambda host."""
+    """Register the functions in the engine, whose Invoke passes their events to the Lambda host."""
     client = engine.client("lambda")
     for spec in specs:
         if not _is_known(client, spec.name):

@@ -1,1 +1,1 @@
-"""`template.yaml` as deployed: translated, its references resolved, its roles read."""
+"""`template.yaml` as deployed: translated, with resolved references and roles."""

@@ -1,4 +1,4 @@
-"""The template as deployed: names, ARNs and properties with CloudFormation's intrinsics resolved."""
+"""Resolves CloudFormation's intrinsics in the template: names, ARNs and properties."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -42,15 +42,15 @@ _SUBSTITUTE = re.compile(r"\$\{([^!}][^}]*)\}")
 
 
 class IntrinsicError(ValueError):
-    """A template says something that is not understood here."""
+    """The template has an unsupported intrinsic."""
 
 
 @dataclass(frozen=True)
 class Resolver:
-    """A translated template with its references resolved.
+    """A translated template with resolved references.
 
-    `parameters` overrides defaults; `physical` says what `Ref` answers for resources that exist already, by logical
-    id. The others get a name made of the stack's and their own.
+    `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Others get a
+    name made of the stack's and their own.
     """
 
     template: Template
@@ -60,14 +60,14 @@ class Resolver:
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The resources of a type that there are by their conditions: logical id, resolved properties."""
+        """Yield the existing resources of a type: logical id, resolved properties."""
         for logical_id, properties in self.template.of_type(kind):
             condition = self.template.resources[logical_id].get("Condition")
             if condition is None or self.holds(condition):
                 yield logical_id, self.value(properties)
 
     def value(self, given: Any) -> Any:
-        """A part of the template with every intrinsic resolved; what resolves to `AWS::NoValue` is left out."""
+        """Return a part of the template with resolved intrinsics, without `AWS::NoValue`."""
         if isinstance(given, list):
             return [part for part in map(self.value, given) if part is not None]
         if not isinstance(given, dict):
@@ -82,7 +82,7 @@ class Resolver:
         return {key: part for key, part in resolved.items() if part is not None}
 
     def reference(self, name: str) -> Any:
-        """What `Ref` of a parameter, a pseudo parameter or a resource says."""
+        """Return `Ref` of a parameter, a pseudo parameter or a resource."""
         if name in self._settings:
             return self._settings[name]
         if name in self.physical:
@@ -93,7 +93,7 @@ class Resolver:
         return self.arn(name) if kind in _REF_IS_ARN else self.name_of(name)
 
     def attribute(self, logical_id: str, name: str) -> str:
-        """What `Fn::GetAtt` says."""
+        """Return `Fn::GetAtt`."""
         match name:
             case "Arn":
                 return self.arn(logical_id)
@@ -104,7 +104,7 @@ class Resolver:
         raise IntrinsicError(f"the attribute {name} of {logical_id} is not known here")
 
     def arn(self, logical_id: str) -> str:
-        """The ARN of a resource."""
+        """Return the ARN of a resource."""
         kind, account = self._kind(logical_id), self.account
         if kind not in ARN_OF:
             raise IntrinsicError(f"the ARN of {logical_id} is not known here")
@@ -112,7 +112,7 @@ class Resolver:
         return f"arn:{account.partition}:{named}"
 
     def name_of(self, logical_id: str) -> str:
-        """The name of a resource: the one that it has, the one that it declares, or one made up for it."""
+        """Return the name of a resource: its physical, its declared, or a generated one."""
         kind = self._kind(logical_id)
         if logical_id in self.physical:
             given = self.physical[logical_id]
@@ -127,7 +127,7 @@ class Resolver:
         return f"{made_up}.fifo" if properties.get("FifoQueue") else made_up
 
     def holds(self, condition: Any) -> bool:
-        """Whether a condition (by name, or as written) holds."""
+        """Return whether a condition (by name, or as written) holds."""
         if isinstance(condition, str):
             return self.holds(self.template.conditions[condition])
         ((key, argument),) = condition.items()

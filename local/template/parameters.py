@@ -1,4 +1,4 @@
-"""What the parameters of the template are on this machine, where their defaults are too narrow for it."""
+"""The template's parameters on this machine, where its defaults are too strict."""
 
 ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
 """Any queue and any function of the account may be an endpoint."""
@@ -14,6 +14,9 @@ LOCAL = {
     "ArchiveBodies": "*",
     "LogLevel": "DEBUG",
 }
-"""Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree, dead letters may go to any
-topic; all bodies are archived, and `make run` shows every attempt. Requests about one topic never wait in
-all workers of `pull`. Changes answer at once. No worker of `retry` waits, since there are few."""
+"""The local stack has only one user.
+
+Endpoints may be anywhere and need no verification, dead letters may go to any topic, all bodies are archived, and `make
+run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. Workers
+of `retry` never wait, because there are few.
+"""

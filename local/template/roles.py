@@ -1,4 +1,4 @@
-"""The roles of a template with their references resolved: what functions, workflow, Firehose and jobs may do."""
+"""The roles of a template with resolved references: permissions of functions, workflow, Firehose and jobs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ DELIVERY_STREAM = "AWS::KinesisFirehose::DeliveryStream"
 JOB = "AWS::Glue::Job"
 _ROLE_PROPERTY = {FUNCTION: "Role", WORKFLOW: "RoleArn", JOB: "Role"}
 _LOGS = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
-# What these policies of AWS say; the translator names them in the roles that it makes.
+# The contents of these AWS managed policies; the translator names them in its roles.
 _MANAGED = {
     "service-role/AWSLambdaBasicExecutionRole": _LOGS,
     "AWSXrayWriteOnlyAccess": (
@@ -27,7 +27,7 @@ _MANAGED = {
 
 
 def roles_of(resolver: Resolver) -> dict[str, Role]:
-    """Every role of the template by its logical id, with all that its policies say."""
+    """Return every role of the template by logical id, with all of its policies."""
     return {lid: Role(lid, tuple(_grants(resolver, role))) for lid, role in resolver.template.of_type(ROLE)}
 
 
@@ -44,7 +44,7 @@ def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
 
 
 def role_of(template: Template, logical_id: str) -> str:
-    """The logical id of the role of a function, a workflow, a delivery stream or a job."""
+    """Return the logical id of the role of a function, a workflow, a delivery stream or a job."""
     resource = template.resources[logical_id]
     properties = resource["Properties"]
     if resource["Type"] == DELIVERY_STREAM:

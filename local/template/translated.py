@@ -1,8 +1,8 @@
-"""Reads `template.yaml` as CloudFormation sees it: the SAM transform, then routes, sources and schedules.
+"""Reads `template.yaml` like CloudFormation: the SAM transform, then routes, sources and schedules.
 
-What the local stack plays itself (event source mappings, schedules) is taken out of the template that the
-engine deploys; every reference in it becomes an output of the stack, so that the engine resolves it. The timetable
-of the Spark jobs and the queries of Athena are taken out, too: here people run the jobs, by the command line.
+The engine's template lacks the parts that the local stack plays itself (event source mappings, schedules); references
+in them become outputs of the stack, so that the engine resolves them. The schedule of the Spark jobs and the queries of
+Athena are removed, too: people run local jobs by the command line.
 """
 
 import copy
@@ -40,7 +40,7 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """One route of the HTTP API; `function` is a logical id, `security` as in OpenAPI, references unresolved."""
+    """One route of the HTTP API; `function` is a logical id, `security` as in OpenAPI, with unresolved references."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ class RouteSpec:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """One event source mapping; `properties` as in CloudFormation, references unresolved."""
+    """One event source mapping; `properties` as in CloudFormation, with unresolved references."""
 
     logical_id: str
     function: str
@@ -63,14 +63,14 @@ class SourceSpec:
 
     @property
     def filters(self) -> list[dict[str, Any]]:
-        """The event patterns, any of which lets a record through; none = all."""
+        """The event patterns, one of which must match a record; none = all."""
         found = self.properties.get("FilterCriteria", {}).get("Filters", [])
         return [json.loads(each["Pattern"]) for each in found]
 
 
 @dataclass(frozen=True)
 class Template:
-    """The translated template, and where each function's code lies."""
+    """The translated template, and the folder of each function's code."""
 
     resources: Mapping[str, Any]
     parameters: Mapping[str, Any]
@@ -79,13 +79,13 @@ class Template:
     folders: Mapping[str, Path]
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The resources of a type: logical id, properties."""
+        """Yield the resources of a type: logical id, properties."""
         for logical_id, resource in self.resources.items():
             if resource["Type"] == kind:
                 yield logical_id, resource.get("Properties", {})
 
     def routes(self) -> list[RouteSpec]:
-        """The routes of the HTTP API."""
+        """Return the routes of the HTTP API."""
         found = []
         for _, api in self.of_type(API):
             for path, methods in api["Body"]["paths"].items():
@@ -98,11 +98,11 @@ class Template:
         return found
 
     def sources(self) -> list[SourceSpec]:
-        """The event source mappings."""
+        """Return the event source mappings."""
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
     def scheduled(self) -> list[tuple[str, str]]:
-        """The logical ids of the rules with a schedule and of the functions that they run."""
+        """Return the logical ids of the rules with a schedule and of their functions."""
         return [
             (lid, target["Arn"]["Fn::GetAtt"][0])
             for lid, rule in self.of_type(RULE)
@@ -111,7 +111,7 @@ class Template:
         ]
 
     def expiring_tables(self) -> list[tuple[str, str]]:
-        """Logical id and TTL attribute of each table that has one."""
+        """Return logical id and TTL attribute of each table with one."""
         return [
             (lid, table["TimeToLiveSpecification"]["AttributeName"])
             for lid, table in self.of_type("AWS::DynamoDB::Table")
@@ -119,14 +119,14 @@ class Template:
         ]
 
     def for_the_engine(self) -> dict[str, Any]:
-        """What the engine deploys: no sources, no schedules, and an output for every reference we need."""
+        """Return the engine's template: no sources, no schedules, and an output for every needed reference."""
         resources = {
             lid: copy.deepcopy(resource)
             for lid, resource in self.resources.items()
             if resource["Type"] not in NOT_HERE and not _is_schedule(resource)
         }
         for resource in resources.values():
-            resource.pop("DeletionPolicy", None)  # A half-made stack is removed as a whole, and made again.
+            resource.pop("DeletionPolicy", None)  # An incomplete stack is deleted completely, and created again.
         kept = {lid: r for lid, r in resources.items() if not self._belongs_to_a_rule(r)}
         outputs = {name: output for name, output in self.outputs.items() if "Condition" not in output}
         for lid in kept:
@@ -155,16 +155,16 @@ def _is_schedule(resource: Mapping[str, Any]) -> bool:
 
 
 class _NoManagedPolicies:
-    """The translator asks for managed policies only when one is named without its ARN; none is here."""
+    """A loader without managed policies: the translator needs one only for a policy without its ARN."""
 
     def load(self) -> dict[str, str]:
         return {}
 
 
 def read_template(path: Path, bucket: str = "code") -> Template:
-    """Translate the SAM template; code is taken to lie in `bucket`, one key per logical id.
+    """Translate the SAM template; code is assumed in `bucket`, one key per logical id.
 
-    The last translation is kept beside the compiled modules, as they are: it takes longer than all else of a start.
+    The last translation is cached beside the compiled modules, because it takes longer than the rest of a start.
     """
     source = path.read_text()
     made_of = f"{version('aws-sam-translator')} {bucket} {source}".encode() + Path(__file__).read_bytes()
@@ -184,7 +184,7 @@ def read_template(path: Path, bucket: str = "code") -> Template:
 
 
 def _translated(source: str, bucket: str) -> dict[str, Any]:
-    """The template as CloudFormation sees it, and the folders of code by logical id."""
+    """Return the template after the transform, and the folders of code by logical id."""
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     from samtranslator.translator.transform import transform
     from samtranslator.yaml_helper import yaml_parse
@@ -200,7 +200,7 @@ def _translated(source: str, bucket: str) -> dict[str, Any]:
 
 
 def _kept(digest: str) -> dict[str, Any] | None:
-    """The translation that was kept, if it is this one."""
+    """Return the cached translation, if it is this one."""
     try:
         found = json.loads(KEPT.read_text())
     except (OSError, ValueError):
@@ -209,7 +209,7 @@ def _kept(digest: str) -> dict[str, Any] | None:
 
 
 def _keep(digest: str, translation: Mapping[str, Any]) -> None:
-    """Keep a translation, where that is possible."""
+    """Cache a translation, if possible."""
     with suppress(OSError):
         KEPT.parent.mkdir(exist_ok=True)
         draft = KEPT.with_suffix(f".{os.getpid()}")

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -85,7 +85,7 @@ def test_all_that_a_producer_writes_can_be_taken_out() -> None:
     row = MESSAGES.row_of(MessageRow(message, StateMap.of([0]), 1))
     stored = {"pk": "MSG#orders#00000000000000000001", "sk": "MSG", **row}
 
-    [record] = records_of(Change(None, stored, 0), lambda topic: True)
+    [record] = records_of(RowChange(None, stored, 0), lambda topic: True)
 
     marked = {name for name, value in record.fields.items() if "MARK" in json.dumps(value)}
     assert marked <= set(contents.CONTENT)

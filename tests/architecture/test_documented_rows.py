@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from tagcast.delivery.publishing import Idempotency, Original, publish, replay
+from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
     Batching,
@@ -27,10 +27,10 @@ from tagcast.model import (
 )
 from tagcast.operating import lanes
 from tagcast.operating.signed_requests import take_once
-from tagcast.operating.tailing import TailWish, tail
+from tagcast.operating.tailing import TailRequest, tail
 from tagcast.operating.verification import verify
-from tagcast.ports import Found, Key, Row, Write
-from tagcast.pulling.pull import Wish, pull
+from tagcast.ports import Key, Row, SearchPage, Write
+from tagcast.pulling.pull import PullRequest, pull
 from tagcast.pushing.circuit import LANES_MIN
 from tagcast.queues import Audience
 from tagcast.registry import shadows, subscriptions, topics
@@ -48,7 +48,7 @@ from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.setting import settings_of
 from tagcast.settings import ClientCertificate, FormerSecret
 from tagcast.topic_settings import TopicSettings
-from tagcast.trace_context import trace_made
+from tagcast.trace_context import make_trace
 
 from tests.architecture.test_documents import text_of
 from tests.fakes.memory_store import MemoryStore
@@ -113,9 +113,9 @@ class WatchedStore(MemoryStore):
         kept = {names[name]: row[name] for name in row.keys() - {"pk", "sk"}}
         self.seen.setdefault(kind_of(key.table.value, key.pk, key.sk), []).append(kept)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         self.clock.sleep(600)
-        return Found((), "more")
+        return SearchPage((), "more")
 
 
 def documented() -> dict[str, tuple[set[str], set[str]]]:
@@ -135,7 +135,7 @@ def documented() -> dict[str, tuple[set[str], set[str]]]:
 
 
 def everything(price: str = "9", *tags: str) -> Draft:
-    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain", trace_made("t", "0"))
+    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain", make_trace("t", "0"))
 
 
 def publish_all(fake: FakeWorld) -> None:
@@ -154,7 +154,7 @@ def publish_all(fake: FakeWorld) -> None:
         publish(fake.world, "test1", [draft], Idempotency(f"{draft}", "f"))
     fake.subscribe("again")
     subscriptions.put_subscription(fake.world, "test1", "signed", SIGNED)
-    replay(fake.world, "test1", "again", [Original(everything(), "0" * 20)])
+    replay(fake.world, "test1", "again", [ArchivedOriginal(everything(), "0" * 20)])
 
 
 def exchange(fake: FakeWorld) -> None:
@@ -201,7 +201,7 @@ def lose_host(fake: FakeWorld) -> None:
 def pull_all(fake: FakeWorld) -> None:
     """Let a group pull in vain, beside one that is pushed to."""
     fake.group("group")
-    wish = Wish(1, 1, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
+    wish = PullRequest(1, 1, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
     pull(fake.world, "test1", "group", wish)
     fake.publish("pulled")
     fake.deliver()
@@ -268,7 +268,7 @@ def store() -> WatchedStore:
     fake.topic()
     topics.create_topic(fake.world, "cmq", TopicSettings(body_bytes_max=1), FilterType.ROUTING_KEY)
     take_once(fake.world, "AKID", 0, "1")
-    tail(fake.world, "test1", TailWish(wait_s=1))
+    tail(fake.world, "test1", TailRequest(wait_s=1))
     stream = FakeStream(fake)
     publish_all(fake)
     exchange(fake)

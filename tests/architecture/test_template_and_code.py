@@ -24,7 +24,7 @@ from tagcast_aws.runtime.settings import Settings
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from functions.retry.app import RESERVE_S
-from local.front.authorizer import grounds_of
+from local.front.authorizer import read_authorizer
 from local.rules.limits import HTTP_API_TIMEOUT_S, LAMBDA_FULL_CPU_MB
 from local.rules.needs import Account
 from local.rules.permissions import Need
@@ -117,7 +117,7 @@ def test_public_routes_of_the_code_need_no_signature() -> None:
 
 def test_the_template_asks_for_the_scopes_of_the_code() -> None:
     named = {"JwtIssuer": "https://issuer", "JwtAudience": "a,b", "JwtScopePrefix": "tagcast/"}
-    grounds = grounds_of(Resolver(TEMPLATE, RESOLVER.account, parameters=named))
+    grounds = read_authorizer(Resolver(TEMPLATE, RESOLVER.account, parameters=named))
     assert grounds is not None
     assert (grounds.issuer, grounds.audiences) == ("https://issuer", ("a", "b"))
     asked = {route: set(scopes) for route, scopes in grounds.scopes.items()}
@@ -128,7 +128,7 @@ def test_the_template_asks_for_the_scopes_of_the_code() -> None:
         (route.method, route.path): {f"tagcast/{scope}" for scope in route.scopes}
         for route in (*PUBLISH, *PULL, *MANAGE)
     }
-    assert grounds_of(RESOLVER) is None
+    assert read_authorizer(RESOLVER) is None
 
 
 def _sort_keys(pattern: Mapping[str, Any]) -> list[str]:

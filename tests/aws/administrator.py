@@ -17,7 +17,7 @@ ADMINISTRATOR = "administrator"
 
 def administrator(deployment: Deployment) -> World:
     """Return the shipped world over *deployment*, whose time does not pass by its calls."""
-    ground = wiring.Ground(
+    ground = wiring.Dependencies(
         environ=deployment.functions.by_id["ManageFunction"].environ,
         make_client=lambda service, **how: deployment.box.client(service, ADMINISTRATOR),
         clock=_Clock(deployment.timeline),  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ class Box:
         roles: Roles | None = None,
         accidents: Accidents | None = None,
         seed: int | str = 0,
-        place: limits.Place = limits.LARGE_REGION,
+        place: limits.QuotaPlace = limits.LARGE_REGION,
         unsaid: Unsaid = USUAL,
     ) -> None:
         self.timeline = timeline

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache, partial
 from random import Random
 
-from local.rules.limits import LARGE_REGION, Place
+from local.rules.limits import LARGE_REGION, QuotaPlace
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.events import ObjectRules, Schedules
@@ -44,7 +44,7 @@ class Deployment:
         seed: int | str,
         shards: int = 2,
         parameters: Iterable[tuple[str, str]] = (),
-        place: Place = LARGE_REGION,
+        place: QuotaPlace = LARGE_REGION,
         unsaid: Unsaid = USUAL,
     ) -> None:
         self.timeline, self.stack = timeline, deployed(*parameters)

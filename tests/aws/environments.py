@@ -133,7 +133,7 @@ class AtOnce(Executor):
 class SmallProcess(wiring.Process):
     """A process in which fewer things are many: *sizes* by the names of the world's fields."""
 
-    def __init__(self, ground: wiring.Ground, sizes: Mapping[str, int]) -> None:
+    def __init__(self, ground: wiring.Dependencies, sizes: Mapping[str, int]) -> None:
         super().__init__(ground)
         self._sizes = sizes
 
@@ -181,7 +181,7 @@ class Environment(Host):
         self._timeline, self._network = timeline, network
         clock = EnvironmentClock(timeline, self)
         self.process = SmallProcess(
-            wiring.Ground(
+            wiring.Dependencies(
                 environ=function.environ,
                 make_client=self._client,
                 clock=clock,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from local.rules.limits import LARGE_REGION, QUOTAS, THROUGHPUT, Place
+from local.rules.limits import LARGE_REGION, QUOTAS, THROUGHPUT, QuotaPlace
 from tests.aws.throughput import Bucket
 
 Share = tuple[str, str, float]
@@ -16,7 +16,7 @@ Share = tuple[str, str, float]
 class Quotas:
     """The buckets of one account in one region."""
 
-    def __init__(self, now: Callable[[], int], place: Place = LARGE_REGION) -> None:
+    def __init__(self, now: Callable[[], int], place: QuotaPlace = LARGE_REGION) -> None:
         self.place = place
         self.refused: Counter[tuple[str, str]] = Counter()
         """Calls that were refused, by the quota and by whose it is."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local.rules.limits import LARGE_REGION, Place
+from local.rules.limits import LARGE_REGION, QuotaPlace
 from tests.aws.box import ADMINISTRATOR, Box, Call, Caller
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accident, Accidents, Kind
@@ -70,7 +70,7 @@ class SmallAccount:
         accidents: Accidents | None = None,
         seed: int = 1,
         time: SoloTimeline | None = None,
-        place: Place = LARGE_REGION,
+        place: QuotaPlace = LARGE_REGION,
     ) -> None:
         self.time = time or SoloTimeline()
         self.box = Box(self.time, None, accidents, seed, place)

@@ -203,7 +203,7 @@ class SQS(QueueKeeping):
         return answer
 
 
-def calls_of(queue: Queue, action: str, groups: Collection[str], place: limits.Place) -> Iterator[Share]:
+def calls_of(queue: Queue, action: str, groups: Collection[str], place: limits.QuotaPlace) -> Iterator[Share]:
     """What a call takes of a FIFO queue: of the queue as a whole, and of each partition that has one of its groups."""
     if queue.fifo and not queue.high_throughput:
         yield "sqs: calls to a slow FIFO queue", f"{queue.url} {action}", 1
@@ -213,7 +213,7 @@ def calls_of(queue: Queue, action: str, groups: Collection[str], place: limits.P
             yield "sqs: calls to a partition of a FIFO queue", f"{queue.url} {action} {partition}", 1
 
 
-def _partition(group: str, place: limits.Place) -> str:
+def _partition(group: str, place: limits.QuotaPlace) -> str:
     return group if place.partitions is None else str(crc32(group.encode()) % place.partitions)
 
 

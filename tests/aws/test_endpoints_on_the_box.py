@@ -19,7 +19,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.sqs import QueueEndpoint
 from tagcast_aws.runtime.clock import SystemClock
 
@@ -58,7 +58,7 @@ def delivered(box: Box, role: str, target: str) -> Outcome:
         return box.client(service, role, config)
 
     async def deliver() -> Outcome:
-        endpoint = QueueEndpoint(Surroundings(SystemClock(), "1", make_client=make_client))
+        endpoint = QueueEndpoint(AdapterEnvironment(SystemClock(), "1", make_client=make_client))
         try:
             return await endpoint.deliver(push_to(target))
         finally:

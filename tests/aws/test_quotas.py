@@ -21,7 +21,7 @@ from local.rules.limits import (
     READ_UNIT_BYTES,
     SMALL_REGION,
     THROUGHPUT,
-    Place,
+    QuotaPlace,
     latency,
 )
 from tests.aws.box import ADMINISTRATOR, Box
@@ -54,7 +54,7 @@ class StandingTimeline(SoloTimeline):
 class Standing:
     """A small account in which no call takes time; each call returns whether it was served."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: QuotaPlace) -> None:
         self.time = StandingTimeline()
         self.account = SmallAccount(time=self.time, place=place)
         self.box = self.account.box
@@ -101,7 +101,7 @@ def calls_of(standing: Standing) -> Mapping[str, Callable[[], bool]]:
     }
 
 
-def deployed_calls(place: Place) -> tuple[Box, StandingTimeline | Timeline, Mapping[str, Callable[[], bool]]]:
+def deployed_calls(place: QuotaPlace) -> tuple[Box, StandingTimeline | Timeline, Mapping[str, Callable[[], bool]]]:
     """The same of what only a whole deployment has."""
     timeline = Timeline()
     deployment = Deployment(timeline, None, 1, place=place)
@@ -146,7 +146,7 @@ def test_every_quota_is_played_here_or_somewhere_else() -> None:
     assert {*SMALL_CALLS, *DEPLOYED_CALLS, *ELSEWHERE, *OF_TABLES} == QUOTAS.keys()
 
 
-def see_it_end(box: Box, name: str, call: Callable[[], bool], place: Place) -> None:
+def see_it_end(box: Box, name: str, call: Callable[[], bool], place: QuotaPlace) -> None:
     """See that *call* takes of the quota, that nothing is served beyond it, and that a second brings as much again."""
     assert call()
     ((whose, bucket),) = [(whose, bucket) for (of, whose), bucket in box.quotas._buckets.items() if of == name]
@@ -160,7 +160,7 @@ def see_it_end(box: Box, name: str, call: Callable[[], bool], place: Place) -> N
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 @pytest.mark.parametrize("name", SMALL_CALLS)
-def test_what_is_beyond_a_quota_is_refused(name: str, place: Place) -> None:
+def test_what_is_beyond_a_quota_is_refused(name: str, place: QuotaPlace) -> None:
     standing = Standing(place)
     see_it_end(standing.box, name, call := calls_of(standing)[name], place)
     standing.time.pass_s(1.5 / QUOTAS[name].rate(place) + 0.002)
@@ -169,7 +169,7 @@ def test_what_is_beyond_a_quota_is_refused(name: str, place: Place) -> None:
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 @pytest.mark.parametrize("name", DEPLOYED_CALLS)
-def test_what_is_beyond_a_quota_is_refused_by_what_a_deployment_has(name: str, place: Place) -> None:
+def test_what_is_beyond_a_quota_is_refused_by_what_a_deployment_has(name: str, place: QuotaPlace) -> None:
     box, _, calls = deployed_calls(place)
     see_it_end(box, name, calls[name], place)
 
@@ -198,7 +198,7 @@ def test_a_new_account_runs_ten_functions_at_once() -> None:
 
 
 def test_all_groups_of_a_fresh_queue_share_a_partition() -> None:
-    def taken(place: Place) -> int:
+    def taken(place: QuotaPlace) -> int:
         account = SmallAccount(place=place)
         for group in ("a", "b"):
             message = {"MessageBody": "m", "MessageGroupId": group, "MessageDeduplicationId": group}
@@ -238,7 +238,7 @@ def is_refused(action: str, name: str) -> bool:
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 @pytest.mark.parametrize("action", [each for each, of in THROUGHPUT.items() if not isinstance(of, str)])
-def test_no_time_of_a_call_contradicts_a_rate_of_the_same_table(action: str, place: Place) -> None:
+def test_no_time_of_a_call_contradicts_a_rate_of_the_same_table(action: str, place: QuotaPlace) -> None:
     for name in THROUGHPUT[action]:
         rate = QUOTAS[name].rate(place)
         assert quickest(action) <= rate or is_refused(action, name), f"{quickest(action):,.0f} of {rate:,.0f} {name}"

@@ -22,7 +22,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.executor import ThreadExecutor
 
@@ -221,7 +221,7 @@ def test_the_shipped_pusher_meets_what_listeners_do(meets: str, after_ms: int, d
     listener = Answering(stage, after_ms)
     listener.meets = meets
     stage.network.listen("a.example", listener)
-    around = Surroundings(Clock(), "1", lookup=stage.network.look_up)  # type: ignore[arg-type]
+    around = AdapterEnvironment(Clock(), "1", lookup=stage.network.look_up)  # type: ignore[arg-type]
     pusher = EndpointPusher(around, lambda: stage.loop)
 
     def work() -> None:

@@ -173,7 +173,7 @@ def test_a_source_that_was_idle_gains_connections_slowly_in_the_twin() -> None:
 
 
 @pytest.mark.parametrize("place", limits.PLACES)
-def test_each_place_has_its_own_quotas_in_the_twin(place: limits.Place) -> None:
+def test_each_place_has_its_own_quotas_in_the_twin(place: limits.QuotaPlace) -> None:
     cell = Cell(1, Ordering.NONE, 5, place=place)
     assert account_of(cell).deployment.box.quotas.place is place
     assert (place.name in str(cell)) == (place is not limits.LARGE_REGION)

@@ -26,7 +26,7 @@ from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
@@ -82,7 +82,7 @@ class WatchedPusher(EndpointPusher):
     """Remembers when the last push of each subscription ended, and which failed."""
 
     def __init__(self) -> None:
-        super().__init__(Surroundings(SystemClock(), "0", allow_private=True))
+        super().__init__(AdapterEnvironment(SystemClock(), "0", allow_private=True))
         self.done_at: dict[str, float] = {}
         self.failed: dict[str, str] = {}
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.operating.history import HistoryFilter, read_history
 
@@ -43,7 +43,7 @@ def filled(fakes: FakeWorld, messages: int) -> Files:
     for minute in range(MINUTES):
         sent = fakes.publish(*map(str, range(PAGE if minute == MINUTES - 1 else 1)), tags=("red", "blue"))
         rows = [row for key, row in fakes.store.rows.items() if key.sk == "MSG" and row["message_id"] in sent]
-        records = [record for row in rows for record in records_of(Change(None, row, fakes.clock.now()), bool)]
+        records = [record for row in rows for record in records_of(RowChange(None, row, fakes.clock.now()), bool)]
         lines = [record.line() for record in records if record.kind is RecordKind.MESSAGES]
         like: dict[str, Any] = json.loads(lines[0])
         for number in range(messages // MINUTES):

@@ -19,7 +19,7 @@ from dataclasses import replace
 from tagcast.model import RetryPolicy, Strategy, TopicSettings
 from tagcast.registry import topics
 from tagcast.registry.subscriptions import put_subscription
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
@@ -88,7 +88,7 @@ def serve(port: int) -> tuple[float, int, int]:
                 under_way -= 1
 
     fake, clock = FakeWorld(store=PartitionedStore()), SystemClock()
-    pusher = Counting(Surroundings(clock, "0", allow_private=True))
+    pusher = Counting(AdapterEnvironment(clock, "0", allow_private=True))
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     topics.put_topic(world, "test1", TopicSettings(3600, body_bytes_max=BODY_BYTES))
     for number in range(SUBSCRIBERS):

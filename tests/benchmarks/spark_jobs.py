@@ -219,7 +219,7 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None, repeat
         made = delivery_report.report(
             of[RecordKind.MESSAGES], deliveries, of[RecordKind.SUBSCRIPTIONS], of[RecordKind.LANES], days, days.end_at
         )
-        delivery_report.written(made).write.mode("overwrite").format("noop").save()
+        delivery_report.hour_rows(made).write.mode("overwrite").format("noop").save()
         where.spark.catalog.clearCache()
 
     def prove() -> None:

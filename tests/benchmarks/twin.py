@@ -16,7 +16,7 @@ from itertools import product
 from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
-from local.rules.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, Place
+from local.rules.limits import LARGE_REGION, NEW_ACCOUNT, SMALL_REGION, QuotaPlace
 from tests.benchmarks.calls import BATCH
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin
@@ -118,7 +118,7 @@ def bills(found: Sequence[Measured]) -> None:
             print(f"| {line} | {' | '.join(f'{column.get(line, 0.0):.2f}' for column in columns)} |")
 
 
-def one_message_each(sizes: Sequence[int], place: Place) -> None:
+def one_message_each(sizes: Sequence[int], place: QuotaPlace) -> None:
     """Send one message to so many subscribers, without and with an order, and print each as a line."""
     print(f"\n{HEADING}\n|---|---|---|---|---|")
     sdk = MeasuredSdk()

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from tagcast.tables import Key, Row
 from tagcast_aws.cmq.form import Form
-from tagcast_aws.cmq.keys import Key as CmqKey
+from tagcast_aws.cmq.keys import CmqKey as CmqKey
 from tagcast_aws.cmq.keys import KeyRing
 from tagcast_aws.cmq.signature import signature, string_to_sign
 from tagcast_aws.runtime.home import Home

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from tagcast_aws.cmq.form import Form
-from tagcast_aws.cmq.keys import Key
+from tagcast_aws.cmq.keys import CmqKey
 from tagcast_aws.cmq.signature import signature, string_to_sign
 
 
@@ -20,7 +20,7 @@ class CmqProgram:
     """A program with a key; it remembers what it was refused."""
 
     url: str
-    key: Key
+    key: CmqKey
     path: str = "/v2/index.php"
     refused: list[dict[str, Any]] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ import pytest
 from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.verification import Consent
+from tagcast.verification import VerificationResult
 from tagcast_aws.cmq.desk import _ACTIONS
 
 from tests.cmq.asking import Asking
@@ -40,7 +40,7 @@ def test_receivers_of_cmq_are_asked_only_where_the_deployment_says_so() -> None:
 
     asked = replace(asking.fake.world.verification, of_cmq=True)
     asking.fake.world = replace(asking.fake.world, verification=asked)
-    asking.fake.verifier.consents["http://example.test/other"] = Consent("http 404")
+    asking.fake.verifier.consents["http://example.test/other"] = VerificationResult("http 404")
     subscribed(asking, subscriptionName="other", endpoint="http://example.test/other")
     assert get_subscription(asking.fake.world, "t", "other").settings.unverified == "http 404"
 

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.errors import ConflictError, ContendedError
 from tagcast.tables import Write
-from tagcast_aws.cmq.errors import Fault, error_of
+from tagcast_aws.cmq.errors import CmqFault, error_of
 from tagcast_aws.endpoints.guard import Guard
 
 from tests.cmq.asking import KEY, Asking, event_of, pair_of
@@ -29,46 +29,46 @@ def numbered(name: str, *values: str) -> dict[str, str]:
 
 
 SIX = tuple("abcdef")
-SIGNED: dict[Fault, tuple[str, dict[str, str]]] = {
-    Fault.KEY_FORMAT: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.x": "a"}),
-    Fault.OUT_OF_RANGE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "1023"}),
-    Fault.TYPE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "many"}),
-    Fault.BATCH_SIZE: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *"abcdefghijklmnopq")}),
-    Fault.NOT_CONSECUTIVE: ("BatchPublishMessage", {"topicName": "t", "msgBody.1": "a", "msgBody.3": "b"}),
-    Fault.LACKS: ("CreateTopic", {}),
-    Fault.UNKNOWN_PARAMETER: ("CreateTopic", {"topicName": "new", "zz": "1"}),
-    Fault.UNKNOWN_ACTION: ("CreateQueue", {"queueName": "q"}),
-    Fault.EMPTY_BODY: ("PublishMessage", {"topicName": "t", "msgBody": ""}),
-    Fault.TAGS_OF_SUBSCRIBE: ("Subscribe", {**NEW, **numbered("filterTag", *SIX)}),
-    Fault.ENDPOINT_FORMAT: ("Subscribe", {**NEW, "endpoint": "https://example.test/"}),
-    Fault.PROTOCOL: ("Subscribe", {**NEW, "protocol": "smtp"}),
-    Fault.STRATEGY: ("Subscribe", {**NEW, "notifyStrategy": "NEVER"}),
-    Fault.CONTENT_FORMAT: ("Subscribe", {**NEW, "notifyContentFormat": "XML"}),
-    Fault.HAS_SUBSCRIPTIONS: ("DeleteTopic", {"topicName": "t"}),
-    Fault.SUBSCRIPTION_NAME: ("Subscribe", {**NEW, "subscriptionName": "1st"}),
-    Fault.SUBSCRIPTION_NAME_LENGTH: ("Subscribe", {**NEW, "subscriptionName": "s" * 65}),
-    Fault.TOPIC_NAME: ("CreateTopic", {"topicName": "a b"}),
-    Fault.ILLEGAL_ENDPOINT: ("Subscribe", {**NEW, "endpoint": "http://169.254.169.254/"}),
-    Fault.FILTER_TAGS: ("SetSubscriptionAttributes", {**S, **numbered("filterTag", *SIX)}),
-    Fault.BINDING_KEYS: ("Subscribe", {**NEW, **numbered("bindingKey", *SIX)}),
-    Fault.DOTS: ("PublishMessage", {"topicName": "t", "msgBody": "x", "routingKey": ".".join("a" * 17)}),
-    Fault.NO_ROUTING_KEY: ("PublishMessage", {"topicName": "bound", "msgBody": "x", "routingKey": ""}),
-    Fault.NO_BINDING_KEY: ("Subscribe", {**NEW, "topicName": "bound"}),
-    Fault.MESSAGE_TAGS: ("PublishMessage", {"topicName": "t", "msgBody": "x", **numbered("msgTag", *SIX)}),
-    Fault.BODY_SIZE: ("PublishMessage", {"topicName": "t", "msgBody": "x" * 65_537}),
-    Fault.ABSENT: ("GetTopicAttributes", {"topicName": "other"}),
-    Fault.TOPIC_EXISTS: ("CreateTopic", {"topicName": "t"}),
-    Fault.BATCH_BYTES: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *["x" * 65_537] * 16)}),
-    Fault.SUBSCRIPTION_EXISTS: ("Subscribe", HTTP),
-    Fault.SUBSCRIPTIONS: ("Subscribe", {**NEW, "topicName": "full"}),
-    Fault.BLANK_IN_URL: ("Subscribe", {**NEW, "endpoint": "http://example.test/a b"}),
-    Fault.NO_SUBSCRIPTION: ("PublishMessage", {"topicName": "bare", "msgBody": "x"}),
-    Fault.NO_MATCH: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "imac"}),
-    Fault.FILTERS: ("Subscribe", {**NEW, **numbered("filterTag", *SIX), **numbered("bindingKey", *SIX)}),
-    Fault.REPEATED: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "a", "MsgTag.1": "b"}),
-    Fault.OVERDUE: ("ListTopic", {"Timestamp": "1"}),
-    Fault.SECRET_ID: ("ListTopic", {"SecretId": "LTAI1"}),
-    Fault.UNKNOWN_SECRET_ID: ("ListTopic", {"SecretId": "AKIDother"}),
+SIGNED: dict[CmqFault, tuple[str, dict[str, str]]] = {
+    CmqFault.KEY_FORMAT: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.x": "a"}),
+    CmqFault.OUT_OF_RANGE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "1023"}),
+    CmqFault.TYPE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "many"}),
+    CmqFault.BATCH_SIZE: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *"abcdefghijklmnopq")}),
+    CmqFault.NOT_CONSECUTIVE: ("BatchPublishMessage", {"topicName": "t", "msgBody.1": "a", "msgBody.3": "b"}),
+    CmqFault.LACKS: ("CreateTopic", {}),
+    CmqFault.UNKNOWN_PARAMETER: ("CreateTopic", {"topicName": "new", "zz": "1"}),
+    CmqFault.UNKNOWN_ACTION: ("CreateQueue", {"queueName": "q"}),
+    CmqFault.EMPTY_BODY: ("PublishMessage", {"topicName": "t", "msgBody": ""}),
+    CmqFault.TAGS_OF_SUBSCRIBE: ("Subscribe", {**NEW, **numbered("filterTag", *SIX)}),
+    CmqFault.ENDPOINT_FORMAT: ("Subscribe", {**NEW, "endpoint": "https://example.test/"}),
+    CmqFault.PROTOCOL: ("Subscribe", {**NEW, "protocol": "smtp"}),
+    CmqFault.STRATEGY: ("Subscribe", {**NEW, "notifyStrategy": "NEVER"}),
+    CmqFault.CONTENT_FORMAT: ("Subscribe", {**NEW, "notifyContentFormat": "XML"}),
+    CmqFault.HAS_SUBSCRIPTIONS: ("DeleteTopic", {"topicName": "t"}),
+    CmqFault.SUBSCRIPTION_NAME: ("Subscribe", {**NEW, "subscriptionName": "1st"}),
+    CmqFault.SUBSCRIPTION_NAME_LENGTH: ("Subscribe", {**NEW, "subscriptionName": "s" * 65}),
+    CmqFault.TOPIC_NAME: ("CreateTopic", {"topicName": "a b"}),
+    CmqFault.ILLEGAL_ENDPOINT: ("Subscribe", {**NEW, "endpoint": "http://169.254.169.254/"}),
+    CmqFault.FILTER_TAGS: ("SetSubscriptionAttributes", {**S, **numbered("filterTag", *SIX)}),
+    CmqFault.BINDING_KEYS: ("Subscribe", {**NEW, **numbered("bindingKey", *SIX)}),
+    CmqFault.DOTS: ("PublishMessage", {"topicName": "t", "msgBody": "x", "routingKey": ".".join("a" * 17)}),
+    CmqFault.NO_ROUTING_KEY: ("PublishMessage", {"topicName": "bound", "msgBody": "x", "routingKey": ""}),
+    CmqFault.NO_BINDING_KEY: ("Subscribe", {**NEW, "topicName": "bound"}),
+    CmqFault.MESSAGE_TAGS: ("PublishMessage", {"topicName": "t", "msgBody": "x", **numbered("msgTag", *SIX)}),
+    CmqFault.BODY_SIZE: ("PublishMessage", {"topicName": "t", "msgBody": "x" * 65_537}),
+    CmqFault.ABSENT: ("GetTopicAttributes", {"topicName": "other"}),
+    CmqFault.TOPIC_EXISTS: ("CreateTopic", {"topicName": "t"}),
+    CmqFault.BATCH_BYTES: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *["x" * 65_537] * 16)}),
+    CmqFault.SUBSCRIPTION_EXISTS: ("Subscribe", HTTP),
+    CmqFault.SUBSCRIPTIONS: ("Subscribe", {**NEW, "topicName": "full"}),
+    CmqFault.BLANK_IN_URL: ("Subscribe", {**NEW, "endpoint": "http://example.test/a b"}),
+    CmqFault.NO_SUBSCRIPTION: ("PublishMessage", {"topicName": "bare", "msgBody": "x"}),
+    CmqFault.NO_MATCH: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "imac"}),
+    CmqFault.FILTERS: ("Subscribe", {**NEW, **numbered("filterTag", *SIX), **numbered("bindingKey", *SIX)}),
+    CmqFault.REPEATED: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "a", "MsgTag.1": "b"}),
+    CmqFault.OVERDUE: ("ListTopic", {"Timestamp": "1"}),
+    CmqFault.SECRET_ID: ("ListTopic", {"SecretId": "LTAI1"}),
+    CmqFault.UNKNOWN_SECRET_ID: ("ListTopic", {"SecretId": "AKIDother"}),
 }
 
 
@@ -107,23 +107,23 @@ def _failing(error: Exception) -> Callable[[Asking], dict[str, Any]]:
     return ask
 
 
-OTHERWISE: dict[Fault, Callable[[Asking], dict[str, Any]]] = {
-    Fault.NOTHING_GIVEN: lambda asking: asking.serve(event_of("")),
-    Fault.NOTHING_IN_URI: lambda asking: asking.serve(event_of("", method="GET")),
-    Fault.METHOD: lambda asking: asking.serve(event_of("a=b", method="PUT")),
-    Fault.UNREADABLE: lambda asking: asking.serve(event_of("a=%ff")),
-    Fault.ACCOUNT: unsigned(appId="1", Action="ListTopic"),
-    Fault.SIGNATURE: unsigned(SecretId=KEY.secret_id, Nonce="1", Timestamp="1", Signature="x"),
-    Fault.NO_ACTION: lambda asking: asking.serve(event_of(asking.signed({"topicName": "t"}))),
-    Fault.REVOKED: _revoked,
-    Fault.BUSY: _failing(ContendedError()),
-    Fault.THROTTLED: _failing(ClientError({"Error": {"Code": "ThrottlingException"}}, "TransactWriteItems")),
-    Fault.INTERNAL: _failing(OSError()),
+OTHERWISE: dict[CmqFault, Callable[[Asking], dict[str, Any]]] = {
+    CmqFault.NOTHING_GIVEN: lambda asking: asking.serve(event_of("")),
+    CmqFault.NOTHING_IN_URI: lambda asking: asking.serve(event_of("", method="GET")),
+    CmqFault.METHOD: lambda asking: asking.serve(event_of("a=b", method="PUT")),
+    CmqFault.UNREADABLE: lambda asking: asking.serve(event_of("a=%ff")),
+    CmqFault.ACCOUNT: unsigned(appId="1", Action="ListTopic"),
+    CmqFault.SIGNATURE: unsigned(SecretId=KEY.secret_id, Nonce="1", Timestamp="1", Signature="x"),
+    CmqFault.NO_ACTION: lambda asking: asking.serve(event_of(asking.signed({"topicName": "t"}))),
+    CmqFault.REVOKED: _revoked,
+    CmqFault.BUSY: _failing(ContendedError()),
+    CmqFault.THROTTLED: _failing(ClientError({"Error": {"Code": "ThrottlingException"}}, "TransactWriteItems")),
+    CmqFault.INTERNAL: _failing(OSError()),
 }
 
 
 @pytest.mark.parametrize("fault", SIGNED, ids=lambda fault: fault.name)
-def test_a_signed_request_is_answered_with_the_documented_pair_and_stores_nothing(fault: Fault) -> None:
+def test_a_signed_request_is_answered_with_the_documented_pair_and_stores_nothing(fault: CmqFault) -> None:
     asking, (action, parameters) = prepared(), SIGNED[fault]
     before = asking.stored()
 
@@ -134,19 +134,19 @@ def test_a_signed_request_is_answered_with_the_documented_pair_and_stores_nothin
 
 
 @pytest.mark.parametrize("fault", OTHERWISE, ids=lambda fault: fault.name)
-def test_what_no_signed_request_brings_about_has_its_pair_too(fault: Fault) -> None:
+def test_what_no_signed_request_brings_about_has_its_pair_too(fault: CmqFault) -> None:
     assert pair_of(OTHERWISE[fault](prepared())) == fault.pair
 
 
 def test_every_pair_is_brought_about_by_a_request_but_one() -> None:
-    assert set(Fault) - set(SIGNED) - set(OTHERWISE) == {Fault.INVALID}
+    assert set(CmqFault) - set(SIGNED) - set(OTHERWISE) == {CmqFault.INVALID}
 
 
 def test_what_a_use_case_refuses_without_a_pair_of_its_own_is_an_invalid_request() -> None:
     told = error_of(ConflictError("no"))
 
     assert told is not None
-    assert told.fault is Fault.INVALID
+    assert told.fault is CmqFault.INVALID
 
 
 def test_a_queue_that_does_not_take_a_message_lets_its_producer_try_again() -> None:
@@ -154,11 +154,11 @@ def test_a_queue_that_does_not_take_a_message_lets_its_producer_try_again() -> N
     asking.ask("Subscribe", **{**NEW, "topicName": "bare", "notifyStrategy": "BACKOFF_RETRY"})
     asking.fake.queue.broken = True
 
-    assert asking.pair("PublishMessage", topicName="bare", msgBody="x") == Fault.BUSY.pair
+    assert asking.pair("PublishMessage", topicName="bare", msgBody="x") == CmqFault.BUSY.pair
 
 
 def test_no_pair_stands_for_two_faults() -> None:
-    assert len({fault.pair for fault in Fault}) == len(Fault)
+    assert len({fault.pair for fault in CmqFault}) == len(CmqFault)
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_the_document_lists_every_pair_and_no_other() -> None:
     table = document.partition("| code | module codes |")[2].partition("\n\n")[0]
     rows = [re.findall(r"\d{4,5}", row) for row in table.splitlines() if re.match(r"\| \d", row)]
 
-    assert {(int(row[0]), int(module)) for row in rows for module in row[1:]} == {fault.pair for fault in Fault}
+    assert {(int(row[0]), int(module)) for row in rows for module in row[1:]} == {fault.pair for fault in CmqFault}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, Key, KeyRing
+from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, CmqKey, KeyRing
 from tagcast_aws.store.secret import CachedSecret
 from tagcast_cli.cmq_keys import made
 
@@ -114,10 +114,10 @@ def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
 def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first() -> None:
     ring = KeyRing()
     for number in range(REVOKED_KEPT + 5):
-        ring = ring.adding(Key(f"AKID{number:032d}", "k" * 32, number, "n" * 64, topics=LONG).revoked(number))
+        ring = ring.adding(CmqKey(f"AKID{number:032d}", "k" * 32, number, "n" * 64, topics=LONG).revoked(number))
     for number in range(KEYS_MAX):
         assert not ring.is_full
-        ring = ring.adding(Key(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64, topics=LONG))
+        ring = ring.adding(CmqKey(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64, topics=LONG))
 
     assert ring.is_full
     assert len(ring.keys) == KEYS_MAX + REVOKED_KEPT

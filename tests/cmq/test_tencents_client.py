@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast_aws.cmq.keys import Key
+from tagcast_aws.cmq.keys import CmqKey
 from tagcast_cli.app import app
 from tagcast_cli.cmq_key_store import KeyStore, KeyStoreError
 from typer.testing import CliRunner
@@ -122,7 +122,7 @@ def test_receivers_of_cmq_get_what_they_got(
 
 
 def test_the_client_in_go_is_answered_at_the_root(stack: RunningStack, key: dict[str, str]) -> None:
-    program = CmqProgram(stack.url, Key(key["secret_id"], key["secret_key"], 0), path="/")
+    program = CmqProgram(stack.url, CmqKey(key["secret_id"], key["secret_key"], 0), path="/")
 
     answer = program.ask("ListTopic", clientRequestId="1634059514")
 

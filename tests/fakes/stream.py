@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tagcast.archive.record import Change, Record
+from tagcast.archive.record import Record, RowChange
 from tagcast.archive.records import records_of
-from tagcast.archive.tail import Tail
+from tagcast.archive.tail import TailWriter
 from tagcast.ports import Key, Row
 
 from tests.fakes.world import FakeWorld
@@ -20,10 +20,10 @@ class FakeStream:
         self._before = self._rows()
         self.archive = self.process()
 
-    def process(self) -> Tail:
+    def process(self) -> TailWriter:
         """Return the tail of another process of the function."""
         fakes = self._fakes
-        return Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
+        return TailWriter(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
 
     def records(self) -> list[Record]:
         """Return what the archive is told of all changes since the last time."""
@@ -32,7 +32,7 @@ class FakeStream:
         for key in dict.fromkeys((*before, *after)):
             old, new = cast("Row | None", before.get(key)), cast("Row | None", after.get(key))
             if old != new:
-                found += records_of(Change(old, new, self._fakes.clock.now()), bool)
+                found += records_of(RowChange(old, new, self._fakes.clock.now()), bool)
         self._before = after
         return found
 

@@ -12,4 +12,6 @@ from tagcast.tables import Table
 def whole_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
     """Return a message with its whole state map; None when even its receipt is gone."""
     row = stored.accepted(store, topic, message_id)
-    return None if row is None else stored.folded(row, store.query(Table.MESSAGES, message_key(topic, message_id).pk))
+    return (
+        None if row is None else stored.fold_rows(row, store.query(Table.MESSAGES, message_key(topic, message_id).pk))
+    )

@@ -14,7 +14,7 @@ from tagcast.delivery import publishing
 from tagcast.delivery.dead_letter import DEAD_LETTER_OF
 from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.lease import Task
-from tagcast.delivery.redelivery import Answer, redeliver
+from tagcast.delivery.redelivery import NextStep, redeliver
 from tagcast.errors import UnavailableError
 from tagcast.membership import MembershipChange
 from tagcast.model import (
@@ -37,12 +37,12 @@ from tagcast.model import (
 from tagcast.ports import ArchivedFile, QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
-from tagcast.repairing.relay import Arrival, Ended, relay
-from tagcast.repairing.sweep import Swept, sweep
+from tagcast.repairing.relay import Arrival, EndArrival, relay
+from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.message import MESSAGES
 from tagcast.tables import Key
 from tagcast.topic_settings import TopicSettings
-from tagcast.verification import Consent, Verification
+from tagcast.verification import Verification, VerificationResult
 from tagcast_aws.store.signing_key import SubscriptionKeys
 
 from tests.fakes.group_queues import FakeGroupQueues
@@ -220,16 +220,16 @@ class FakeVerifier:
     """Endpoints that agree, unless they are told what else to answer by their URL."""
 
     def __init__(self) -> None:
-        self.consents: dict[str, Consent] = {}
+        self.consents: dict[str, VerificationResult] = {}
         self.asked: list[tuple[str, str]] = []
         self.settings: list[SubscriptionSettings] = []
         self.subscription_ids: list[str | None] = []
 
-    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
         self.asked.append((settings.endpoint.target, token))
         self.settings.append(settings)
         self.subscription_ids.append(subscription_id)
-        return self.consents.get(settings.endpoint.target, Consent())
+        return self.consents.get(settings.endpoint.target, VerificationResult())
 
 
 class QuietTelemetry:
@@ -505,19 +505,19 @@ class FakeWorld:
         async with PushSlots(self.clock) as slots:
             await fan_out(self.world, topic, entries, slots)
 
-    def redeliver(self, task: Task) -> Answer:
+    def redeliver(self, task: Task) -> NextStep:
         return asyncio.run(self._redeliver(task))
 
-    async def _redeliver(self, task: Task) -> Answer:
+    async def _redeliver(self, task: Task) -> NextStep:
         async with PushSlots(self.clock) as slots:
             return await redeliver(self.world, task, 60.0, slots)
 
     def relay_ends(self) -> None:
         """Let the relay hear of every message of which something is owed or ended, as the table's stream would."""
         pending = [row for key, row in self.store.rows.items() if key.sk == "MSG" and row["pending"]]
-        relay(self.world, [Arrival("", Ended(str(row["topic"]), str(row["message_id"]))) for row in pending])
+        relay(self.world, [Arrival("", EndArrival(str(row["topic"]), str(row["message_id"]))) for row in pending])
 
-    def sweep(self, budget_s: float = 200.0) -> Swept:
+    def sweep(self, budget_s: float = 200.0) -> SweepResult:
         return asyncio.run(sweep(self.world, budget_s))
 
     def run_workflows(self, until: int) -> None:

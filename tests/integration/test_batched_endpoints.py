@@ -18,16 +18,16 @@ from tagcast.pushing.batch_form import (
     ANSWER_BYTES_MAX,
     MALFORMED,
     NAMED,
-    answered,
     batch_event,
     batch_request,
+    read_response,
     shared_item,
 )
 from tagcast.pushing.content_formats import CLOUDEVENTS_BATCH_TYPE, envelope, structured_cloudevent
 from tagcast.pushing.envelope import queue_message
 from tagcast.pushing.push_slots import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.sqs import QueueEndpoint
@@ -143,7 +143,7 @@ def failures(*ids: object) -> bytes:
     [b"", b"ok", b"null", b"[]", b"<html>", b"{}", b'{"ok": true}', b'{"batchItemFailures": null}', failures()],
 )
 def test_an_answer_that_names_nobody_takes_all(answer: bytes) -> None:
-    assert answered(batch_to(Protocol.HTTP, ""), TAKEN, answer) == TAKEN
+    assert read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer) == TAKEN
 
 
 def test_a_page_without_end_takes_all_and_a_list_without_end_fails_the_batch() -> None:
@@ -156,7 +156,7 @@ def test_a_page_without_end_takes_all_and_a_list_without_end_fails_the_batch() -
 def test_a_byte_order_mark_hides_no_failure() -> None:
     answer = codecs.BOM_UTF8 + failures(IDS[0])
 
-    assert answered(batch_to(Protocol.HTTP, ""), TAKEN, answer) == replace(TAKEN, failed={IDS[0]: NAMED})
+    assert read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer) == replace(TAKEN, failed={IDS[0]: NAMED})
 
 
 def test_an_answer_names_the_messages_that_failed() -> None:
@@ -184,7 +184,7 @@ def test_an_answer_names_the_messages_that_failed() -> None:
     ],
 )
 def test_an_answer_that_names_failures_and_cannot_be_read_fails_the_batch(answer: bytes) -> None:
-    outcome = answered(batch_to(Protocol.HTTP, ""), TAKEN, answer)
+    outcome = read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer)
 
     assert (outcome.delivered, outcome.detail, outcome.status) == (False, MALFORMED, 200)
 
@@ -317,7 +317,7 @@ def test_what_two_receivers_get_in_batches_counts_once_in_memory() -> None:
 
 
 def test_a_receiver_s_words_about_failures_are_remembered() -> None:
-    told = answered(batch_to(Protocol.HTTP, ""), TAKEN, failures(IDS[0]))
+    told = read_response(batch_to(Protocol.HTTP, ""), TAKEN, failures(IDS[0]))
 
     assert told.of(IDS[0]).answer == failures(IDS[0])
 
@@ -335,7 +335,7 @@ class ClosingPusher(EndpointPusher):
 def test_from_the_subscription_to_the_receiver_and_its_answer_a_batch_is_several_messages() -> None:
     secret, took = "whsec_" + "QUJD" * 8, list[list[str]]()
     fake = FakeWorld()
-    fake.world = replace(fake.world, pusher=ClosingPusher(Surroundings(SystemClock(), "1", allow_private=True)))
+    fake.world = replace(fake.world, pusher=ClosingPusher(AdapterEnvironment(SystemClock(), "1", allow_private=True)))
     fake.topic()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

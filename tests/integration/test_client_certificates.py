@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from tagcast.model import Endpoint, Outcome, Protocol, Push
 from tagcast.settings import ClientCertificate
-from tagcast.verification import Consent
-from tagcast_aws.endpoints.adapter import Surroundings
-from tagcast_aws.endpoints.client_certificate import examined, present
+from tagcast.verification import VerificationResult
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
+from tagcast_aws.endpoints.client_certificate import present, validate_certificate
 from tagcast_aws.endpoints.client_contexts import CONTEXTS_MAX, ClientContexts
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.verifier import HttpVerifier
@@ -41,7 +41,7 @@ SERVER, CLIENT, OTHER, FOREIGN = (
 
 
 def pem_of(certified: Certified) -> str:
-    return examined(certified.chain, certified.key)[1]
+    return validate_certificate(certified.chain, certified.key)[1]
 
 
 def strict_tls() -> ssl.SSLContext:
@@ -51,8 +51,8 @@ def strict_tls() -> ssl.SSLContext:
     return context
 
 
-def around(clock: StoppedClock | None = None) -> Surroundings:
-    return Surroundings(
+def around(clock: StoppedClock | None = None) -> AdapterEnvironment:
+    return AdapterEnvironment(
         clock or StoppedClock(NOW), "1", allow_private=True, make_tls=strict_tls, lookup=lambda host: ["127.0.0.1"]
     )
 
@@ -128,7 +128,7 @@ def presenting(url: str, certified: Certified | None) -> Push:
     push = push_to(url)
     if certified is None:
         return push
-    certificate, key = examined(certified.chain, certified.key)
+    certificate, key = validate_certificate(certified.chain, certified.key)
     chosen = replace(push.subscription.settings, client_certificate=certificate, client_key=key)
     return replace(push, subscription=replace(push.subscription, settings=chosen))
 
@@ -209,7 +209,7 @@ def test_an_endpoint_is_asked_whether_it_agrees_with_the_certificate_of_its_push
             verifier.ask(presenting(url, each).subscription.settings, "a-token", None) for each in (CLIENT, None)
         )
 
-    assert (agreed, refused) == (Consent(), Consent("tls: alert certificate required"))
+    assert (agreed, refused) == (VerificationResult(), VerificationResult("tls: alert certificate required"))
     assert doorman.seen == ["tagcast", "tagcast"], "by OPTIONS and by POST"
 
 

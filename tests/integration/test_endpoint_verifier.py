@@ -14,9 +14,9 @@ from nacl.signing import SigningKey
 from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signature
 from tagcast.settings import Signature
-from tagcast.verification import Consent
+from tagcast.verification import VerificationResult
 from tagcast_aws.endpoints import questions
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
 from tests.fakes.stopped_clock import StoppedClock
@@ -39,7 +39,7 @@ def asked(
     allow_private: bool = True,
     subscription_id: str | None = "07457000000000000001-0",
     **chosen: Any,
-) -> Consent:
+) -> VerificationResult:
     """Ask a receiver that makes its answer of the method, the headers and the body."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,7 +51,7 @@ def asked(
         await writer.drain()
         writer.close()
 
-    around = Surroundings(StoppedClock(NOW), "1", allow_private, sign=sign)
+    around = AdapterEnvironment(StoppedClock(NOW), "1", allow_private, sign=sign)
     with serving_elsewhere(talk) as port:
         return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN, subscription_id)
 
@@ -74,7 +74,7 @@ def test_a_receiver_of_cloudevents_agrees_with_a_rate_and_is_sent_no_token() -> 
         origin = headers["webhook-request-origin"]
         return said("200 OK", f"WebHook-Allowed-Origin: {origin}", "WebHook-Allowed-Rate: 120")
 
-    assert asked(allow) == Consent(per_second=2.0)
+    assert asked(allow) == VerificationResult(per_second=2.0)
     assert methods == ["OPTIONS"]
 
 
@@ -84,7 +84,7 @@ def test_a_receiver_without_the_handshake_agrees_by_repeating_the_token() -> Non
             return said("405 Method Not Allowed")
         return said("200 OK", body=json.loads(body)["verification_token"].encode())
 
-    assert asked(repeat) == Consent()
+    assert asked(repeat) == VerificationResult()
 
 
 def test_a_confirmation_is_signed_and_has_the_headers_of_the_pushes_to_come() -> None:
@@ -146,10 +146,10 @@ def test_an_address_that_is_not_public_is_not_asked() -> None:
     def never(method: str, headers: dict[str, str], body: bytes) -> bytes:
         raise AssertionError(method)
 
-    assert asked(never, allow_private=False) == Consent("address not public")
-    around = Surroundings(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
+    assert asked(never, allow_private=False) == VerificationResult("address not public")
+    around = AdapterEnvironment(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
     consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN, None)
-    assert consent == Consent("address not public")
+    assert consent == VerificationResult("address not public")
 
 
 def test_who_is_silent_is_a_refusal_when_the_time_for_an_answer_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,13 +158,13 @@ def test_who_is_silent_is_a_refusal_when_the_time_for_an_answer_is_over(monkeypa
         writer.close()
 
     monkeypatch.setattr(questions, "QUESTION_S", 0.1)
-    around = Surroundings(StoppedClock(NOW), "1", allow_private=True)
+    around = AdapterEnvironment(StoppedClock(NOW), "1", allow_private=True)
     with serving_elsewhere(silent) as port:
         consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN, None)
-    assert consent == Consent("timeout after 0.1 s")
+    assert consent == VerificationResult("timeout after 0.1 s")
 
 
 def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:
-    around = Surroundings(StoppedClock(0), "1", allow_private=True)
+    around = AdapterEnvironment(StoppedClock(0), "1", allow_private=True)
     consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://127.0.0.1:1/"), TOKEN, None)
-    assert consent == Consent("connection refused")
+    assert consent == VerificationResult("connection refused")

@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConn
 from tagcast.model import ContentFormat, Draft, Endpoint, Outcome, Protocol, Push
 from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
-from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
@@ -203,8 +203,8 @@ class Clients:
         self.made.append((service, region_name, config))
         return self.client
 
-    def surroundings(self) -> Surroundings:
-        return Surroundings(SystemClock(), "1", make_client=self)
+    def surroundings(self) -> AdapterEnvironment:
+        return AdapterEnvironment(SystemClock(), "1", make_client=self)
 
 
 def delivered(endpoint: Any, clients: Clients, push: Push) -> Outcome:
@@ -447,7 +447,7 @@ def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None
 )
 def test_a_push_to_a_url_that_may_not_be_reached_is_a_failure(url: str, words: str) -> None:
     async def attempt() -> Outcome:
-        endpoint = HttpEndpoint(Surroundings(SystemClock(), "1"))
+        endpoint = HttpEndpoint(AdapterEnvironment(SystemClock(), "1"))
         result = await endpoint.deliver(push_to(Protocol.HTTP, url))
         await endpoint.close()
         return result

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.model import Endpoint, Protocol
-from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, threads_for_pushes
 from tagcast_aws.endpoints.addresses import is_public
 from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.guard import Guard
@@ -245,7 +245,7 @@ def test_no_push_reaches_what_the_guard_refuses_and_every_push_what_it_lets_thro
         def send_message(self, QueueUrl: str, **_: object) -> None:  # noqa: N803 boto3's
             asked.append(QueueUrl)
 
-    around = Surroundings(SystemClock(), "1", make_client=lambda *_, **__: Client(), **OWN)
+    around = AdapterEnvironment(SystemClock(), "1", make_client=lambda *_, **__: Client(), **OWN)
 
     async def delivered(endpoint: Endpoint) -> bool:
         adapter = FunctionEndpoint(around) if endpoint.protocol is Protocol.LAMBDA else QueueEndpoint(around)

@@ -20,7 +20,7 @@ from tagcast.model import Draft, Outcome, Protocol
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
@@ -33,7 +33,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    around = Surroundings(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    around = AdapterEnvironment(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
     return EndpointPusher(around)
 
 
@@ -529,4 +529,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered_but_the_one_that_is_not_pushed_to() -> None:
     assert set(ADAPTERS) == set(Protocol) - {Protocol.PULL}
-    assert Surroundings(StoppedClock(NOW), "1").allow_private is False
+    assert AdapterEnvironment(StoppedClock(NOW), "1").allow_private is False

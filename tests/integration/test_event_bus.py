@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError
-from tagcast.membership import Change, Client, MembershipChange
+from tagcast.membership import Client, MemberChange, MembershipChange
 from tagcast_aws.dispatch.event_bus import EventBridgeBus
 
 from tests.fakes.log import Log
 from tests.integration.scripted import ScriptedClient, refusal
 
-JOINED = MembershipChange("orders", "workers", Client("10.0.0.1@7", "1.4"), Change.JOINED, 2)
+JOINED = MembershipChange("orders", "workers", Client("10.0.0.1@7", "1.4"), MemberChange.JOINED, 2)
 
 
 def told(*answers: Any) -> tuple[ScriptedClient, Log]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from tagcast.model import Outcome, Protocol
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 from tests.fakes.stopped_clock import StoppedClock
@@ -39,7 +39,7 @@ class FakeLambda:
 
 
 def outcome_of(fake: FakeLambda, timeout_s: int = PATIENT_S) -> Outcome:
-    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=fake))
+    pusher = EndpointPusher(AdapterEnvironment(StoppedClock(), "1", make_client=fake))
     outcome = pusher.run(pusher.push(push_to("fn", Protocol.LAMBDA, timeout_s=timeout_s)))
     pusher.close()
     return outcome
@@ -72,7 +72,7 @@ def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
             return super().invoke(**request)
 
     hanging_client = Hanging({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
-    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=hanging_client))
+    pusher = EndpointPusher(AdapterEnvironment(StoppedClock(), "1", make_client=hanging_client))
 
     async def attempts() -> Outcome:
         hanging = [asyncio.create_task(pusher.push(push_to("hanging", Protocol.LAMBDA))) for _ in range(300)]

@@ -25,7 +25,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ClientError
 from tagcast.archive.record import RecordKind
 from tagcast.errors import UnavailableError
-from tagcast.membership import Change, Client, MembershipChange
+from tagcast.membership import Client, MemberChange, MembershipChange
 from tagcast.ports import GroupQueue, Key, QueueEntry, Table
 from tagcast.resource_names import queue_named
 from tagcast_aws import wiring
@@ -50,7 +50,7 @@ PARTITIONS = {
 SERVICES = {"stepfunctions": "states"}
 """What their addresses begin with, where that is not the service's name."""
 USED = {"dynamodb", "events", "firehose", "kms", "lambda", "s3", "secretsmanager", "sqs", "stepfunctions"}
-JOINED = MembershipChange("orders", "workers", Client("10.0.0.1@7", "1.4"), Change.JOINED, 2)
+JOINED = MembershipChange("orders", "workers", Client("10.0.0.1@7", "1.4"), MemberChange.JOINED, 2)
 GROUP = GroupQueue("07457000000000000001.3", ordered=True)
 
 
@@ -106,15 +106,15 @@ def region(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def ground(region: str, caught: Caught) -> wiring.Ground:
+def ground(region: str, caught: Caught) -> wiring.Dependencies:
     partition, domain = PARTITIONS[region]
     queues = {name: f"https://sqs.{region}.{domain}/{NUMBER}/{name}" for name in ("DeliveryQueue", "ArchiveFailures")}
     stack = Resolver(translated(), Account(NUMBER, region, partition), "tagcast", LOCAL, queues)
     variables = environ_of(next(properties for _, properties in stack.of_type("AWS::Lambda::Function")))
-    return wiring.Ground(variables, caught.client, Unhurried())
+    return wiring.Dependencies(variables, caught.client, Unhurried())
 
 
-def uses(ground: wiring.Ground) -> list[Callable[[], object]]:
+def uses(ground: wiring.Dependencies) -> list[Callable[[], object]]:
     """One call of each client of the functions, those of endpoints aside."""
     process = wiring.Process(ground)
     world = process.world

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
 from tagcast.rows.listed import kept_id
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -36,7 +36,7 @@ class LaterStore(DynamoStore):
         self.timeline.spend(STALE_MS + 1)
         return super().lanes_to_wake(*place, **bounds)
 
-    def search(self, **bounds: Any) -> Found:
+    def search(self, **bounds: Any) -> SearchPage:
         self.timeline.spend(STALE_MS + 1)
         return super().search(**bounds)
 

@@ -88,7 +88,7 @@ class ShippedFunction:
     def __init__(self, folder: str, properties: Mapping[str, Any], make_client: Callable[..., Any]) -> None:
         module, _, name = str(properties["Handler"]).rpartition(".")
         self._handler = getattr(import_module(f"functions.{folder}.{module}"), name)
-        self._process = wiring.Process(wiring.Ground(environ_of(properties), make_client))
+        self._process = wiring.Process(wiring.Dependencies(environ_of(properties), make_client))
         self._name, self._timeout_s = str(properties["FunctionName"]), int(properties["Timeout"])
 
     def __call__(self, event: Any) -> Any:

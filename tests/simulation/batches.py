@@ -63,7 +63,7 @@ def reply_to(play: Play, subscriber: Subscriber, ids: Sequence[str], reply: Repl
 def outcome_of(history: History, batch: PushBatch, reply: BatchReply, now: int) -> Outcome:
     """Return what the shipped code makes of a reply."""
     outcome = history.endpoints.outcome(reply.reply, now)
-    return batch_form.answered(batch, outcome, reply.answer) if outcome.delivered else outcome
+    return batch_form.read_response(batch, outcome, reply.answer) if outcome.delivered else outcome
 
 
 def _keeps_order(batch: PushBatch) -> bool:

@@ -18,10 +18,10 @@ from tagcast.errors import ConflictError, NotFoundError, UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, Key, QueueEntry, Row, Write
-from tagcast.pulling.answering import Answered, Status, acknowledge, extend, give_back
-from tagcast.pulling.pull import Handed, Wish, pull
+from tagcast.pulling.answering import HandleResult, Status, acknowledge, extend, give_back
+from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
-from tagcast.repairing.relay import Arrival, Ended, relay
+from tagcast.repairing.relay import Arrival, EndArrival, relay
 from tagcast.rows import stored
 from tagcast.rows.keys import retained_key
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -116,7 +116,7 @@ class Held:
     """
 
     group: str
-    handed: Handed
+    handed: PulledMessage
     handle: str
     until: int
     good_until: int
@@ -213,7 +213,7 @@ class GroupHistory:
     def pull(self, group: str = "", visibility_timeout_s: int = 0) -> None:
         group = group or self.dice.choice(list(self.groups))
         visibility_timeout_s = visibility_timeout_s or self.dice.choice(VISIBILITY_TIMEOUT_S)
-        wish = Wish(self.dice.randint(1, 12), 0, visibility_timeout_s, lambda handed: 1, 10**6, 10**9, 1)
+        wish = PullRequest(self.dice.randint(1, 12), 0, visibility_timeout_s, lambda handed: 1, 10**6, 10**9, 1)
         handed = pull(self.world.world, "test1", group, wish)
         now = self.world.clock.now()
         if handed and group in self.paused | self.removed:
@@ -221,7 +221,7 @@ class GroupHistory:
         for each in handed:
             self._handed_out(group, each, now + visibility_timeout_s * 1000)
 
-    def _handed_out(self, group: str, handed: Handed, until: int) -> None:
+    def _handed_out(self, group: str, handed: PulledMessage, until: int) -> None:
         message, now = handed.attempt.message, self.world.clock.now()
         if message.is_expired(now):
             raise BrokenPromiseError("handed out after its life")
@@ -290,7 +290,7 @@ class GroupHistory:
         self.accidents.left = None
         self._made(self.dice.choice(list(self.groups)), self.dice.choice(RETRIES))
 
-    def _said(self, verb: Callable[..., Any], held: Sequence[Held], *more: int) -> list[tuple[Held, Answered]]:
+    def _said(self, verb: Callable[..., Any], held: Sequence[Held], *more: int) -> list[tuple[Held, HandleResult]]:
         """Let a member say something of what it has, of one group; return what became of each."""
         if not held:
             return []
@@ -333,7 +333,7 @@ class GroupHistory:
         """
         rows = {key: dict(row) for key, row in self.world.store.rows.items() if key.sk.startswith(("END#", "ROUND#"))}
         news = [row for key, row in rows.items() if self.streamed.get(key) != row]
-        relay(self.world.world, [Arrival("", Ended(row["topic"], row["message_id"])) for row in news])
+        relay(self.world.world, [Arrival("", EndArrival(row["topic"], row["message_id"])) for row in news])
         self.streamed = rows
         if not self.resent:
             self._check_let_go()

@@ -18,7 +18,7 @@ from tagcast.membership import Client, Heartbeat
 from tagcast.model import Draft, Keep, Subscription, SubscriptionSettings
 from tagcast.operating import lanes
 from tagcast.pulling.answering import acknowledge, give_back
-from tagcast.pulling.pull import Handed, Wish, pull
+from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.registry import subscriptions
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.registering import register
@@ -58,7 +58,7 @@ class LateHistory(GroupHistory):
         self.filters: dict[int, str] = {}
         self.added: dict[str, AddedLater] = {}
         self.added_before: set[str] = set()
-        self.held_late: list[Handed] = []
+        self.held_late: list[PulledMessage] = []
         self.wishes: dict[str, tuple[str, bool] | None] = {}
         self.is_filled = self.late_removed = self.late_paused = False
 
@@ -191,7 +191,7 @@ class LateHistory(GroupHistory):
         if self.late is None or self.late_removed:
             return
         client = member or self.dice.choice(MEMBERS)
-        wish = Wish(self.dice.randint(1, 12), 0, 120, lambda handed: 1, 10**6, 10**9, 1, client)
+        wish = PullRequest(self.dice.randint(1, 12), 0, 120, lambda handed: 1, 10**6, 10**9, 1, client)
         is_sure = self.wishes.get(client) is not None
         try:
             handed = pull(self.world.world, "test1", "late", wish)

@@ -10,7 +10,7 @@ from tagcast.delivery.publishing import Idempotency
 from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
-from tagcast.registry.subscribing import Made, Wanted, put_subscriptions
+from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, put_subscriptions
 from tagcast.topic_settings import TopicSettings
 
 from functions.sweep import app as sweep_app
@@ -36,10 +36,10 @@ class Operators:
         """Make the topic and its first subscriptions; plan the sweeps."""
         history = self._history
         self._put_topic(history.plan.retention_s)
-        wanted = [Wanted(subscriber.name, subscriber.settings) for subscriber in history.plan.subscribers]
+        wanted = [SubscriptionRequest(subscriber.name, subscriber.settings) for subscriber in history.plan.subscribers]
         world = replace(history.world(), topic_known_s=0.0)
         made = put_subscriptions(world, history.plan.topic, wanted, world.clock.monotonic())
-        assert all(isinstance(each, Made) for each in made)
+        assert all(isinstance(each, StoredSubscription) for each in made)
         for subscriber in history.plan.subscribers:
             history.note(
                 "subscriber {}: {}, {}, {} retries, its receiver is {}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import BODY_BYTES_MAX
-from tagcast.ports import Found, Key, Put, Row, Table, Update, Write
+from tagcast.ports import Key, Put, Row, SearchPage, Table, Update, Write
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, kept_rows, lanes_of_index, search_rows
@@ -178,17 +178,19 @@ class SimStore(MemoryStore):
             return []
         return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
-        def effect() -> Found:
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+        def effect() -> SearchPage:
             return search_rows(self.rows, PAGE_ROWS, open_before, over_before, cursor)
 
-        return cast("Found", self._gate.call(f"search {cursor}", effect))
+        return cast("SearchPage", self._gate.call(f"search {cursor}", effect))
 
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
-        def effect() -> Found:
+    def kept(
+        self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+    ) -> SearchPage:
+        def effect() -> SearchPage:
             return kept_rows(self.rows, PAGE_ROWS, topic, accepted_from, before_version, alive_at, cursor)
 
-        return cast("Found", self._gate.call(f"kept {topic} {cursor}", effect))
+        return cast("SearchPage", self._gate.call(f"kept {topic} {cursor}", effect))
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

@@ -52,7 +52,7 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
     early = bucket.put("messages", DAY, [message(5, at=NOON - LIFE_MS), message(6)])
     plain = bucket.put("messages", DAY, [message(7)])
     assert run(bucket) == 0
-    [arrived] = compact.arrived(Archive.at(spark, bucket.uri).objects, RecordKind.MESSAGES, [DAY])
+    [arrived] = compact.list_arrived(Archive.at(spark, bucket.uri).objects, RecordKind.MESSAGES, [DAY])
     # An erasure looks there for a day. Of a file with a damaged line it is not told which of the days it has.
     assert arrived.compacted == {key: ["2026-11-19", DAY], early: ["2026-11-19", DAY], plain: [DAY]}
     summary = told()["kinds"]["messages"]
@@ -145,7 +145,7 @@ def test_one_huge_day_is_spread_over_several_files_that_follow_each_other(
 
 def test_chunks_are_shuffled_once_and_sorted_once_and_no_row_of_theirs_is_looked_at(spark: SparkSession) -> None:
     chunks = spark.createDataFrame([], runs.CHUNKS)
-    placed = compact.placed(chunks, ["2026-11-20 ", "2026-11-21 "])
+    placed = compact.place_chunks(chunks, ["2026-11-20 ", "2026-11-21 "])
     plan = placed.mapInArrow(lambda batches: batches, placed.schema)._jdf.queryExecution().executedPlan().toString()
     assert (plan.count("Exchange"), plan.count("Sort ["), plan.count("MapInArrow")) == (1, 1, 1)
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tagcast.archive.record import Change, Record, RecordKind
+from tagcast.archive.record import Record, RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.rows.keys import late_key
 from tagcast.rows.log import LATE, Late, Origin
@@ -56,7 +56,7 @@ def late_entry() -> tuple[Record, ...]:
     origin = Origin("fruit", "07457000000000000001", 3, 1, 2)
     key = late_key(origin.topic, origin.message_id, 2)
     after = {"pk": key.pk, "sk": key.sk, **LATE.row_of(Late(origin, 2, AddedLater(1, 1)))}
-    return records_of(Change(None, after, 1), keeps_body=lambda topic: False)
+    return records_of(RowChange(None, after, 1), keeps_body=lambda topic: False)
 
 
 def test_the_document_names_every_kind_of_violation() -> None:

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, compact, erase
-from glue_jobs.erasing.contents import Part, forgotten, key_of
-from glue_jobs.erasing.places import Forgetting, failed_text, rewritten, text_of
+from glue_jobs.erasing.contents import Part, forget_parts, key_of
+from glue_jobs.erasing.places import RequestedErasure, decode_failed, rewrite_object, text_of
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects, Stored
 from glue_jobs.io.storage import Archive
@@ -61,7 +61,9 @@ def text_in(key: str, content: bytes) -> str:
     if key.endswith(".parquet"):
         return str(pq.read_table(io.BytesIO(content)).to_pylist())
     text = text_of(content)
-    return "\n".join(failed_text(line)[1] or line for line in text.splitlines()) if key.startswith("failed/") else text
+    return (
+        "\n".join(decode_failed(line)[1] or line for line in text.splitlines()) if key.startswith("failed/") else text
+    )
 
 
 def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
@@ -97,7 +99,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_line_that_firehose_could_not_deliver_goes_too_where_it_cannot_be_read() -> None:
     mine = message_id(1)
-    taking = Forgetting("key", (Part.BODY,), {f"fruit.{mine}": []}, None)
+    taking = RequestedErasure("key", (Part.BODY,), {f"fruit.{mine}": []}, None)
     lines = [f'{{"rawData": "no base64", "why": "{name}"}}' for name in (mine, message_id(2))]
 
     gone, kept, nothing = taking.changed(f"failed/messages/x/dt={DAY}/1", "\n".join([*lines, ""])).split("\n")
@@ -123,14 +125,14 @@ def test_an_object_is_rewritten_as_it_was_compressed_or_not(tmp_path: Path, pack
     objects = FolderObjects(tmp_path)
     objects.replace("raw/messages/1", packed(b"a\nb\n"))
 
-    assert rewritten(objects, "raw/messages/1", lambda key, text: text.replace("b", "c"))
+    assert rewrite_object(objects, "raw/messages/1", lambda key, text: text.replace("b", "c"))
     assert (tmp_path / "raw/messages/1").read_bytes() == packed(b"a\nc\n")
-    assert not rewritten(objects, "raw/messages/1", lambda key, text: text)
+    assert not rewrite_object(objects, "raw/messages/1", lambda key, text: text)
 
 
 def test_a_message_of_which_two_erasures_took_something_names_the_first() -> None:
     one = {**written(1, SECRET), "salt": "5a" * 16}
-    bare = forgotten(forgotten(one, [Part.BODY], erasure="first"), [Part.PROPERTIES], erasure="second")
+    bare = forget_parts(forget_parts(one, [Part.BODY], erasure="first"), [Part.PROPERTIES], erasure="second")
 
     assert (sorted(bare["hashes"]), bare["erasure"]) == (["body", "properties"], "first")
 

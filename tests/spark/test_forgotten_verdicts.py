@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from glue_jobs.auditing.audit_late import _matches, _noted
+from glue_jobs.auditing.audit_late import _matches, _recorded_verdict
 from glue_jobs.auditing.audit_matching import TopicFilters
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FOREVER, FilterInForce
-from glue_jobs.backtest import compared
-from glue_jobs.erasing.contents import Part, forgotten, hashes_of
+from glue_jobs.backtest import compare_batches
+from glue_jobs.erasing.contents import Part, forget_parts, hashes_of
 from glue_jobs.io.messages_read import Known, body_of
 
 PATTERN = '{"kind": "event_pattern", "pattern": {"n": [1]}}'
@@ -59,7 +59,7 @@ def without(record: dict[str, Any], parts: tuple[Part, ...]) -> dict[str, Any]:
     """As the jobs do it: the verdicts are written down with those of parts that went before."""
     gone, before = tuple(record.get("hashes") or ()), record.get("matching") or ()
     names = sorted({*before, *TOPIC.names_of(known_of(record), gone, parts)})
-    return forgotten(record, parts, matching=names)
+    return forget_parts(record, parts, matching=names)
 
 
 def said(record: Mapping[str, Any]) -> tuple[set[int], set[int]]:
@@ -89,7 +89,11 @@ def test_what_was_never_known_stays_unknown() -> None:
 def test_a_late_entry_is_judged_by_what_was_written_down_or_not_at_all() -> None:
     assert _matches(PATTERN, known_of(MESSAGES[1])) is None
     assert (_matches(PATTERN, known_of(WHOLE)), _matches(PATTERN, known_of(MESSAGES[3]))) == (True, False)
-    assert (_noted("3.1", ["3.1"]), _noted("3.1", ["3.2"]), _noted("3.1", ["?3.1"])) == (True, False, None)
+    assert (
+        _recorded_verdict("3.1", ["3.1"]),
+        _recorded_verdict("3.1", ["3.2"]),
+        _recorded_verdict("3.1", ["?3.1"]),
+    ) == (True, False, None)
 
 
 def test_a_backtest_judges_a_message_only_by_what_is_left_of_it() -> None:
@@ -115,5 +119,5 @@ def test_a_comparison_counts_apart_what_one_of_both_filters_cannot_judge() -> No
         {"hour": 0, "tags": ["apple"], "routing_key": None, "texts": [None], "content": None, "gone": gone, "number": n}
         for n, gone in ((1, []), (2, ["properties"]), (4, ["keys"]), (8, ["body"]))
     ]
-    [told] = compared(iter([pa.RecordBatch.from_pylist(rows)]), both)
+    [told] = compare_batches(iter([pa.RecordBatch.from_pylist(rows)]), both)
     assert {row["name"]: row["number"] for row in told.to_pylist()} == {"both": 9, "unjudged": 6}

@@ -32,7 +32,7 @@ def test_quantiles_are_exact_by_hour_and_by_anything_coarser(spark: SparkSession
     entries = spark.createDataFrame(rows, ENTRIES).cache()
     outcomes = measures.outcomes(entries).cache()
     theirs = {
-        measures.named(name, q): (
+        measures.quantile_column(name, q): (
             f"percentile(greatest(last_attempt_at - {since}, 0), {q}) "
             f"filter (where end = {DELIVERED} and {since} is not null)"
         )

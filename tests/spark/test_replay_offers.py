@@ -15,7 +15,7 @@ from tagcast_client import Accepted, Refused
 from glue_jobs import replay
 from glue_jobs.io.pace import Pace
 from glue_jobs.io.storage import Archive
-from glue_jobs.replay import FIELDS, archived, chosen, chunks, offer_of, send
+from glue_jobs.replay import FIELDS, chunks, offer_of, select_messages, send, to_archived_message
 from tests.spark.story import NOON, message
 
 
@@ -45,7 +45,7 @@ def test_the_client_sends_an_offer_as_it_is() -> None:
         {"body": "", "replay_of": "1", **more},
         {"body_base64": "/w==", "replay_of": "1", **more},
     ):
-        assert archived(offer).as_json() == offer
+        assert to_archived_message(offer).as_json() == offer
 
 
 def test_a_request_has_no_more_than_the_api_takes_and_the_next_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_messages_are_chosen_from_the_first_instant_to_before_the_end(spark: Spa
     rows = [("fruit", at, str(at), None) for at in instants]
     columns = "topic string, accepted_at long, message_id string, replay_of string"
 
-    found = chosen(spark.createDataFrame(rows, columns), "fruit", NOON, NOON + 10).collect()
+    found = select_messages(spark.createDataFrame(rows, columns), "fruit", NOON, NOON + 10).collect()
 
     assert [row.accepted_at for row in found] == instants[1:4]
 

@@ -23,7 +23,7 @@ from glue_jobs.erasing.contents import Part
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.storage import Archive
-from glue_jobs.retain import ByAge
+from glue_jobs.retain import AgedErasure
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError
@@ -147,7 +147,7 @@ def test_of_a_day_that_is_done_the_files_that_came_since_are_left_to_do(tmp_path
     objects.replace(retain.done_key(DAY), json.dumps({"until": until, "files": [first]}).encode())
     objects.replace(compact.ledger_key(RecordKind.MESSAGES, DAY), json.dumps({first: [DAY], late: [DAY]}).encode())
 
-    assert retain.arrived(objects, DAY, (), until).pending == (late,)
+    assert retain.list_pending_files(objects, DAY, (), until).pending == (late,)
 
 
 def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -> None:
@@ -157,9 +157,9 @@ def test_what_filters_said_of_a_part_that_went_stays_when_the_next_part_goes() -
     filters = [FilterInForce(n, each, 1, FOREVER, None, False, 1) for n, each in enumerate((pattern, sql))]
     one: Any = {**message(1, body='{"n": 1}', properties={"p": "1"}), "salt": "5a" * 16}
 
-    without_body = ByAge("key", {Part.BODY: DAY}, {"fruit": filters}).record(one)
+    without_body = AgedErasure("key", {Part.BODY: DAY}, {"fruit": filters}).record(one)
     assert without_body is not None
-    bare = ByAge("key", {Part.BODY: DAY, Part.PROPERTIES: DAY}, {"fruit": filters}).record(without_body)
+    bare = AgedErasure("key", {Part.BODY: DAY, Part.PROPERTIES: DAY}, {"fruit": filters}).record(without_body)
     assert bare is not None
 
     assert (without_body["matching"], bare["matching"]) == (["0.1"], ["0.1", "1.1"])

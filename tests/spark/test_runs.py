@@ -94,7 +94,9 @@ def read(text: str, *, zipped: bool = False) -> list[dict[str, Any]] | None:
 
 def test_what_the_quick_reader_does_not_refuse_it_reads_as_the_rule_says(spark: SparkSession) -> None:
     every = [each for each in [*PLAIN, *ODD] if "\r" not in each]
-    rows = raw.parsed(spark.createDataFrame([(n, each) for n, each in enumerate(every)], "n int, line string"), KIND)
+    rows = raw.parse_lines(
+        spark.createDataFrame([(n, each) for n, each in enumerate(every)], "n int, line string"), KIND
+    )
     by_rule = {row.n: row.asDict(recursive=True) for row in rows.collect()}
     for number, text in enumerate(every):
         if (found := read(text)) is not None:
@@ -224,12 +226,12 @@ def test_of_records_that_differ_the_same_is_kept_and_an_erased_one_before_all() 
     one, other = {**message(1), "properties": [("a", "1")]}, {**message(1), "topic": "other"}
     erased = {**message(1), "hashes": [("body", "h")], "tags": None}
     for records in ([one, other], [other, one]):
-        place, conflicts = runs.one_of(records)
+        place, conflicts = runs.choose_record(records)
         assert (records[place], conflicts) == (one, 1)
     for records in ([one, erased, other], [erased, one, other]):
-        place, conflicts = runs.one_of(records)
+        place, conflicts = runs.choose_record(records)
         assert (records[place], conflicts) == (erased, 1)
-    assert runs.one_of([one, one, one]) == (0, 0)
+    assert runs.choose_record([one, one, one]) == (0, 0)
 
 
 def test_of_many_copies_the_one_that_differs_is_a_conflict_and_no_duplicate(tmp_path: Path) -> None:

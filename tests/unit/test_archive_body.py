@@ -5,7 +5,7 @@ import json
 
 import pytest
 from tagcast.archive.messages import archived_body
-from tagcast.archive.record import Change
+from tagcast.archive.record import RowChange
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -27,7 +27,7 @@ def test_the_largest_message_of_anything_is_one_record_that_firehose_takes(chara
     message = Message("t" * 64, f"{1 << 60:020d}", draft, 0, 1)
     row = MessageRow(message, StateMap.of(range(10_000)), 1, filter_errors=("n" * 64,) * 100, filter_error_count=100)
     stored = {"pk": f"MSG#{message.topic}#{message.message_id}", "sk": "MSG", **MESSAGES.row_of(row)}
-    [record] = records_of(Change(None, stored, 0), lambda topic: True)
+    [record] = records_of(RowChange(None, stored, 0), lambda topic: True)
     assert len(record.line().encode()) < FIREHOSE_RECORD_BYTES_MAX
     kept = json.loads(record.line())
     found = kept["body"].encode() if "body" in kept else base64.b64decode(kept["body_base64"])

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
-from tagcast.archive.events import Events
-from tagcast.archive.record import Change, Record, RecordKind
+from tagcast.archive.events import EventPublisher
+from tagcast.archive.record import Record, RecordKind, RowChange
 from tagcast.archive.records import records_of
-from tagcast.archive.tail import Tail
+from tagcast.archive.tail import TailWriter
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -36,7 +36,7 @@ from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.subscription import SETTINGS as STORED_SETTINGS
 from tagcast_aws import wiring
-from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
+from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, pack_records
 from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
@@ -102,8 +102,8 @@ class Keeper:
 def archived(event: Any, archive: FirehoseArchive, keeper: Keeper | None = None) -> Any:
     """What the function answers where nobody watches."""
     fakes = FakeWorld()
-    tail = Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
-    events = Events(fakes.store, fakes.clock, lambda: fakes.world)
+    tail = TailWriter(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry)
+    events = EventPublisher(fakes.store, fakes.clock, lambda: fakes.world)
     return app.handle(event, archive, tail, events, cast("Any", keeper or Keeper()))
 
 
@@ -113,7 +113,7 @@ def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) ->
     for key in dict.fromkeys((*before, *after)):
         old, new = cast("Row | None", before.get(key)), cast("Row | None", after.get(key))
         if old != new:
-            found += [json.loads(record.line()) for record in records_of(Change(old, new, 1_800_000_000_000), bool)]
+            found += [json.loads(record.line()) for record in records_of(RowChange(old, new, 1_800_000_000_000), bool)]
     return found
 
 
@@ -163,7 +163,7 @@ def test_the_events_are_the_rows_as_they_are_written_and_pass_the_filters_of_the
     assert settled["dynamodb"]["NewImage"] == removed["dynamodb"]["OldImage"] == in_lambda(story.message_row)
     function = RESOURCES["ArchiveFunction"]["Properties"]
     for source, name in (("MessageRows", "archive_messages"), ("RegistryRows", "archive_registry")):
-        filters = function["Events"][source]["Properties"]["FilterCriteria"]["Filters"]
+        filters = function["EventPublisher"][source]["Properties"]["FilterCriteria"]["Filters"]
         patterns = [json.loads(declared["Pattern"]) for declared in filters]
         for record in event(name)["Records"]:
             assert any(matches(pattern, record) for pattern in patterns)
@@ -245,11 +245,11 @@ def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again(
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
     fakes = FakeWorld()
-    events = Events(fakes.store, fakes.clock, lambda: fakes.world)
-    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()), events, cast("Any", Keeper()))
+    events = EventPublisher(fakes.store, fakes.clock, lambda: fakes.world)
+    app.handle(batch, archive_into(FakeFirehose(lost)), cast("TailWriter", Listener()), events, cast("Any", Keeper()))
     assert heard == [RecordKind.MESSAGES]
 
-    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()), events, cast("Any", Keeper()))
+    app.handle(batch, archive_into(FakeFirehose()), cast("TailWriter", Listener()), events, cast("Any", Keeper()))
     assert len(heard) == 1 + 1 + 3 + 1
 
 
@@ -314,7 +314,7 @@ def test_records_of_a_hundred_deliveries_are_put_in_an_eighth_of_their_bytes() -
 
 def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     line = "x" * 4096
-    parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
+    parcels = pack_records((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
 
     assert sum(len(parcel.places) for parcel in parcels) == 1000
     assert all(len(parcel.content) <= PARCEL_BYTES_MAX for parcel in parcels)
@@ -437,15 +437,15 @@ def test_every_kind_has_a_delivery_stream_with_gzip_and_prefixes_by_day_and_hour
 
 def test_a_version_of_a_row_that_nobody_changed_is_not_told() -> None:
     row = {"pk": "IDEM#t#k", "sk": "IDEM"}
-    assert records_of(Change(None, row, 1), bool) == ()
-    assert replace(Change(row, None, 1), removed_by_ttl=True).remover == "ttl"
+    assert records_of(RowChange(None, row, 1), bool) == ()
+    assert replace(RowChange(row, None, 1), removed_by_ttl=True).remover == "ttl"
 
 
 def lane_change(before: Lane | None, after: Lane | None) -> list[Any]:
     def row(lane: Lane | None) -> Row | None:
         return None if lane is None else {"pk": lane.key.pk, "sk": lane.key.sk, **LANES.row_of(lane)}
 
-    return list(records_of(Change(row(before), row(after), 5_000), lambda topic: False))
+    return list(records_of(RowChange(row(before), row(after), 5_000), lambda topic: False))
 
 
 def test_a_lane_is_told_whenever_its_state_or_its_generation_changes_and_never_for_a_claim() -> None:
@@ -472,7 +472,7 @@ def test_an_owed_entry_whose_row_went_is_told_with_whoever_removed_it(by_ttl: bo
     owed = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7)
     row: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(owed)}
 
-    [record] = records_of(Change(row, None, 5_000, removed_by_ttl=by_ttl), lambda topic: False)
+    [record] = records_of(RowChange(row, None, 5_000, removed_by_ttl=by_ttl), lambda topic: False)
 
     fields = {name: record.fields[name] for name in ("ordinal", "state", "attempts", "changed_at", "removed_by")}
     assert fields == {"ordinal": 3, "state": "pending", "attempts": 0, "changed_at": 5_000, "removed_by": remover}

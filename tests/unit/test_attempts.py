@@ -14,7 +14,7 @@ from tagcast.model import Outcome, PastAttempt, Push
 from tagcast.operating import lanes
 from tagcast.pushing.response_text import EDGE_LENGTH, READ_BYTES_MAX, REDACTED, SHOWN_BYTES_MAX, response_text
 from tagcast.registry import subscriptions
-from tagcast.rows.due import HISTORY_BYTES_MAX, packed_history, unpacked_history
+from tagcast.rows.due import HISTORY_BYTES_MAX, pack_history, unpack_history
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import OK, FakeWorld
@@ -135,10 +135,10 @@ def test_the_oldest_attempts_lose_their_answers_first_and_then_go() -> None:
     dice = Random(7)
     said = [PastAttempt(n, n * 1000, 5, "http 500", 500, noise(dice, SHOWN_BYTES_MAX)) for n in range(1, 11)]
 
-    written = packed_history(said)
-    kept = unpacked_history(written)
+    written = pack_history(said)
+    kept = unpack_history(written)
     wordy = [replace(each, outcome=noise(dice, 200), response="") for each in said]
-    silent = unpacked_history(packed_history(wordy, 600))
+    silent = unpack_history(pack_history(wordy, 600))
 
     assert len(written) <= HISTORY_BYTES_MAX
     assert [each.number for each in kept] == list(range(1, 11))

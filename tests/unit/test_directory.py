@@ -17,7 +17,7 @@ from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import DIRECTORIES_MAX, Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.kept_subscriptions import KEPT_MIN
-from tagcast.registry.subscribing import Wanted, put_subscriptions
+from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
 from tagcast.rows.topic import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
@@ -124,7 +124,7 @@ def change(fake: FakeWorld, dice: random.Random, name: str) -> None:
         match dice.choice(["put", "put", "several", "delete", "shadow", "unshadow"]):
             case "several":
                 known = fake.subscribe(name, dice.choice("xyz")).settings
-                wanted = [Wanted(each, known) for each in dice.sample("ABCDEF", dice.randint(1, 6))]
+                wanted = [SubscriptionRequest(each, known) for each in dice.sample("ABCDEF", dice.randint(1, 6))]
                 put_subscriptions(fake.world, "test1", wanted, fake.clock.monotonic())
             case "put":
                 fake.subscribe(name, dice.choice("xyz"))
@@ -143,7 +143,7 @@ def huge() -> FakeWorld:
     fake.topic()
     for first in range(0, KEPT_MIN, 100):
         settings = fake.subscribe("S0").settings
-        wanted = [Wanted(f"S{number}", settings) for number in range(first, first + 100)]
+        wanted = [SubscriptionRequest(f"S{number}", settings) for number in range(first, first + 100)]
         put_subscriptions(fake.world, "test1", wanted, fake.clock.monotonic())
     return fake
 

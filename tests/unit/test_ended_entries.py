@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tagcast.model import Entry, EntryState
-from tagcast.rows.ended_entries import ENTRY_BYTES, OUTCOME_BYTES_MAX, bounded, of_bytes, shortened, to_bytes
+from tagcast.rows.ended_entries import (
+    ENTRY_BYTES,
+    OUTCOME_BYTES_MAX,
+    bound_outcome,
+    of_bytes,
+    shorten_outcomes,
+    to_bytes,
+)
 
 ENDED = {
     3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"),
@@ -40,13 +47,13 @@ def test_an_entry_without_its_outcome_takes_few_bytes() -> None:
     ],
 )
 def test_an_outcome_is_kept_as_far_as_two_hundred_bytes_go(outcome: str | None, kept: str | None) -> None:
-    assert bounded(outcome) == kept
-    assert len((bounded(outcome) or "").encode()) <= OUTCOME_BYTES_MAX
+    assert bound_outcome(outcome) == kept
+    assert len((bound_outcome(outcome) or "").encode()) <= OUTCOME_BYTES_MAX
 
 
 def test_outcomes_are_shortened_and_nothing_else_of_their_entries() -> None:
     entry = Entry(EntryState.DISCARDED, 4, 1_500, "x" * 50)
 
-    assert shortened({3: entry}, 40) == {3: Entry(EntryState.DISCARDED, 4, 1_500, "x" * 37 + "…")}
-    assert shortened({3: entry}, 0) == {3: Entry(EntryState.DISCARDED, 4, 1_500)}
-    assert shortened({3: entry}, 100)[3] is entry
+    assert shorten_outcomes({3: entry}, 40) == {3: Entry(EntryState.DISCARDED, 4, 1_500, "x" * 37 + "…")}
+    assert shorten_outcomes({3: entry}, 0) == {3: Entry(EntryState.DISCARDED, 4, 1_500)}
+    assert shorten_outcomes({3: entry}, 100)[3] is entry

@@ -99,7 +99,7 @@ def test_an_end_before_its_round_is_closed_makes_whoever_closes_that_read_ends()
     write_all(store, end_writes(row, {2: Entry(EntryState.CANCELLED)}))
     with pytest.raises(ConditionLostError):
         write_all(store, closed(row, {1: OVER, 2: OVER}))
-    again = stored.addressed(store, "t", ("m",), None)["m"]
+    again = stored.read_addressed(store, "t", ("m",), None)["m"]
     write_all(store, closed(again, {1: OVER}))
 
     assert (set(again.map.owed), again.partial) == ({1}, {Audience.EVERYBODY: 1})

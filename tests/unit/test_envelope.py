@@ -30,7 +30,7 @@ from tagcast.model import (
 from tagcast.pushing.content_formats import AGENT, cloudevent_header, content_type, envelope, structured_cloudevent
 from tagcast.pushing.envelope import content, function_event, http_request, queue_message
 from tagcast.pushing.webhook_signature import SecretError, signature
-from tagcast.trace_context import TraceContext, trace_made
+from tagcast.trace_context import TraceContext, make_trace
 
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
 SUBSCRIPTION = Subscription(
@@ -76,7 +76,7 @@ def test_the_envelope_has_exactly_the_documented_fields() -> None:
         "content_type": None,
         "accepted_at": "2023-11-14T22:13:20.007Z",
         "expires_at": "2023-11-15T22:13:20.007Z",
-        "traceparent": trace_made("fruit", "07457000000000000042").parent,
+        "traceparent": make_trace("fruit", "07457000000000000042").parent,
         "attempt": 2,
     }
 

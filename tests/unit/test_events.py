@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.archive.events import BURST, EVENTS_PER_S, KNOWN_S, Events
+from tagcast.archive.events import BURST, EVENTS_PER_S, KNOWN_S, EventPublisher
 from tagcast.archive.record import Field, Record, RecordKind
 from tagcast.errors import ConflictError, InvalidRequestError
 from tagcast.model import Ordering, Outcome, RetryPolicy, Strategy
@@ -39,9 +39,9 @@ def stream(world: FakeWorld) -> FakeStream:
     return FakeStream(world)
 
 
-def told(world: FakeWorld, stream: FakeStream, events: Events | None = None) -> list[Any]:
+def told(world: FakeWorld, stream: FakeStream, events: EventPublisher | None = None) -> list[Any]:
     """Hand over what changed to a process of the archive; return the events that *watch* got since the last time."""
-    events, seen = events or Events(world.store, world.clock, lambda: world.world), len(world.pusher.pushes)
+    events, seen = events or EventPublisher(world.store, world.clock, lambda: world.world), len(world.pusher.pushes)
     for record in stream.records():
         events.tell(record)
     world.deliver()
@@ -154,7 +154,7 @@ def test_changes_that_come_again_are_told_once(world: FakeWorld, stream: FakeStr
     records = stream.records()
     for _ in range(3):
         for record in records:
-            Events(world.store, world.clock, lambda: world.world).tell(record)
+            EventPublisher(world.store, world.clock, lambda: world.world).tell(record)
 
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
@@ -171,7 +171,7 @@ def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
     world.publish("hello")
     world.deliver()
     [record] = [each for each in stream.records() if each.kind is RecordKind.LANES]
-    events = Events(world.store, world.clock, lambda: world.world)
+    events = EventPublisher(world.store, world.clock, lambda: world.world)
     with monkeypatch.context() as patch:
         patch.setattr(world.store, "transact", away)
         patch.setattr(world.store, "write", away)
@@ -188,7 +188,7 @@ def lane(number: int) -> Record:
 
 
 def test_above_its_bound_a_topic_is_told_how_many_were_omitted(world: FakeWorld, stream: FakeStream) -> None:
-    events = Events(world.store, world.clock, lambda: world.world)
+    events = EventPublisher(world.store, world.clock, lambda: world.world)
     for number in range(BURST + 7):
         events.tell(lane(number))
     assert len(told(world, stream)) == BURST
@@ -202,7 +202,7 @@ def test_above_its_bound_a_topic_is_told_how_many_were_omitted(world: FakeWorld,
 
 
 def test_events_of_a_removed_subscription_name_its_ordinal(world: FakeWorld, stream: FakeStream) -> None:
-    Events(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
 
     [event] = told(world, stream)
     assert (event["subject"], "subscription" in event["data"]) == ("ordinal 99", False)
@@ -211,13 +211,13 @@ def test_events_of_a_removed_subscription_name_its_ordinal(world: FakeWorld, str
 def test_a_topic_that_was_removed_takes_no_event_and_that_is_counted(world: FakeWorld) -> None:
     delete_subscription(world.world, "events", "watch")
     topics.delete_topic(world.world, "events")
-    Events(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
 
     assert world.telemetry.counts["EventsLost"] == 1
 
 
 def test_an_events_topic_that_is_changed_is_heard_of_soon(world: FakeWorld, stream: FakeStream) -> None:
-    events = Events(world.store, world.clock, lambda: world.world)
+    events = EventPublisher(world.store, world.clock, lambda: world.world)
     events.tell(lane(1))
     world.topic(ordering=Ordering.NONE)
     world.clock.sleep(KNOWN_S)
@@ -227,10 +227,10 @@ def test_an_events_topic_that_is_changed_is_heard_of_soon(world: FakeWorld, stre
 
 
 def test_events_go_to_the_bus_only_if_the_deployment_says_so(world: FakeWorld) -> None:
-    Events(world.store, world.clock, lambda: world.world).tell(lane(1))
+    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
     assert world.event_bus.events == []
 
-    Events(world.store, world.clock, lambda: world.world, to_bus=True).tell(lane(2))
+    EventPublisher(world.store, world.clock, lambda: world.world, to_bus=True).tell(lane(2))
     assert [each["type"] for each in world.event_bus.events] == ["tagcast.lane.blocked"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tagcast.archive.record import Change
+from tagcast.archive.record import RowChange
 from tagcast.archive.records import records_of
 from tagcast.operating import messages
 from tagcast.ports import Key, Row, Table
@@ -67,7 +67,7 @@ def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had(fake: 
     after = fake.store.get(key)
 
     def told(old: Row | None, new: Row | None) -> list[str]:
-        return [record.line() for record in records_of(Change(old, new, 7), lambda topic: False)]
+        return [record.line() for record in records_of(RowChange(old, new, 7), lambda topic: False)]
 
     assert before is not None
     assert told(before, after) == told(None, before)

@@ -19,7 +19,7 @@ from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subsc
 from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.clock import SystemClock
 
@@ -418,13 +418,13 @@ def message(body: bytes = b"1", *, is_text: bool = True) -> Message:
 
 def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **settings: object) -> tuple[bool, ...] | None:
     subscription: Subscription = fake.subscribe("A", filter=by_function() | settings)
-    port = LambdaFilterFunctions(Surroundings(SystemClock(), "1", make_client=functions.client))
+    port = LambdaFilterFunctions(AdapterEnvironment(SystemClock(), "1", make_client=functions.client))
     return asyncio.run(port.verdicts(subscription, asked))
 
 
 def test_a_function_of_the_service_gives_no_verdict(fake: FakeWorld) -> None:
     functions = FakeFunctions(lambda event: {"verdicts": [True]})
-    around = Surroundings(SystemClock(), "1", make_client=functions.client, own_functions="dec")
+    around = AdapterEnvironment(SystemClock(), "1", make_client=functions.client, own_functions="dec")
 
     subscription = fake.subscribe("A", filter=by_function())
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.delivery import publishing
 from tagcast.errors import InvalidRequestError, UnavailableError
@@ -42,7 +42,7 @@ def archive(fakes: FakeWorld) -> None:
     """Let the archive get all messages that no file of it has yet, in one file."""
     known = b"".join(line for _, lines in fakes.message_archive.came.values() for line in lines)
     rows = [row for key, row in fakes.store.rows.items() if key.sk == "MSG" and row["message_id"].encode() not in known]
-    records = [record for row in rows for record in records_of(Change(None, row, fakes.clock.now()), bool)]
+    records = [record for row in rows for record in records_of(RowChange(None, row, fakes.clock.now()), bool)]
     lines = [record.line() for record in records if record.kind is RecordKind.MESSAGES]
     fakes.message_archive.put(f"raw/messages/{len(fakes.message_archive.came)}.gz", fakes.clock.now(), lines)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tagcast.registry import rotation, subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import Opened, opened
+from tagcast.sealing.secrets import OpenedSecrets, open_secrets
 from tagcast.settings import SubscriptionSettings
 
 from tests.fakes.world import FakeWorld
@@ -27,7 +27,7 @@ def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
 
 
 def known(fake: FakeWorld) -> SubscriptionSettings:
-    return opened(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
+    return open_secrets(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
 
 
 def kept(fake: FakeWorld) -> tuple[str | None, dict[str, str] | None]:
@@ -113,7 +113,7 @@ def test_a_way_that_has_no_headers_is_refused_until_they_are_removed(fake: FakeW
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_another_endpoint_is_asked_with_the_secrets_that_its_pushes_will_have(fake: FakeWorld, method: str) -> None:
     put(fake, secret=SECRET, headers=HEADERS, verification="required")
-    fake.world.memory.of(Opened).clear()
+    fake.world.memory.of(OpenedSecrets).clear()
 
     assert ask(fake, method, S, ELSEWHERE | {"verification": "required"}).status == 200
 
@@ -123,7 +123,7 @@ def test_another_endpoint_is_asked_with_the_secrets_that_its_pushes_will_have(fa
 
 def test_while_secrets_cannot_be_read_a_put_that_names_one_of_them_loses_none(fake: FakeWorld) -> None:
     put(fake, secret=SECRET, headers=HEADERS)
-    fake.world.memory.of(Opened).clear()
+    fake.world.memory.of(OpenedSecrets).clear()
 
     fake.vault.broken = True
     assert ask(fake, "PUT", S, HOOK | {"secret": OTHER}).status == 503

@@ -10,7 +10,7 @@ from tagcast.model import Keep, TopicSettings
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.directory import CLOCKS_APART_S
-from tagcast.registry.subscribing import Wanted, put_subscriptions
+from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
 from tagcast.rows.keys import topic_key
 
 from tests.fakes.memory_store import MemoryStore
@@ -96,7 +96,10 @@ CHANGES: dict[str, Callable[[FakeWorld], object]] = {
     "made": lambda fake: fake.subscribe("B"),
     "replaced": lambda fake: fake.subscribe("A", "pear"),
     "many": lambda fake: put_subscriptions(
-        fake.world, "test1", [Wanted(name, fake.subscribe("A").settings) for name in "BC"], fake.clock.monotonic()
+        fake.world,
+        "test1",
+        [SubscriptionRequest(name, fake.subscribe("A").settings) for name in "BC"],
+        fake.clock.monotonic(),
     ),
     "group": lambda fake: fake.group("G"),
     "removed": lambda fake: subscriptions.delete_subscription(fake.world, "test1", "A"),
@@ -156,6 +159,8 @@ def test_many_subscriptions_wait_once(fake: FakeWorld) -> None:
     reading(fake, KNOWN_S)
     began_at = fake.clock.now()
 
-    put_subscriptions(fake.world, "test1", [Wanted(f"S{n}", settings) for n in range(100)], fake.clock.monotonic())
+    put_subscriptions(
+        fake.world, "test1", [SubscriptionRequest(f"S{n}", settings) for n in range(100)], fake.clock.monotonic()
+    )
 
     assert fake.clock.now() - began_at == AWAITED_S * 1000

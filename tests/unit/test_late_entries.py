@@ -10,9 +10,9 @@ from tagcast.model import Draft, EntryState, Keep
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
-from tagcast.ports import Found, Put, Update, Write
+from tagcast.ports import Put, SearchPage, Update, Write
 from tagcast.pulling.answering import acknowledge
-from tagcast.pulling.pull import Wish, pull
+from tagcast.pulling.pull import PullRequest, pull
 from tagcast.registry import topics
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription
@@ -60,7 +60,7 @@ def work(fake: FakeWorld, seconds: int = 2 * PUBLISHED_S) -> None:
 def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[str]:
     """Pull and acknowledge all there is; return the bodies."""
     bodies: list[str] = []
-    wish = Wish(32, 0, 60, lambda handed: 1, 10**6, 10**9, 1)
+    wish = PullRequest(32, 0, 60, lambda handed: 1, 10**6, 10**9, 1)
     while handed := pull(fake.world, topic, name, wish):
         bodies += [each.attempt.message.draft.body.decode() for each in handed]
         acknowledge(fake.world, topic, name, [each.receipt_handle for each in handed])
@@ -296,7 +296,7 @@ def test_what_matched_nobody_when_it_came_is_added_and_acknowledged() -> None:
 
 
 def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> None:
-    original = publishing.Original(Draft(b"again"), "0" * 20)
+    original = publishing.ArchivedOriginal(Draft(b"again"), "0" * 20)
     publishing.replay(fake.world, "test1", "asleep", [original])
     fake.deliver()
     fake.group("late", start_from=EARLIEST)
@@ -363,7 +363,7 @@ def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_
     group = fake.group("late", ordered=True, start_from=EARLIEST)
     asked: list[str | None] = []
 
-    def slow(topic: str, *, cursor: str | None, **bounds: int) -> Found:
+    def slow(topic: str, *, cursor: str | None, **bounds: int) -> SearchPage:
         """Take five seconds, on a lane that nobody has to take over."""
         lane = stored.lane(store, topic, group.subscription_id)
         assert lane is not None

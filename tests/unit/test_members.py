@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
 from tagcast.filters.kinds import FilterValue
-from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Change, Client, Heartbeat, Mode
+from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Client, Heartbeat, MemberChange, Mode
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import Write
-from tagcast.registry.members import check_agreement, leave, membership
+from tagcast.registry.members import check_filter, leave, membership
 from tagcast.registry.registering import Group, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.repairing.removals import remove_silent
@@ -82,7 +82,7 @@ def later(fake: FakeWorld, seconds: float) -> None:
     fake.clock.sleep(seconds)
 
 
-def changes(fake: FakeWorld) -> list[tuple[str, Change, int]]:
+def changes(fake: FakeWorld) -> list[tuple[str, MemberChange, int]]:
     told = [(each.client.member_id, each.change, each.members) for each in fake.event_bus.changes]
     fake.event_bus.changes.clear()
     return told
@@ -146,7 +146,7 @@ def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_not
     assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
     assert str(refused.value) == f"the group has another filter or order, set by member {A.member_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
-    assert changes(fake) == [(A.member_id, Change.JOINED, 1), (B.member_id, Change.REFUSED, 2)]
+    assert changes(fake) == [(A.member_id, MemberChange.JOINED, 1), (B.member_id, MemberChange.REFUSED, 2)]
 
 
 def pull_status(fake: FakeWorld, member_id: str) -> int:
@@ -172,13 +172,13 @@ def test_a_member_that_disagrees_is_given_nothing_until_it_agrees(fake: FakeWorl
     with pytest.raises(DisagreementError):
         beat(fake, B, TAG_AB)
     with pytest.raises(DisagreementError):
-        check_agreement(fake.world, group_of(fake), B.member_id)
+        check_filter(fake.world, group_of(fake), B.member_id)
     assert [pull_status(fake, client.member_id) for client in (A, B)] == [200, 409]
-    check_agreement(fake.world, group_of(fake), A.member_id)
-    check_agreement(fake.world, group_of(fake), "never seen")
+    check_filter(fake.world, group_of(fake), A.member_id)
+    check_filter(fake.world, group_of(fake), "never seen")
     beat(fake, B, TAG_A)
-    check_agreement(fake.world, group_of(fake), B.member_id)
-    assert changes(fake)[-1] == (B.member_id, Change.JOINED, 2)
+    check_filter(fake.world, group_of(fake), B.member_id)
+    assert changes(fake)[-1] == (B.member_id, MemberChange.JOINED, 2)
 
 
 def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld) -> None:
@@ -186,7 +186,7 @@ def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld
     known = group_of(fake)
     changed = put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)[0]
     with pytest.raises(DisagreementError):
-        check_agreement(fake.world, changed, A.member_id)
+        check_filter(fake.world, changed, A.member_id)
     with pytest.raises(DisagreementError, match="version 2, set at"):
         beat(fake, A, TAG_A)
     assert not beat(fake, B, TAG_AB).is_new
@@ -233,11 +233,11 @@ def test_a_member_that_is_refused_for_its_order_only_is_given_nothing_until_it_w
     with pytest.raises(DisagreementError):
         register(fake.world, Heartbeat("test1", "workers", B, TAG_A, is_ordered=True))
     with pytest.raises(DisagreementError, match="wants an ordered group"):
-        check_agreement(fake.world, group_of(fake), B.member_id)
+        check_filter(fake.world, group_of(fake), B.member_id)
     found = membership(fake.world, "test1", "workers")
     assert [found.agrees(member) for member in found.members] == [True, False]
     beat(fake, B)
-    check_agreement(fake.world, group_of(fake), B.member_id)
+    check_filter(fake.world, group_of(fake), B.member_id)
 
 
 def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:
@@ -270,9 +270,9 @@ def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: F
     changes(fake)
     beat(fake, B)
     beat(fake, B)
-    assert changes(fake) == [(A.member_id, Change.LOST, 1)]
+    assert changes(fake) == [(A.member_id, MemberChange.LOST, 1)]
     beat(fake)
-    assert changes(fake) == [(A.member_id, Change.JOINED, 2)]
+    assert changes(fake) == [(A.member_id, MemberChange.JOINED, 2)]
 
 
 def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
@@ -281,7 +281,7 @@ def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
     later(fake, LIVENESS_S)
     fake.sweep()
     fake.sweep()
-    assert changes(fake) == [(A.member_id, Change.LOST, 0)]
+    assert changes(fake) == [(A.member_id, MemberChange.LOST, 0)]
 
 
 def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:
@@ -290,7 +290,7 @@ def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None
     changes(fake)
     leave(fake.world, "test1", "workers", A.member_id)
     leave(fake.world, "test1", "workers", A.member_id)
-    assert changes(fake) == [(A.member_id, Change.LEFT, 1)]
+    assert changes(fake) == [(A.member_id, MemberChange.LEFT, 1)]
     assert alive(fake) == [B.member_id]
     with pytest.raises(NotFoundError):
         leave(fake.world, "test1", "workers", "never seen")

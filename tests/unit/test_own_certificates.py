@@ -13,9 +13,9 @@ from tagcast.model import Subscription
 from tagcast.operating.verification import verify
 from tagcast.registry import rotation, subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import Signature, SubscriptionSettings
-from tagcast.verification import Consent
+from tagcast.verification import VerificationResult
 
 from tests.certificates import OF_OPENSSL, OF_SERVERS, Certified, Issuer, pem_of
 from tests.fakes.world import FakeWorld
@@ -53,7 +53,7 @@ def stored(fake: FakeWorld) -> Subscription:
 
 
 def known(fake: FakeWorld) -> SubscriptionSettings:
-    return opened(fake.world, stored(fake)).settings
+    return open_secrets(fake.world, stored(fake)).settings
 
 
 def secret_lines(key: str) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_certificate_stays_when_the_secret_is_exchanged_or_something_else_is_c
 
 
 def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: FakeWorld) -> None:
-    fake.verifier.consents["https://example.com/hook"] = Consent("http 404")
+    fake.verifier.consents["https://example.com/hook"] = VerificationResult("http 404")
     put(fake, secret=SECRET, signature="v1a", verification="required")
     verify(fake.world, "test1", "A")
 

@@ -16,7 +16,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX, REDACTED, response_text
 from tagcast.registry import rotation, subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import FormerSecret, Signature, SubscriptionSettings
 from tagcast.trace_context import TraceContext
 from tagcast_aws.api.subscriptions.headers import REFUSED, header_faults
@@ -44,7 +44,7 @@ def put(fake: FakeWorld, **settings: Any) -> Reply:
 
 
 def known(fake: FakeWorld) -> SubscriptionSettings:
-    return opened(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
+    return open_secrets(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).settings
 
 
 @pytest.mark.parametrize(

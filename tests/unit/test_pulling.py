@@ -26,7 +26,7 @@ from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.lane_transitions import join
 from tagcast.rows.message import MessageRow
 from tagcast.tables import Put
-from tagcast.trace_context import trace_made
+from tagcast.trace_context import make_trace
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
@@ -278,7 +278,7 @@ def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: Fak
     origin |= {"dead_letter_attempts": "1", "dead_letter_outcome": "returned"}
     assert (push.message.draft.body, dict(push.message.properties)) == (b"a", origin)
     assert push.message.message_id != message_id
-    assert push.message.trace == trace_made("test1", message_id)
+    assert push.message.trace == make_trace("test1", message_id)
 
 
 def test_a_message_that_is_a_dead_letter_makes_no_second_one_so_that_circles_end(world: FakeWorld) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.rate_limit import HORIZON_S, RATE, take
+from tagcast.pushing.rate_limit import HORIZON_S, RATE, take_permit
 from tagcast.registry import subscriptions
 from tagcast.tables import Key, Row
 
@@ -136,13 +136,13 @@ def test_two_workers_never_take_the_same_attempts(fake: FakeWorld, store: RacedS
     others: list[Any] = []
 
     def other() -> None:
-        grant = take(fake.world, subscription.subscription_id, 5.0, 3)
+        grant = take_permit(fake.world, subscription.subscription_id, 5.0, 3)
         with pytest.raises(StopIteration) as done:
             grant.send(None)
         others.append(done.value.value)
 
     store.once_before("RATE#", other)
-    mine = asyncio.run(take(fake.world, subscription.subscription_id, 5.0, 3))
+    mine = asyncio.run(take_permit(fake.world, subscription.subscription_id, 5.0, 3))
 
     [theirs] = others
     assert theirs.start_us + 3 * theirs.gap_us <= mine.start_us

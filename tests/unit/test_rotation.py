@@ -13,7 +13,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.registry.rotation import FORMERS_MAX
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import secrets_key
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
@@ -88,7 +88,7 @@ def test_after_the_grace_the_sweep_removes_the_former_secret_from_storage(fake: 
 
     assert sealed_row(fake).keys() == {"pk", "sk", "token", "content"}
     assert listed(fake) == 0
-    assert opened(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers == ()
+    assert open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers == ()
     assert signers(fake) == [SECOND]
 
 
@@ -116,7 +116,7 @@ def test_who_exchanges_again_within_the_grace_breaks_nobody_who_knows_an_earlier
     rotate(fake, FIFTH)
 
     assert signers(fake) == [SECOND, THIRD, FOURTH, FIFTH]
-    assert len(opened(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers) == FORMERS_MAX
+    assert len(open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers) == FORMERS_MAX
 
 
 def test_each_exchanged_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
@@ -145,7 +145,7 @@ def test_a_secret_that_the_service_makes_is_told_in_that_answer_alone(fake: Fake
     rotated = rotate(fake, "generate")["secret"]
 
     assert len({made, rotated, FIRST}) == 3
-    known = opened(fake.world, get_subscription(fake.world, "test1", "A")).settings
+    known = open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings
     assert (known.secret, [former.secret for former in known.formers]) == (rotated, [made])
     Webhook(rotated)
     later = [ask(fake, "GET", HOOK), ask(fake, "GET", "/topics/test1/subscriptions"), ask(fake, "PUT", HOOK, HTTP)]

@@ -15,7 +15,7 @@ from tagcast.errors import ConditionLostError, TooLargeError
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Topic
 from tagcast.ports import Row
 from tagcast.queues import Audience
-from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
+from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bound_outcome
 from tagcast.rows.keys import message_key, topic_key
 from tagcast.rows.log import accepted_put, round_writes
 from tagcast.rows.message import MESSAGES, MessageRow, bounds_of, may_outgrow, outgrows
@@ -234,7 +234,7 @@ def test_what_outgrows_its_row_is_refused_before_anything_of_its_request_is_stor
 
 @given(st.text(st.characters(), max_size=400))
 def test_an_outcome_is_bounded_by_its_bytes_in_a_row_and_keeps_its_beginning(outcome: str) -> None:
-    kept = bounded(outcome)
+    kept = bound_outcome(outcome)
 
     assert kept is not None
     assert len(json.dumps(kept, ensure_ascii=False).encode()) - 2 <= OUTCOME_BYTES_MAX
@@ -243,4 +243,4 @@ def test_an_outcome_is_bounded_by_its_bytes_in_a_row_and_keeps_its_beginning(out
 
 def test_an_outcome_of_ordinary_length_is_kept_as_it_is() -> None:
     for outcome in ("http 500", "ü" * 100, "😀" * 50, "x" * OUTCOME_BYTES_MAX):
-        assert bounded(outcome) == outcome
+        assert bound_outcome(outcome) == outcome

@@ -13,7 +13,7 @@ from tagcast.ports import Key, Table
 from tagcast.registry import shadows, subscriptions
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.sealed import SECRETS
-from tagcast.sealing.secrets import OPENED_S, opened
+from tagcast.sealing.secrets import OPENED_S, open_secrets
 from tagcast.settings import Signature
 
 from tests.fakes.world import FakeWorld
@@ -52,7 +52,7 @@ def test_a_secret_is_stored_encrypted_in_a_row_that_no_stream_tells_of(fake: Fak
     assert OWN_ROW.table is Table.REGISTRY
     assert not OWN_ROW.pk.startswith("TOPIC#")
     assert row["token"] == made.settings.sealed
-    assert opened(fake.world, made).settings.secret == SECRET
+    assert open_secrets(fake.world, made).settings.secret == SECRET
 
 
 def test_a_push_is_made_with_the_secret_that_was_given(fake: FakeWorld) -> None:

@@ -53,7 +53,7 @@ from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow
 from tagcast.rows.state_map import FIRST_ATTEMPT_OUTCOME, AddedLater, Round, StateMap
 from tagcast.rows.subscription import SUBSCRIPTIONS
-from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put
+from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, TopicWatch, batch_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import ABSENT, Put, Update, Value
 from tagcast.topic_settings import TopicSettings
@@ -478,7 +478,7 @@ def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -
 
 
 def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> None:
-    watched = Watch("t", "07457000000000000001", 1_000, 61_000)
+    watched = TopicWatch("t", "07457000000000000001", 1_000, 61_000)
     put = WATCHES.put(watched, watched.topic)
 
     assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})

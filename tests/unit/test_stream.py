@@ -6,11 +6,11 @@ import base64
 from typing import Any
 
 import pytest
-from tagcast.archive.record import Change
+from tagcast.archive.record import RowChange
 from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.ports import Row
 from tagcast.queues import Audience
-from tagcast.repairing.relay import Arrival, Ended
+from tagcast.repairing.relay import Arrival, EndArrival
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, ROUNDS, End, Origin, RoundRow
 from tagcast.rows.message import MESSAGES, MessageRow
@@ -65,7 +65,7 @@ def test_ends_and_rounds_of_sections_ask_whether_anything_is_owed_still(name: st
     end = ENDS.row_of(End(ORIGIN, 1, Entry(EntryState.EXPIRED)))
     closed = ROUNDS.row_of(RoundRow(ORIGIN, 0, EVERYBODY, Round(11_000, {1: 30}), 0))
     for sk, row in (("END#1", end), ("ROUND#0#everybody", closed)):
-        assert arrival_of(record(name, {"pk": "MSG#t#m", "sk": sk, **row})) == Arrival("111", Ended("t", "m"))
+        assert arrival_of(record(name, {"pk": "MSG#t#m", "sk": sk, **row})) == Arrival("111", EndArrival("t", "m"))
         assert arrival_of(record("REMOVE", None, {"pk": "MSG#t#m", "sk": sk, **row})) is None
 
 
@@ -78,7 +78,7 @@ def test_no_other_row_asks_for_a_repair() -> None:
 def test_the_archive_is_told_both_images_and_when_to_the_millisecond() -> None:
     change = change_of(record("MODIFY", MESSAGE_ROW, LANE_ROW))
 
-    assert change == Change(LANE_ROW, MESSAGE_ROW, 1_700_000_000_250, removed_by_ttl=False)
+    assert change == RowChange(LANE_ROW, MESSAGE_ROW, 1_700_000_000_250, removed_by_ttl=False)
 
 
 def test_a_row_that_came_or_went_has_one_image() -> None:

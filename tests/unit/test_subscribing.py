@@ -13,9 +13,15 @@ from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strate
 from tagcast.operating.verification import put_all_verified
 from tagcast.ports import Put, Write
 from tagcast.registry import directory, subscriptions
-from tagcast.registry.subscribing import PUT_TOGETHER, SUBSCRIPTIONS_MAX, Made, Result, Wanted
+from tagcast.registry.subscribing import (
+    PUT_TOGETHER,
+    SUBSCRIPTIONS_MAX,
+    Result,
+    StoredSubscription,
+    SubscriptionRequest,
+)
 from tagcast.rows.keys import topic_key
-from tagcast.verification import Consent
+from tagcast.verification import VerificationResult
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
@@ -32,12 +38,12 @@ GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
 SECRET = "whsec_" + "QUJD" * 8
 
 
-def put(fake: FakeWorld, wanted: Sequence[Wanted], asking: Sequence[str] = ()) -> list[Result]:
+def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest], asking: Sequence[str] = ()) -> list[Result]:
     return put_all_verified(fake.world, "test1", wanted, asking)
 
 
-def named(*names: str, settings: SubscriptionSettings = SETTINGS) -> list[Wanted]:
-    return [Wanted(name, settings) for name in names]
+def named(*names: str, settings: SubscriptionSettings = SETTINGS) -> list[SubscriptionRequest]:
+    return [SubscriptionRequest(name, settings) for name in names]
 
 
 def names(fake: FakeWorld) -> set[str]:
@@ -62,7 +68,7 @@ def before_the_next_transaction(fake: FakeWorld, meanwhile: Callable[[], object]
 @pytest.mark.parametrize("known", [(), ("S1", "S7")])
 def test_what_is_put_together_is_stored_as_if_each_was_put_alone(known: tuple[str, ...]) -> None:
     together, alone = FakeWorld(), FakeWorld()
-    wanted = [Wanted(f"S{number}", GROUP if number % 3 == 0 else SETTINGS) for number in range(13)]
+    wanted = [SubscriptionRequest(f"S{number}", GROUP if number % 3 == 0 else SETTINGS) for number in range(13)]
     for each in (together, alone):
         each.topic()
         for name in known:
@@ -71,7 +77,7 @@ def test_what_is_put_together_is_stored_as_if_each_was_put_alone(known: tuple[st
     results = put(together, wanted)
     made = [subscriptions.put_subscription(alone.world, "test1", each.name, each.settings) for each in wanted]
 
-    assert [(each.subscription, each.is_new) for each in results if isinstance(each, Made)] == made
+    assert [(each.subscription, each.is_new) for each in results if isinstance(each, StoredSubscription)] == made
     assert together.store.rows == alone.store.rows
     assert together.group_queues.queues.keys() == alone.group_queues.queues.keys()
     assert [each.subscription_id for each in together.workflow.tasks] == [
@@ -100,7 +106,7 @@ def test_who_loses_to_another_administrator_puts_all_of_them_beside_hers(fake: F
 
     results = put(fake, named("A", "B"))
 
-    made = [each for each in results if isinstance(each, Made)]
+    made = [each for each in results if isinstance(each, StoredSubscription)]
     assert [(each.subscription.name, each.subscription.version, each.is_new) for each in made] == [
         ("A", 1, True),
         ("B", 2, False),
@@ -116,7 +122,7 @@ def test_what_has_no_room_or_cannot_become_what_it_should_stops_nothing_beside_i
 
     results = put(fake, [*named("A"), *named("pushed", settings=GROUP), *named("B"), *named("pushed2")])
 
-    assert kinds(results) == [Made, ConflictError, ConflictError, ConflictError]
+    assert kinds(results) == [StoredSubscription, ConflictError, ConflictError, ConflictError]
     assert names(fake) == {"pushed", "A"}
 
 
@@ -128,16 +134,19 @@ def test_an_endpoint_that_may_not_be_reached_stops_nothing_beside_it(fake: FakeW
     fake.world = replace(fake.world, guard=Closed())
     private = replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, "https://private.test/"))
 
-    assert kinds(put(fake, [Wanted("A", private), *named("B")])) == [InvalidRequestError, Made]
+    assert kinds(put(fake, [SubscriptionRequest("A", private), *named("B")])) == [
+        InvalidRequestError,
+        StoredSubscription,
+    ]
     assert names(fake) == {"B"}
 
 
 def test_secrets_that_cannot_be_sealed_stop_nothing_beside_them(fake: FakeWorld) -> None:
     fake.vault.broken = True
 
-    results = put(fake, [Wanted("A", replace(SETTINGS, secret=SECRET)), *named("B")])
+    results = put(fake, [SubscriptionRequest("A", replace(SETTINGS, secret=SECRET)), *named("B")])
 
-    assert kinds(results) == [UnavailableError, Made]
+    assert kinds(results) == [UnavailableError, StoredSubscription]
     assert names(fake) == {"B"}
 
 
@@ -153,15 +162,16 @@ def test_what_others_change_all_the_while_is_unavailable_and_what_was_put_stays(
     fake.store.transact = contended  # type: ignore[method-assign]
     results = put(fake, named(*(f"S{number:02}" for number in range(PUT_TOGETHER + 2))))
 
-    assert kinds(results) == [Made] * PUT_TOGETHER + [UnavailableError] * 2
+    assert kinds(results) == [StoredSubscription] * PUT_TOGETHER + [UnavailableError] * 2
     assert len(names(fake)) == PUT_TOGETHER
 
 
 def test_endpoints_are_asked_one_by_one_and_those_that_did_not_agree_wait(fake: FakeWorld) -> None:
     wanted = [
-        Wanted(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/"))) for n in "123"
+        SubscriptionRequest(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/")))
+        for n in "123"
     ]
-    fake.verifier.consents["https://2.test/"] = Consent("http 404")
+    fake.verifier.consents["https://2.test/"] = VerificationResult("http 404")
 
     put(fake, wanted, asking=["S1", "S2"])
 
@@ -172,19 +182,20 @@ def test_endpoints_are_asked_one_by_one_and_those_that_did_not_agree_wait(fake: 
 
 def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: FakeWorld) -> None:
     wanted = [
-        Wanted(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/"))) for n in "123"
+        SubscriptionRequest(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/")))
+        for n in "123"
     ]
 
     class Slow:
-        def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
+        def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
             fake.clock.sleep(9)
-            return Consent()
+            return VerificationResult()
 
     fake.world = replace(fake.world, verification=replace(fake.world.verification, verifier=Slow()))
     asking = ["S1", "S2"]
 
-    assert kinds(put(fake, wanted, asking)) == [Made, UnavailableError, Made]
-    assert kinds(put(fake, wanted, asking)) == [Made, Made, Made]
+    assert kinds(put(fake, wanted, asking)) == [StoredSubscription, UnavailableError, StoredSubscription]
+    assert kinds(put(fake, wanted, asking)) == [StoredSubscription, StoredSubscription, StoredSubscription]
     assert names(fake) == {"S1", "S2", "S3"}
 
 
@@ -201,7 +212,7 @@ def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake
     expression = "a = '" + "\U0001f34e" * 8_100 + "'"
     largest = replace(SETTINGS, filter={"kind": "sql92", "expression": expression})
 
-    assert kinds(put(fake, named(*"ABCDEFGHIJKLMNOPQRSTUVWX", settings=largest))) == [Made] * 24
+    assert kinds(put(fake, named(*"ABCDEFGHIJKLMNOPQRSTUVWX", settings=largest))) == [StoredSubscription] * 24
     assert len(sizes) > 1
     assert max(sizes) < 4 * 1024 * 1024
 

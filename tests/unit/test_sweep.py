@@ -13,11 +13,11 @@ import pytest
 from tagcast.errors import ConditionLostError
 from tagcast.model import EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes
-from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
+from tagcast.ports import Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import Arrival, Sending, list_unsent, relay
-from tagcast.repairing.sweep import Swept, sweep
+from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
@@ -101,7 +101,7 @@ def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> N
     fake.workflow.tasks.clear()
 
 
-def timed_sweep(fake: FakeWorld, store: SlowStore) -> tuple[Swept, float]:
+def timed_sweep(fake: FakeWorld, store: SlowStore) -> tuple[SweepResult, float]:
     store.clock, store.longest, begun = fake.clock, 0, fake.clock.monotonic()
     swept = fake.sweep(BUDGET_S)
     took_s, store.clock = fake.clock.monotonic() - begun, None
@@ -514,7 +514,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     looked: list[str | None] = []
     whole = MemoryStore.search
 
-    def slow(self: MemoryStore, **bounds: Any) -> Found:
+    def slow(self: MemoryStore, **bounds: Any) -> SearchPage:
         looked.append(bounds["cursor"])
         fake.clock.sleep(BUDGET_S / 2 + 1)
         return whole(self, **bounds)
@@ -581,7 +581,7 @@ def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
     asked: list[tuple[int, int]] = []
     whole = MemoryStore.search
 
-    def told(self: MemoryStore, **bounds: Any) -> Found:
+    def told(self: MemoryStore, **bounds: Any) -> SearchPage:
         asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
         return whole(self, **bounds)
 

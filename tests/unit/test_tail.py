@@ -13,7 +13,7 @@ from tagcast.archive.tail import EVENTS_PER_S, KNOWN_S
 from tagcast.errors import InvalidRequestError, NotFoundError
 from tagcast.model import Outcome
 from tagcast.operating import lanes
-from tagcast.operating.tailing import INTEREST_S, LATE_S, SEEN_MAX, TailWish, Told, tail
+from tagcast.operating.tailing import INTEREST_S, LATE_S, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.keys import watch_key
@@ -44,8 +44,8 @@ class Watched:
         self.fakes.deliver()
         self.stream.archive.tell([*accepted, *self.stream.records()])
 
-    def ask(self, **wish: Any) -> Told:
-        return tail(self.fakes.world, "test1", TailWish(**wish))
+    def ask(self, **wish: Any) -> TailPage:
+        return tail(self.fakes.world, "test1", TailRequest(**wish))
 
     def tails(self) -> list[Row]:
         return [row for key, row in self.fakes.store.rows.items() if key.pk.startswith("TAIL#")]
@@ -56,7 +56,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def said(told: Told) -> list[tuple[str, str, str | None, int | None]]:
+def said(told: TailPage) -> list[tuple[str, str, str | None, int | None]]:
     return [(event.kind.value, event.state, name, event.attempts) for event, name in told.events]
 
 
@@ -109,14 +109,14 @@ def test_a_batch_is_one_row_for_each_topic_that_is_watched_and_none_for_the_othe
         watched.fakes.topic(name)
         watched.fakes.subscribe("B", topic=name)
     for name in ("test1", "test2"):
-        tail(watched.fakes.world, name, TailWish())
+        tail(watched.fakes.world, name, TailRequest())
     for name in ("test1", "test2", "test3"):
         watched.fakes.publish("1", "2", topic=name)
     watched.stream.pass_on()
 
     assert len(watched.tails()) == 2
-    assert tail(watched.fakes.world, "test2", TailWish()).counts == Counts(published=2)
-    assert tail(watched.fakes.world, "test3", TailWish()).counts == Counts()
+    assert tail(watched.fakes.world, "test2", TailRequest()).counts == Counts(published=2)
+    assert tail(watched.fakes.world, "test3", TailRequest()).counts == Counts()
 
 
 def test_a_minute_after_the_last_question_nobody_is_told_any_more(watched: Watched) -> None:

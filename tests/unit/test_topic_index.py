@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters.index.parted_index import PartedIndex, from_snapshot, joined, parts_of
+from tagcast.filters.index.parted_index import PartedIndex, from_snapshot, join_snapshots, parts_of
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.filters.kinds import CompiledFilter, compile_filter
 from tagcast.filters.sql92 import cell
@@ -128,7 +128,7 @@ def compare_on_generated_topics(dice: random.Random, topics: int, monkeypatch: p
             index = from_snapshot(whole.to_snapshot())
         elif topic % 10 == 1:
             parts = parts_of({ordinal: value.as_json() for ordinal, value in filters.items()}, dice.randrange(2_000))
-            index = from_snapshot(joined([TopicIndex.build(part.filters).to_snapshot() for part in parts]))
+            index = from_snapshot(join_snapshots([TopicIndex.build(part.filters).to_snapshot() for part in parts]))
         for _ in range(4):
             message = some_message(dice)
             expected = one_by_one(filters, message)

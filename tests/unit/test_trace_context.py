@@ -10,7 +10,7 @@ from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from tagcast.model import ContentFormat, Draft, Message, Push
 from tagcast.pushing.envelope import function_event, http_request, queue_message
-from tagcast.trace_context import STATE_LENGTH_MAX, TraceContext, trace_made, trace_read
+from tagcast.trace_context import STATE_LENGTH_MAX, TraceContext, make_trace, read_trace
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
@@ -37,7 +37,7 @@ INVALID = [
 
 @pytest.mark.parametrize("parent", [None, *INVALID])
 def test_an_invalid_parent_is_none_and_its_state_is_not_looked_at(parent: str | None) -> None:
-    assert trace_read(parent, TRACE.state) is None
+    assert read_trace(parent, TRACE.state) is None
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_an_invalid_parent_is_none_and_its_state_is_not_looked_at(parent: str | 
     ],
 )
 def test_a_valid_parent_is_sent_on_in_the_version_that_is_known_here(sent: str, kept: str) -> None:
-    assert trace_read(sent) == TraceContext(kept)
+    assert read_trace(sent) == TraceContext(kept)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_a_valid_parent_is_sent_on_in_the_version_that_is_known_here(sent: str, 
     ],
 )
 def test_a_state_is_valid_as_a_whole_or_dropped_and_its_parent_stays(sent: str, kept: str) -> None:
-    assert trace_read(PARENT, sent) == TraceContext(PARENT, kept)
+    assert read_trace(PARENT, sent) == TraceContext(PARENT, kept)
 
 
 def test_of_a_state_that_is_too_long_long_members_go_first_then_the_last_ones() -> None:
     members = [f"m{n}={'v' * 90}" for n in range(8)]
     long = f"long={'v' * 200}"
 
-    trace = trace_read(PARENT, ",".join((members[0], long, *members[1:])))
+    trace = read_trace(PARENT, ",".join((members[0], long, *members[1:])))
 
     assert trace is not None
     assert trace.state == ",".join(members[:5])
@@ -95,8 +95,8 @@ def test_of_a_state_that_is_too_long_long_members_go_first_then_the_last_ones() 
 def test_a_message_without_a_trace_has_one_of_its_own_and_always_the_same() -> None:
     messages = [Message("t", message_id, Draft(b""), 0, 1) for message_id in ("1", "2", "1")]
     first, other, again = (message.trace for message in messages)
-    assert trace_read(first.parent) == first == again == trace_made("t", "1")
-    assert len({first.trace_id, other.trace_id, trace_made("u", "1").trace_id}) == 3
+    assert read_trace(first.parent) == first == again == make_trace("t", "1")
+    assert len({first.trace_id, other.trace_id, make_trace("u", "1").trace_id}) == 3
 
 
 def named(headers: dict[str, str]) -> str:
@@ -166,7 +166,7 @@ def test_a_message_goes_out_in_the_trace_that_it_or_its_request_names(
     )
     fakes.deliver()
 
-    wanted = expected or trace_made("t", message_id).fields
+    wanted = expected or make_trace("t", message_id).fields
     (push,) = fakes.pusher.pushes
     assert push.message.trace.fields == wanted
     for shown in (looked_at(fakes, message_id), looked_at(fakes, message_id, "/explain?subscription=a")):

@@ -9,16 +9,16 @@ import pytest
 from tagcast.errors import InvalidRequestError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
-from tagcast.operating.verification import has_to_agree, put_all_verified, put_verified, verify
+from tagcast.operating.verification import needs_verification, put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
-from tagcast.registry.subscribing import Made, Wanted
+from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest
 from tagcast.settings import UNVERIFIED
-from tagcast.verification import Consent, Verification
+from tagcast.verification import Verification, VerificationResult
 
 from tests.fakes.world import FAIL, FakeWorld
 
 URL, OTHER = "https://a.test/hook", "https://b.test/hook"
-REFUSED = Consent("http 404")
+REFUSED = VerificationResult("http 404")
 WAITING_MS = 3_600_000
 
 
@@ -55,7 +55,7 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
     assert [entry(fake, each) for each in sent] == [(EntryState.BLOCKED, 0, UNVERIFIED)] * 3
     assert [each.last_outcome for each in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [UNVERIFIED] * 3
 
-    fake.verifier.consents[URL] = Consent()
+    fake.verifier.consents[URL] = VerificationResult()
     assert verify(fake.world, "test1", "A").settings.unverified is None
     fake.run_workflows(until=fake.clock.instant + WAITING_MS)
 
@@ -66,7 +66,7 @@ def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does
 def test_a_round_that_read_the_subscription_before_it_was_verified_does_not_let_it_wait(fake: FakeWorld) -> None:
     refused(fake)
     fake.publish("1")
-    fake.verifier.consents[URL] = Consent()
+    fake.verifier.consents[URL] = VerificationResult()
     appending = fake.store.transact
 
     def verified_just_before(writes: object) -> None:
@@ -141,7 +141,7 @@ def test_queues_functions_and_groups_are_not_asked(fake: FakeWorld) -> None:
 def test_the_rate_that_the_endpoint_allows_bounds_what_the_subscriber_chose_now_and_later(
     fake: FakeWorld, chosen: float | None, allowed: float | None, in_force: float
 ) -> None:
-    fake.verifier.consents[URL] = Consent(per_second=allowed)
+    fake.verifier.consents[URL] = VerificationResult(per_second=allowed)
     assert put(fake, settings(fake, max_per_second=chosen)).settings.max_per_second == in_force
     assert put(fake, settings(fake, max_per_second=chosen, timeout_s=3)).settings.max_per_second == in_force
 
@@ -150,21 +150,21 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
     refused(fake)
     fake.verifier.consents[OTHER] = REFUSED
 
-    def agrees_late(asked: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
+    def agrees_late(asked: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
         del fake.verifier.ask
         put(fake, settings(fake, OTHER))
-        return Consent()
+        return VerificationResult()
 
     fake.verifier.ask = agrees_late  # type: ignore[method-assign, assignment]
     assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
 
 
 def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake: FakeWorld) -> None:
-    assert [has_to_agree(fake.world, wanted) for wanted in (None, "none", "required")] == [False, False, True]
+    assert [needs_verification(fake.world, wanted) for wanted in (None, "none", "required")] == [False, False, True]
     strict = replace(fake.world, verification=Verification(fake.verifier))
-    assert [has_to_agree(strict, wanted) for wanted in (None, "required")] == [True, True]
+    assert [needs_verification(strict, wanted) for wanted in (None, "required")] == [True, True]
     with pytest.raises(InvalidRequestError, match="verification"):
-        has_to_agree(strict, "none")
+        needs_verification(strict, "none")
 
 
 class FlakyGuard:
@@ -199,12 +199,12 @@ def test_of_several_none_is_taken_for_one_that_agreed_whose_first_look_up_failed
     chosen = settings(fake)
     fake.world = replace(fake.world, guard=FlakyGuard())
     wanted = [
-        Wanted(f"s{number}", replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")))
+        SubscriptionRequest(f"s{number}", replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")))
         for number in range(20)
     ]
 
     made = put_all_verified(fake.world, "test1", wanted, {each.name for each in wanted})
 
-    assert [each.subscription.settings.unverified for each in made if isinstance(each, Made)] == [
+    assert [each.subscription.settings.unverified for each in made if isinstance(each, StoredSubscription)] == [
         "does not resolve"
     ] * 20

@@ -13,7 +13,7 @@ from tagcast.errors import ThrottledError
 from tagcast.operating import lanes
 from tagcast.registry.waiting import LEFT_LATE_S, waiting
 from tagcast.rows.keys import waiting_key
-from tagcast.rows.waiting import Place, WaitingFor, leaving_update, taking_update
+from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, taking_update
 from tagcast.tables import ABSENT, Key, Row, Update, Write
 
 from tests.fakes.handlers import answered
@@ -174,7 +174,7 @@ def test_the_writes_of_a_wait_are_on_one_row_that_goes_by_itself(world: FakeWorl
 
 
 def test_a_place_is_stored_as_it_always_was() -> None:
-    free, over = Place("t", EVENTS, 0), Place("t", MESSAGES, 12, 5_000)
+    free, over = WaitingPlace("t", EVENTS, 0), WaitingPlace("t", MESSAGES, 12, 5_000)
     assert taking_update(free, 9_000).expect == {"tail_0": ABSENT}
     assert (taking_update(over, 9_000).changes, taking_update(over, 9_000).expect) == (
         {"pull_12": 9_000, "ttl": 3_609},

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.delivery.publishing import publish
 from tagcast.delivery.queueing import entries_of
@@ -430,14 +430,14 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
 
 def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:
     fake.pusher.behaviours["d"] = lambda push: FAIL
-    changes: list[Change] = []
+    changes: list[RowChange] = []
     seen: dict[str, Row] = {}
     [message_id] = fake.publish("1")
 
     def look() -> None:
         for sk, row in rows_of(fake, message_id).items():
             if seen.get(sk) != row:
-                changes.append(Change(seen.get(sk), dict(row), 5))
+                changes.append(RowChange(seen.get(sk), dict(row), 5))
                 seen[sk] = dict(row)
 
     look()
@@ -453,7 +453,7 @@ def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: Fa
     assert Counter(fields["ordinal"] for fields in ends) == dict.fromkeys(range(5), 1)
     assert Counter(fields["state"] for fields in ends) == {"delivered": 4, "cancelled": 1}
     assert len([record for record in told if record.kind is RecordKind.MESSAGES]) == 1
-    vanished = [records_of(Change(row, None, 9, removed_by_ttl=True), lambda topic: False) for row in seen.values()]
+    vanished = [records_of(RowChange(row, None, 9, removed_by_ttl=True), lambda topic: False) for row in seen.values()]
     assert vanished == [()] * len(seen)
     assert {sk.partition("#")[0] for sk in seen} == {"MSG", "ROUND", "END"}
 

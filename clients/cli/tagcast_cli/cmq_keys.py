@@ -20,7 +20,7 @@ from tagcast_cli.session import session_of
 from tagcast_cli.visible import visible
 
 if TYPE_CHECKING:
-    from tagcast_aws.cmq.keys import Key, KeyRing
+    from tagcast_aws.cmq.keys import CmqKey, KeyRing
 
 cmq_keys = typer.Typer(
     no_args_is_help=True,
@@ -35,11 +35,11 @@ EVERY_TOPIC = "*"
 _LETTERS = string.ascii_letters + string.digits
 
 
-def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> Key:
+def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
     """Return a new key, which looks as CMQ's do."""
-    from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, Key
+    from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
-    return Key(
+    return CmqKey(
         secret_id=SECRET_ID_PREFIX + _chance(ID_LENGTH),
         secret_key=_chance(KEY_LENGTH),
         created_at=_now(),
@@ -97,7 +97,7 @@ def create(
     """Create a key. Its secret part is shown once."""
     from tagcast_aws.cmq.keys import KEYS_MAX
 
-    def adding(ring: KeyRing) -> tuple[KeyRing, Key]:
+    def adding(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
         if ring.is_full:
             raise KeyStoreError(f"at most {KEYS_MAX} keys are allowed: revoke one first")
         key = made(note, unsigned_at, topics)
@@ -139,7 +139,7 @@ def revoke(
 ) -> None:
     """Revoke a key. The service refuses it within a minute. Its secret part is deleted immediately."""
 
-    def revoking(ring: KeyRing) -> tuple[KeyRing, Key]:
+    def revoking(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
         key = ring.find(secret_id)
         if key is None:
             raise KeyStoreError(f"key {secret_id} does not exist")
@@ -158,7 +158,7 @@ def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
     return KeyStore.of_stack(stack, session.profile, session.region)
 
 
-def _told(key: Key) -> dict[str, Any]:
+def _told(key: CmqKey) -> dict[str, Any]:
     return {
         "note": key.note,
         "topics": list(key.topics),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tagcast.model import Ordering
 
-from local.rules.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, Place
+from local.rules.limits import LARGE_REGION, QUEUE_GROWTH_A_MINUTE, QuotaPlace
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
 from tests.aws.deployment import Deployment
@@ -48,7 +48,7 @@ class Cell:
     """Of the template, as its owner chose them."""
     conditions: bool = False
     """Whether each subscription has a condition of its own over properties; else all of them want everything."""
-    place: Place = LARGE_REGION
+    place: QuotaPlace = LARGE_REGION
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"

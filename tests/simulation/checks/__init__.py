@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tagcast.archive.record import Change as ArchivedChange
+from tagcast.archive.record import RowChange as ArchivedChange
 from tagcast.model import Message, Ordering, Push, PushBatch, Subscription
 from tagcast.ports import Key
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from tagcast.archive.record import Change, Record
+from tagcast.archive.record import Record, RowChange
 from tagcast.archive.records import records_of
 
 from tests.simulation.ledger import TERMINAL, Ledger
@@ -19,9 +19,9 @@ class ArchiveChecks:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._changes: list[Change] = []
+        self._changes: list[RowChange] = []
 
-    def committed(self, change: Change) -> None:
+    def committed(self, change: RowChange) -> None:
         self._changes.append(change)
 
     def records(self) -> list[Record]:
@@ -76,5 +76,5 @@ class ArchiveChecks:
             ledger.fail("archive agrees", f"{odd[0]}: archive {ends.get(odd[0])}, table {stored.get(odd[0])}")
 
 
-def _is_lane(change: Change) -> bool:
+def _is_lane(change: RowChange) -> bool:
     return change.after is not None and str(change.after["pk"]).startswith("LANES#")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tagcast.archive.record import Change, Record
+from tagcast.archive.record import Record, RowChange
 from tagcast.archive.records import records_of
 from tagcast.ports import Write
 
@@ -90,7 +90,7 @@ def late_archive(seed: int) -> list[Record]:
     """Play a history of groups with late entries and return what the archive is told, bodies included."""
     history = LateHistory(seed)
     store, clock = history.world.store, history.world.clock
-    changes = [Change(None, deepcopy(row), clock.now() // 1000 * 1000) for row in store.rows.values()]
+    changes = [RowChange(None, deepcopy(row), clock.now() // 1000 * 1000) for row in store.rows.values()]
     applied = store._apply
 
     def apply(write: Write) -> None:
@@ -98,7 +98,7 @@ def late_archive(seed: int) -> list[Record]:
         applied(write)
         after = deepcopy(store.rows.get(write.key))
         if before != after:
-            changes.append(Change(before, after, clock.now() // 1000 * 1000))
+            changes.append(RowChange(before, after, clock.now() // 1000 * 1000))
 
     vars(store)["_apply"] = apply
     history.play()

@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.errors import ContendedError
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.sealing.secrets import opened
-from tagcast.verification import Consent, Verification
+from tagcast.sealing.secrets import open_secrets
+from tagcast.verification import Verification, VerificationResult
 from tagcast_aws.api.routes import description
 
 from functions.manage import app as manage
@@ -78,7 +78,7 @@ def test_a_list_goes_on_at_its_cursor(api: Client) -> None:
 
 def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Client) -> None:
     url = HOOK["endpoint"]["url"]
-    api.fakes.verifier.consents[url] = Consent("http 404")
+    api.fakes.verifier.consents[url] = VerificationResult("http 404")
     made = api("PUT", S, {**HOOK, "verification": "required"})
     assert (made.status, made.json["state"], made.json["state_reason"]) == (201, "unverified", "http 404")
     assert made.json["lane"]["state"] == "unverified"
@@ -91,7 +91,7 @@ def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Cl
     assert api("POST", f"{S}/retry", {}).status == 409
     assert api("POST", f"{S}/pause", {}).json["state"] == "paused"
     assert api("POST", f"{S}/resume", {}).json["state"] == "unverified"
-    api.fakes.verifier.consents[url] = Consent(per_second=2.0)
+    api.fakes.verifier.consents[url] = VerificationResult(per_second=2.0)
     agreed = api("POST", f"{S}/verify", {}).json
     assert ("state" in agreed, agreed["max_per_second"]) == (False, 2.0)
     assert [asked for asked, _ in api.fakes.verifier.asked] == [url] * 3
@@ -193,7 +193,7 @@ SECRETS = {"secret": SECRET, "headers": {"Authorization": "Bearer 1", "X-Tenant"
 
 
 def hidden(api: Client) -> tuple[Any, ...]:
-    settings = opened(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings
+    settings = open_secrets(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings
     return settings.secret, settings.headers and dict(settings.headers), settings.client_certificate
 
 
@@ -248,7 +248,7 @@ def test_a_change_of_a_group_and_of_one_that_waits_for_consent_changes_nothing_e
     assert api("PATCH", group, {"filter": {"kind": "tags", "tags": ["x"]}}).json["start_from"] == "earliest"
     assert api("PATCH", group, {"secret": SECRET}).pointers == ["#/secret"]
     url, other = HOOK["endpoint"]["url"], "https://example.com/other"
-    api.fakes.verifier.consents[url] = api.fakes.verifier.consents[other] = Consent("http 404")
+    api.fakes.verifier.consents[url] = api.fakes.verifier.consents[other] = VerificationResult("http 404")
     api("PUT", S, {**HOOK, "verification": "required"})
     assert api("PATCH", S, {"timeout_seconds": 3}).json["state"] == "unverified"
     assert [asked for asked, _ in api.fakes.verifier.asked] == [url]
@@ -580,7 +580,7 @@ def test_a_filter_is_replaced_alone_and_only_in_the_version_that_was_meant(api: 
     assert (changed.status, changed.headers["ETag"]) == (200, '"2"')
     told = changed.json["filter"], changed.json["version"], changed.json["timeout_seconds"]
     assert told == ({"kind": "tags", "tags": ["a"]}, 2, made["timeout_seconds"])
-    assert opened(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings.secret == SECRET
+    assert open_secrets(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings.secret == SECRET
     assert api("PUT", S + "/filter", {"filter": None}, **{"if-match": '"1"'}).status == 412
     assert api("PUT", S + "/filter", {"filter": {"kind": "tags"}}).status == 422
     assert api("PUT", S + "/filter", {}).pointers == ["#/filter"]

@@ -25,7 +25,7 @@ from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBo
 from tagcast_aws.api.subscriptions.lane import SkipBody
 from tagcast_aws.api.subscriptions.lane_acts import LanesBody
 from tagcast_aws.cmq import limits as of_cmq
-from tagcast_aws.cmq.errors import Fault
+from tagcast_aws.cmq.errors import CmqFault
 
 from tests.cmq.asking import Asking, event_of, pair_of
 from tests.fakes.handlers import answered
@@ -231,7 +231,7 @@ def signed(make: Callable[[Any], dict[str, str]]) -> Taken:
 
 def answers_otherwise(asking: Asking, form: str) -> bool:
     """Say whether a form is read, whatever is then wrong with what it asks."""
-    return pair_of(asking.serve(event_of(form))) != (Fault.UNREADABLE.value[0], Fault.UNREADABLE.value[1])
+    return pair_of(asking.serve(event_of(form))) != (CmqFault.UNREADABLE.value[0], CmqFault.UNREADABLE.value[1])
 
 
 def of_bytes(n: int) -> bool:

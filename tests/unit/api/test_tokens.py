@@ -25,7 +25,7 @@ from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, R
 
 from functions.manage import app as manage
 from functions.publish import app as publish
-from local.front.authorizer import JwtAuthorizer, grounds_of
+from local.front.authorizer import JwtAuthorizer, read_authorizer
 from local.front.front import Front
 from local.front.routes import Routes
 from local.functions.lambda_api import Invocation
@@ -100,7 +100,7 @@ def with_api(issuer: Issuer, play: Callable[[httpx.Client], None]) -> None:
     """Serve the template's routes by the shipped handlers, as a deployment that takes this issuer's tokens."""
     world = FakeWorld().world
     parameters = {"JwtIssuer": issuer.url, "JwtAudience": AUDIENCE}
-    grounds = grounds_of(Resolver(translated(), Account("123456789012", "us-east-1"), parameters=parameters))
+    grounds = read_authorizer(Resolver(translated(), Account("123456789012", "us-east-1"), parameters=parameters))
     assert grounds is not None
     handlers = {"PublishFunction": publish, "ManageFunction": manage}
 

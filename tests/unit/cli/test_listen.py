@@ -5,7 +5,7 @@ import threading
 import time
 
 import urllib3
-from tagcast.verification import Consent, confirmation, handshake
+from tagcast.verification import VerificationResult, confirmation, handshake
 from tagcast_cli.app import app
 from tagcast_cli.listen import push_line
 from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
@@ -135,8 +135,10 @@ def test_the_receiver_agrees_by_the_handshake_and_by_repeating_the_token_and_cou
         like_it = urllib3.request("POST", receiver.url, body=question, headers=pushed, retries=False)
     finally:
         receiver.stop()
-    assert handshake(offered.status, offered.headers["webhook-allowed-origin"], "*", "me.example") == Consent()
-    assert confirmation(repeated.status, repeated.data, "abc") == Consent()
+    assert (
+        handshake(offered.status, offered.headers["webhook-allowed-origin"], "*", "me.example") == VerificationResult()
+    )
+    assert confirmation(repeated.status, repeated.data, "abc") == VerificationResult()
     assert (like_it.status, asked, receiver.totals()) == (500, ["me.example", "tagcast/1"], {"A": 1})
 
 

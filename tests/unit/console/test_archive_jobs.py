@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from tagcast_cli.job_arguments import Days
 from tagcast_cli.job_run import JobError
 
-from local.console.archive_jobs import GlueJobs, Order
+from local.console.archive_jobs import GlueJobs, JobOrder
 from tests.unit.console.visitor import Seen, Visitor
 
 STACK = {
@@ -161,7 +161,7 @@ class FakeAws:
         Path(target).write_text(f"{bucket} {key}")
 
 
-ORDER = Order("audit", Days.of("2026-11-01", "2026-11-02"), "orders")
+ORDER = JobOrder("audit", Days.of("2026-11-01", "2026-11-02"), "orders")
 
 
 @pytest.mark.parametrize(("state", "is_well"), [("SUCCEEDED", True), ("FAILED", False)])

@@ -12,8 +12,8 @@ import pytest
 from tagcast_client import AsyncPages, Page, UnreachableError
 from tagcast_client.models import PendingHead, UrgentLane
 
-from local.console.attention import Choice, Need, by_need, causes, host_of, place
-from local.console.kept import Kept, Reading
+from local.console.attention import Choice, LaneNeed, by_need, causes, host_of, place
+from local.console.kept import CachedList, ListReading
 from tests.unit.console.visitor import Visitor
 
 NOW = datetime.now(UTC)
@@ -47,14 +47,14 @@ def test_lanes_are_counted_exactly_by_need_state_and_host() -> None:
     counted = by_need(LANES)
 
     assert {need: dict(states) for need, states in counted.items()} == {
-        Need.PERSON: {"unverified": 1, "suspended": 1},
-        Need.SOON: {"blocked": 1},
-        Need.RETRIED: {"blocked": 2, "lost_contact": 1},
-        Need.PAUSED: {"paused": 1},
+        LaneNeed.PERSON: {"unverified": 1, "suspended": 1},
+        LaneNeed.SOON: {"blocked": 1},
+        LaneNeed.RETRIED: {"blocked": 2, "lost_contact": 1},
+        LaneNeed.PAUSED: {"paused": 1},
     }
     assert [(cause.name, cause.lanes, cause.need) for cause in causes(LANES, host_of)] == [
-        ("http://a", 6, Need.PERSON),
-        ("http://b", 1, Need.RETRIED),
+        ("http://a", 6, LaneNeed.PERSON),
+        ("http://b", 1, LaneNeed.RETRIED),
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_th
     async def played() -> None:
         api = PagedApi()
         api.pause_s = 0.15
-        kept = Kept(api.pages, fresh_s=60)
+        kept = CachedList(api.pages, fresh_s=60)
         first = await kept.look()
         assert (first.items, first.is_whole) == (("a",), False)
         await asyncio.sleep(0.5)
@@ -109,7 +109,7 @@ def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_th
 def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be_outdated() -> None:
     async def played() -> None:
         api = PagedApi()
-        kept = Kept(api.pages, fresh_s=60)
+        kept = CachedList(api.pages, fresh_s=60)
         await kept.look()
         api.items, api.pause_s = ["middle"], 0.4
         kept.forget()
@@ -128,8 +128,8 @@ def test_a_list_that_was_read_during_an_act_is_read_anew_behind_it_or_said_to_be
 
 
 def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, ids: list[str]) -> None:
-    async def look() -> Reading[UrgentLane]:
-        return Reading((), NOW, is_whole=False)
+    async def look() -> ListReading[UrgentLane]:
+        return ListReading((), NOW, is_whole=False)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(visitor.desk.lanes, "look", look)
@@ -142,7 +142,7 @@ def test_a_first_look_says_no_number_before_anything_was_read(visitor: Visitor, 
 def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
     async def played() -> None:
         api = PagedApi()
-        kept = Kept(api.pages, fresh_s=0)
+        kept = CachedList(api.pages, fresh_s=0)
         before = await kept.look()
         api.gone = True
         then = await kept.look()

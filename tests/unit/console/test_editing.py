@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 
 from tests.unit.console.visitor import Visitor
 
@@ -108,7 +108,7 @@ def test_a_subscription_keeps_what_its_form_does_not_change_secrets_included(vis
     assert (after["filter"], after["endpoint"], after["timeout_seconds"]) == (before["filter"], before["endpoint"], 4)
     assert after["retry"]["strategy"] == "EXPONENTIAL_DECAY_RETRY"
     world = visitor.world.fakes.world
-    kept = opened(world, get_subscription(world, "orders", "kept")).settings
+    kept = open_secrets(world, get_subscription(world, "orders", "kept")).settings
     assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "z"})
 
 

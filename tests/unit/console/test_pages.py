@@ -14,9 +14,9 @@ from tagcast.pushing.circuit import LANES_MIN
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.waiting import waiting
 from tagcast.rows.waiting import WaitingFor
-from tagcast.sealing.secrets import opened
-from tagcast.trace_context import trace_made
-from tagcast.verification import Consent
+from tagcast.sealing.secrets import open_secrets
+from tagcast.trace_context import make_trace
+from tagcast.verification import VerificationResult
 from tagcast_client import ConflictError, DisagreementError, Filter, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
@@ -145,7 +145,7 @@ def test_what_cannot_be_done_to_a_lane_is_said(visitor: Visitor) -> None:
 
 def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_it(visitor: Visitor) -> None:
     fakes, lane = visitor.world.fakes, "/topics/orders/subscriptions/new"
-    fakes.verifier.consents[NEW] = Consent("http 404")
+    fakes.verifier.consents[NEW] = VerificationResult("http 404")
     visitor.api.create_subscription("orders", "new", NEW, verification="required")
     fakes.publish("one", topic="orders")
     fakes.deliver()
@@ -159,7 +159,7 @@ def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_i
     assert "A retry has no effect" in visitor.get(f"{lane}/retry").text
     refused = visitor.act(f"{lane}/verify", {})
     assert (refused.status, "The endpoint did not confirm: http 404" in refused.text) == (409, True)
-    fakes.verifier.consents[NEW] = Consent()
+    fakes.verifier.consents[NEW] = VerificationResult()
     assert "?done=verify&" in visitor.act(f"{lane}/verify", {}).location
     assert "unverified</span>" not in visitor.get(lane).text
 
@@ -223,7 +223,7 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
     assert "its filter did not match" in seen
     assert "no delivery</span>" in seen
     assert 'id="again-mailer"' not in seen, "what its filter does not match is not sent again"
-    assert trace_made("orders", ids[0]).trace_id in seen
+    assert make_trace("orders", ids[0]).trace_id in seen
     assert (
         "Topic orders has no subscription nobody." in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
     )
@@ -462,7 +462,7 @@ def test_a_save_leaves_whatever_else_a_subscription_has_also_what_nobody_is_show
         assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": 2}
     assert "<code>commonName=tagcast</code>, expires" in visitor.get(f"{lane}pushed").text
     world = visitor.world.fakes.world
-    kept = opened(world, get_subscription(world, "orders", "pushed")).settings
+    kept = open_secrets(world, get_subscription(world, "orders", "pushed")).settings
     assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "a"})
     assert (kept.client_key or "").endswith(presented.key)
 

@@ -17,7 +17,7 @@ from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
 from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
-from local.engine.engine_process import forgetting_delivery
+from local.engine.engine_process import forget_records
 from local.engine.kept_queues import HELD, KEPT
 from local.engine.kept_services import as_persisted
 from local.engine.kept_tables import BESIDE_TABLES
@@ -138,7 +138,7 @@ def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:
         )
     delivered: list[object] = []
     destination: dict[str, object] = {"records": [{"id": "1"}]}
-    forgetting_delivery(lambda stream, to, records: delivered.append((stream, list(to["records"]), records)))(
+    forget_records(lambda stream, to, records: delivered.append((stream, list(to["records"]), records)))(
         {"name": "s"}, destination, ["r"]
     )
     assert (delivered, destination) == ([({"name": "s"}, [{"id": "1"}], ["r"])], {"records": []})

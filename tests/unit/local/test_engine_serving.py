@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from local.engine.asgi import Application, Receive, Scope, Send, answer, whole
+from local.engine.asgi import Application, Receive, Scope, Send, answer, read_body
 from local.engine.http_server import asgi_server
 from local.engine.long_poll import LongPoll
 from local.engine.short_way import ShortWay
@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what was asked."""
-    body = await whole(receive) or b""
+    body = await read_body(receive) or b""
     if scope["method"] == "HEAD":
         await answer(send, 200, [(b"content-length", b"12345")], b"")
         return

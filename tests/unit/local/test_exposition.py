@@ -12,12 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
-from local.stack.exposition import LABELS, Exposition, described
+from local.stack.exposition import LABELS, Exposition, describe_metric
 from tests.architecture.test_metrics import told_by_the_code
 
 DASHBOARD = json.loads((Path(__file__).resolve().parents[3] / "docs/grafana.json").read_text())
-SAMPLES = {described(metric).sample for metric in told_by_the_code()}
-SAMPLES |= {described(metric, LABELS).sample for metric in UNITS}
+SAMPLES = {describe_metric(metric).sample for metric in told_by_the_code()}
+SAMPLES |= {describe_metric(metric, LABELS).sample for metric in UNITS}
 
 
 def line(values: Mapping[str, list[float]], **dimensions: str) -> str:

@@ -20,10 +20,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 from local.engine import frame_server
-from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
+from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, read_body
 from local.engine.engine import Engine
 from local.functions import sdk_plugin
-from local.functions.frames import FrameCalls, call_head, packed
+from local.functions.frames import FrameCalls, call_head, pack_frame
 from local.stack.stack import Stack, StackOptions
 
 PATIENCE_S = 60.0
@@ -57,7 +57,7 @@ def served(application: Application) -> Iterator[str]:
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what was asked; a call of Fail fails."""
-    body = await whole(receive) or b""
+    body = await read_body(receive) or b""
     headers = headers_of(scope)
     if headers["x-amz-target"].endswith(".Fail"):
         raise RuntimeError
@@ -89,7 +89,7 @@ def test_an_answer_that_is_cut_off_is_none() -> None:
             calling, _ = engine.accept()
             with calling:
                 calling.recv(65_536)
-                calling.sendall(packed(b"200", b'{"Item": {}}')[:-4])
+                calling.sendall(pack_frame(b"200", b'{"Item": {}}')[:-4])
 
         answering = threading.Thread(target=answer_in_part)
         answering.start()
@@ -109,7 +109,7 @@ def test_who_speaks_anything_else_is_cut_off_before_anything_is_served() -> None
 
 def test_calls_that_come_in_pieces_or_together_are_answered_in_their_order() -> None:
     with served(echo) as address, socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as raw:
-        frames = packed(HEAD, b"1") + packed(HEAD, b"no") + packed(HEAD, b"333")
+        frames = pack_frame(HEAD, b"1") + pack_frame(HEAD, b"no") + pack_frame(HEAD, b"333")
         for piece in (frames[:5], frames[5:100], frames[100:]):
             raw.sendall(piece)
         with raw.makefile("rb") as answers:
@@ -213,13 +213,13 @@ def test_the_sdk_says_and_hears_the_same_by_either_way(service: str, make_client
 
     async def engine(scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
-        called.append((headers["x-amz-target"], headers["authorization"], json.loads(await whole(receive) or b"")))
+        called.append((headers["x-amz-target"], headers["authorization"], json.loads(await read_body(receive) or b"")))
         await answer(send, 200, [], answers[-1])
 
     with served(engine) as address:
         short_way, long_way = make_client(service, address), make_client(service, "")
         for operation, (request, found) in SAID[service].items():
-            answers.append(sdk_plugin.said(found) if found else b"")
+            answers.append(sdk_plugin.encode_request(found) if found else b"")
             wire = Wire(200, answers[-1])
             long_way.meta.events.register("before-send", wire.send, operation)
             heard = [way._make_api_call(operation, request) for way in (short_way, long_way)]

@@ -18,16 +18,16 @@ from ministack.services import dynamodb, sqs
 from local.engine.asgi import Receive, Scope, Send, answer
 from local.engine.checksums import DamageError
 from local.engine.journal import Journal
-from local.engine.kept import Kept
+from local.engine.kept import PersistentState
 from local.engine.kept_services import KeptServices, as_persisted, keeping
 from local.engine.packed_rows import Packing, Rows
-from local.engine.positions import reach
+from local.engine.positions import store_position
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
 CHANGED_OF_QUEUES = ("_act_send_message", "_collect_msgs", "_dlq_sweep", "_HANDLERS")
 
 
-class KeptHere(Kept):
+class KeptHere(PersistentState):
     """Both services of this process, kept in a folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -229,7 +229,7 @@ def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_el
         call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": f"{number}"}, "sk": {"S": "s"}})
     numbers = [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]]
     for reader, number in (("Relay", numbers[2]), ("Archive", numbers[1])):
-        reach(kept.folder / "positions" / f"{reader}.Things", number)
+        store_position(kept.folder / "positions" / f"{reader}.Things", number)
     kept.tables.keep_small()
     assert [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]] == numbers[2:]
     (kept.folder / "positions" / "New.Things").touch()
@@ -278,7 +278,7 @@ def test_a_stream_keeps_what_one_of_its_readers_has_not_read(kept: KeptHere) -> 
     [records] = [each for _, each in dynamodb._stream_records.all_items() if each]
     numbers = [each["dynamodb"]["SequenceNumber"] for each in records]
     for reader, read in (("fast.Things", numbers[2]), ("slow.Things", numbers[0]), ("slow.Things.draft", "")):
-        reach(kept.folder / "positions" / reader, read)
+        store_position(kept.folder / "positions" / reader, read)
     kept.renew()
     kept = kept.come_back()
     [records] = [each for _, each in dynamodb._stream_records.all_items() if each]

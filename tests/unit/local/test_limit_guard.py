@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from local.engine.aws_request import Call
-from local.engine.engine_process import bounded_history
+from local.engine.engine_process import bound_history
 from local.engine.limit_guard import cut, too_large
 from local.rules import limits
 
@@ -61,7 +61,7 @@ def test_a_batch_of_rows_ends_at_16_mb_and_names_the_keys_of_the_rest() -> None:
 
 
 def test_an_execution_enters_no_state_when_its_history_is_full() -> None:
-    add = bounded_history(lambda execution, kind, details: execution["events"].append(kind), RuntimeError)
+    add = bound_history(lambda execution, kind, details: execution["events"].append(kind), RuntimeError)
     execution: dict[str, Any] = {"events": ["x"] * (limits.EXECUTION_EVENTS_MAX - 1)}
     add(execution, "TaskStateEntered")
     add(execution, "TaskStateExited")

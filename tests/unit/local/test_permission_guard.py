@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from local.engine.browser_guard import BrowserGuard
-from local.engine.engine_process import Running, guarded_delivery, guarded_task
+from local.engine.engine_process import Running, guard_delivery, guard_task
 from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions, role_as_json
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
@@ -248,7 +248,7 @@ def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path)
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     role = Role("W", (Grant("lambda:InvokeFunction", function),))
     permissions.put({"states.amazonaws.com": role_as_json(role)})
-    invoke = guarded_task(permissions, lambda name, event: "done", lambda name, cause: RuntimeError(name, cause))
+    invoke = guard_task(permissions, lambda name, event: "done", lambda name, cause: RuntimeError(name, cause))
     assert invoke(function, {}) == "done"
     with pytest.raises(RuntimeError, match=r"Lambda.AWSLambdaException"):
         invoke(f"{function}-other", {})
@@ -259,7 +259,7 @@ def test_firehose_writes_where_its_role_may_and_nowhere_else(tmp_path: Path) -> 
     role = Role("F", (Grant("s3:PutObject", "arn:aws:s3:::b/raw/*"),))
     permissions.put({"firehose.amazonaws.com": role_as_json(role)})
     put: list[str] = []
-    deliver = guarded_delivery(permissions, lambda bucket, key, body: put.append(key))
+    deliver = guard_delivery(permissions, lambda bucket, key, body: put.append(key))
     deliver("b", "raw/1", b"")
     deliver("b", "curated/1", b"")
     assert put == ["raw/1"]

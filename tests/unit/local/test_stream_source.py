@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from local.engine.engine_calls import EngineCallError
-from local.engine.positions import reach, reached
+from local.engine.positions import read_position, store_position
 from local.functions.lambda_api import Invocation
 from local.sources.stream_source import StreamRules, StreamSource
 
@@ -98,7 +98,7 @@ def test_a_later_process_reads_on_where_the_one_before_was(tmp_path: Path) -> No
     source_at(stream, position)
     assert position.read_text() == ""
     source_at(stream, position).step()
-    assert reached(position) == "1"
+    assert read_position(position) == "1"
     opened: list[Any] = []
 
     def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def test_what_is_left_when_the_stack_stops_comes_again(tmp_path: Path) -> None:
 
 def test_a_reader_whose_last_record_is_forgotten_reads_what_is_left(tmp_path: Path) -> None:
     stream, seen = Stream("a", "b"), list[bytes]()
-    reach(tmp_path / "f.s", "gone")
+    store_position(tmp_path / "f.s", "gone")
 
     def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if request.get("SequenceNumber") == "gone":

@@ -1,4 +1,4 @@
-"""The faults a caller can act on. Each is translated once, at the edge, into an answer of the interface."""
+"""The errors that a caller can act on. The edge translates each once into an answer of the interface."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class TagcastError(Exception):
-    """The root of every fault that this package raises on purpose."""
+    """The base class of all errors of this package."""
 
 
 class FaultCode(StrEnum):
-    """What kind of fault a value has, for programs; its detail is for people and may change."""
+    """The kind of a fault, for programs; its detail is for people and may change."""
 
     REQUIRED = "required"
     UNKNOWN = "unknown"
@@ -29,8 +29,8 @@ class FaultCode(StrEnum):
 class Fault:
     """One invalid value of a request.
 
-    ``pointer`` is a JSON pointer relative to the value that was checked; a check of a larger value puts a
-    prefix before it (see :meth:`under`).
+    ``pointer`` is a JSON pointer relative to the checked value; the check of a larger value adds a prefix (see
+    :meth:`under`).
 
     >>> Fault("too long", "/tags/0", FaultCode.TOO_LARGE).under("/filter").pointer
     '/filter/tags/0'
@@ -41,12 +41,12 @@ class Fault:
     code: FaultCode
 
     def under(self, prefix: str) -> "Fault":
-        """The same fault, seen from the value that holds the checked one at ``prefix``."""
+        """Return the same fault with the checked value at ``prefix`` of a larger one."""
         return Fault(self.detail, prefix + self.pointer, self.code)
 
 
 class InvalidFilterError(TagcastError):
-    """A filter that is refused when it is written, with every fault found."""
+    """An invalid filter, with all of its faults."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__(faults)
@@ -57,10 +57,10 @@ class InvalidFilterError(TagcastError):
 
 
 class FilterSyntaxError(InvalidFilterError):
-    """An expression that is refused, with the place (line and column count from 1).
+    """An invalid expression, with its position (line and column count from 1).
 
-    ``message`` says what is wrong, ``hint`` what is allowed; neither has a full stop. ``found`` and ``expected`` are
-    for people; they are empty when the fault is not a matter of grammar.
+    ``message`` is the error, ``hint`` the remedy; neither ends with a full stop. ``found`` and ``expected`` are for
+    people; they are empty for faults other than grammar.
 
     >>> str(FilterSyntaxError("Unexpected '>'", 1, 26, found=">", hint="Expected a property or a value"))
     "Unexpected '>' at column 26. Expected a property or a value."
@@ -82,7 +82,7 @@ class FilterSyntaxError(InvalidFilterError):
 
     @property
     def fault(self) -> Fault:
-        """This error as one entry of an answer's list of faults."""
+        """This error as an item of an answer's list of faults."""
         return Fault(str(self), "/expression", FaultCode.SYNTAX)
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class FilterSyntaxError(InvalidFilterError):
 
 
 class FilterEvaluationError(TagcastError):
-    """A filter that fails on one message, which is then not delivered; ``message`` says why."""
+    """A filter failed on a message, which is then not delivered; ``message`` is the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class FilterEvaluationError(TagcastError):
 
 
 class InvalidRequestError(TagcastError):
-    """A request with invalid values, every fault named; nothing of it is stored."""
+    """A request with invalid values, with all of its faults; nothing is stored."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__(faults)
@@ -107,7 +107,7 @@ class InvalidRequestError(TagcastError):
 
 
 class NotFoundError(TagcastError):
-    """Something named in a request does not exist. *what* is its noun, such as ``topic``."""
+    """A resource in a request does not exist. *what* is its noun, such as ``topic``."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(f"{what} {name} does not exist")
@@ -116,7 +116,7 @@ class NotFoundError(TagcastError):
 
 
 class UnmatchedError(TagcastError):
-    """A message that none of the topic's *subscriptions* would receive, from a producer who asked to be told."""
+    """None of the topic's *subscriptions* matched a message whose producer requires a match."""
 
     def __init__(self, subscriptions: int) -> None:
         super().__init__(f"none of {subscriptions} subscriptions matches")
@@ -124,7 +124,7 @@ class UnmatchedError(TagcastError):
 
 
 class ConflictError(TagcastError):
-    """A request that the present state of its resource forbids."""
+    """The current state of a resource forbids the request."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -132,9 +132,9 @@ class ConflictError(TagcastError):
 
 
 class DisagreementError(ConflictError):
-    """A member of a group that wants another filter than the group has; *difference* tells in sentences.
+    """A member's filter differs from its group's; *difference* lists it in sentences.
 
-    *yours* is not told where only a digest of it is known.
+    *yours* is missing if only its digest is known.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class DisagreementError(ConflictError):
 
 
 class PreconditionFailedError(ConflictError):
-    """A conditional request whose version is not the present one."""
+    """The version of a conditional request is not the current one."""
 
 
 class TooLargeError(TagcastError):
-    """A body over its topic's limit."""
+    """A body exceeds its topic's limit."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -163,9 +163,9 @@ class TooLargeError(TagcastError):
 
 
 class UnavailableError(TagcastError):
-    """Something that a request needs does not do its part now; the same request may succeed *retry_after_s* later.
+    """A dependency of the request is unavailable; the same request may succeed *retry_after_s* later.
 
-    What was asked for may be done all the same, wholly or in part, as after any fault inside a service.
+    The request may still have been executed, fully or in part, as after any internal error.
     """
 
     def __init__(self, detail: str, retry_after_s: int = 1) -> None:
@@ -175,7 +175,7 @@ class UnavailableError(TagcastError):
 
 
 class ThrottledError(TagcastError):
-    """More requests than are served at once; nothing was done, and the same one may succeed *retry_after_s* later."""
+    """Too many simultaneous requests; nothing was done, and the same request may succeed *retry_after_s* later."""
 
     def __init__(self, detail: str, retry_after_s: int = 1) -> None:
         super().__init__(detail)
@@ -184,8 +184,8 @@ class ThrottledError(TagcastError):
 
 
 class ConditionLostError(TagcastError):
-    """A conditional write that wrote nothing because somebody else was faster."""
+    """A conditional write failed its condition, because another writer was faster, and wrote nothing."""
 
 
 class ContendedError(ConditionLostError):
-    """A write that wrote nothing because others were writing the same rows all the while, whatever its condition."""
+    """A write failed because other transactions kept writing the same rows, regardless of its condition."""

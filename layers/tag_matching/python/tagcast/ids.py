@@ -1,13 +1,13 @@
-"""What ids say: when a message was accepted, of which topic and place a subscription is."""
+"""Ids: a message id contains its acceptance time; a subscription id contains its topic id and ordinal."""
 
 from __future__ import annotations
 
 ID_SEQUENCE_BITS = 22
-"""A message id is the instant of acceptance in milliseconds, followed by this many bits."""
+"""A message id is the acceptance time in milliseconds, followed by this many bits."""
 
 
 def accepted_at_of(message_id: str) -> int:
-    """Return when a message was accepted.
+    """Return the acceptance time of a message.
 
     >>> accepted_at_of(f"{1_800_000_000_000 << ID_SEQUENCE_BITS | 5:020d}")
     1800000000000
@@ -16,7 +16,7 @@ def accepted_at_of(message_id: str) -> int:
 
 
 def first_id_at(instant: int) -> str:
-    """Return the id before which every one stands that was drawn earlier than *instant*.
+    """Return the lowest id at *instant*: every id drawn earlier is lower.
 
     >>> accepted_at_of(first_id_at(1_800_000_000_000))
     1800000000000

@@ -1,4 +1,4 @@
-"""Instants as people and the API write them: RFC 3339 in UTC with milliseconds."""
+"""Instants as text: RFC 3339 in UTC with milliseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rfc3339(instant: int) -> str:
 
 
 def rfc3339_or_none(instant: int | None) -> str | None:
-    """Return *instant* as text, or None where there is none.
+    """Return *instant* as text, or None for None.
 
     >>> rfc3339_or_none(0), rfc3339_or_none(None)
     ('1970-01-01T00:00:00.000Z', None)
@@ -29,9 +29,9 @@ def rfc3339_or_none(instant: int | None) -> str | None:
 
 
 def parse(text: str) -> int:
-    """Return the milliseconds since 1970 UTC that *text* names; parts of a millisecond are dropped.
+    """Return the instant in *text* as milliseconds since 1970 UTC, rounded down.
 
-    ``ValueError`` if it is not an instant, or does not say its offset from UTC.
+    Raises ``ValueError`` if it is no instant, or has no offset from UTC.
 
     >>> parse("2023-11-14T22:13:20.123Z")
     1700000000123

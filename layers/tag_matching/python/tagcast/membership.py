@@ -1,7 +1,7 @@
-"""Who consumes a pull group: its members, what made the group, and what is told when either changes.
+"""Consumers of a pull group: members, registrations, and announced changes.
 
-A member is a consumer that sends heartbeats. Liveness decides only who is listed: a group without a live member is
-still owed what it was owed (docs/consumers.md).
+A member is a consumer that sends heartbeats. Liveness only decides who is listed: a group without live members keeps
+its pending messages (docs/consumers.md).
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from enum import StrEnum
 from hashlib import sha256
 
 HEARTBEAT_S, LIVENESS_S = 30, 120
-"""How often a member is to tell that it lives, and how long it is believed to."""
+"""The interval of heartbeats, and the time after which a silent member counts as lost."""
 SILENCE_S = 86_400
-"""After this silence a group that heartbeats made may be removed."""
+"""A group created by heartbeats may be deleted after this time without one."""
 MEMBERS_MAX = 100
 HASH_LENGTH = 12
 GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH
-"""Of a group whose members have subscriptions of their own."""
+"""The longest name of a broadcasting group, whose members have subscriptions of their own."""
 
 
 class Mode(StrEnum):
-    """Whether members share a group's messages or each gets all of them, as a subscription of its own."""
+    """Whether members share a group's messages, or each has a subscription of its own and gets all."""
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"
 
 
-class Change(StrEnum):
-    """What became of a member; *lost* is one whose heartbeats ceased, *refused* one that wants another filter."""
+class MemberChange(StrEnum):
+    """The change of a member: *lost* has stopped its heartbeats, *refused* has a different filter."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -39,7 +39,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A consumer as it names itself; *version* is whatever tells its releases apart."""
+    """A consumer's id and *version*, any text that identifies its release."""
 
     member_id: str
     version: str
@@ -47,10 +47,10 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a consumer says of itself again and again: which group it belongs to, and what it wants to receive.
+    """A consumer's periodic message: its group, and the filter it expects.
 
-    *filter* is in its JSON form. *is_ordered*: it relies on getting each order one batch at a time. How long the group
-    outlives its last member, *silence_s*, and since when it gets messages, *start_from*, is asked when it is made.
+    *filter* is in its JSON form. *is_ordered*: it relies on one batch at a time of each order. *silence_s*, how long
+    the group outlives its last member, and *start_from*, its first message, apply when the group is created.
     """
 
     topic: str
@@ -64,7 +64,7 @@ class Heartbeat:
 
     @property
     def subscription(self) -> str:
-        """The name of the subscription that the consumer pulls from.
+        """The name of the consumer's subscription.
 
         >>> Heartbeat("t", "g", Client("10.0.0.1@7", "1"), None, Mode.BROADCASTING).subscription
         'g-7b36accc021c'
@@ -76,10 +76,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer of a group, as its last heartbeat said.
+    """A consumer of a group, by its last heartbeat.
 
-    *digest* stands for the filter that it wants; *is_ordered*: it relies on an ordered group. *is_gone*: it left, or
-    others were told that it is lost.
+    *digest* identifies its filter. *is_ordered*: it relies on an ordered group. *is_gone*: it left, or its loss was
+    announced.
     """
 
     client: Client
@@ -91,16 +91,16 @@ class Member:
     is_ordered: bool = False
 
     def is_alive(self, now: int) -> bool:
-        """Say whether it is believed to live."""
+        """Return whether its last heartbeat is recent enough."""
         return not self.is_gone and now < self.seen_at + LIVENESS_S * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """That heartbeats made a subscription for a group, and at which version of it.
+    """A subscription that heartbeats created for a group, and its version then.
 
-    Under broadcasting a group has one such *subscription* for each member, else one of its own name. *client* is the
-    member that set the filter, *renewed_at* when a member joined last.
+    A broadcasting group has one such *subscription* for each member, another group one of its own name. *client* is the
+    member that set the filter; *renewed_at* is the last time a member joined.
     """
 
     topic: str
@@ -113,16 +113,16 @@ class Registration:
     renewed_at: int
 
     def is_of(self, client: Client) -> bool:
-        """Say whether a heartbeat of *client* is a sign of life of this subscription."""
+        """Return whether a heartbeat of *client* keeps this subscription alive."""
         return self.mode is Mode.CLUSTERING or self.client.member_id == client.member_id
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipChange:
-    """What listeners are told: *members* are left alive after it."""
+    """An announced change; *members* is the number alive after it."""
 
     topic: str
     group: str
     client: Client
-    change: Change
+    change: MemberChange
     members: int

@@ -1,4 +1,4 @@
-"""What one process remembers from one invocation to the next."""
+"""The memory of one process across invocations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ K = TypeVar("K")
 
 
 class Memory:
-    """Values by their class: each kind is defined by the room that keeps it, and nobody else knows of it.
+    """Values by class: each class is private to the room that defines it.
 
-    Losing it costs time and never changes an answer, so another process may know less, or something older.
+    It is a cache: losing it costs time and never changes an answer.
 
     >>> class Seen(set[str]): "Words that were seen."
     >>> memory = Memory()
@@ -23,7 +23,7 @@ class Memory:
         self._kept: dict[type[Any], Any] = {}
 
     def of(self, kind: type[K]) -> K:
-        """Return what is kept of *kind*; at first that is ``kind()``."""
+        """Return the value of *kind*, at first ``kind()``."""
         kept: K | None = self._kept.get(kind)
         if kept is None:
             kept = self._kept[kind] = kind()

@@ -30,7 +30,7 @@ from tagcast.topic_settings import (
     Ordering,
     TopicSettings,
 )
-from tagcast.trace_context import TraceContext, trace_made
+from tagcast.trace_context import TraceContext, make_trace
 
 __all__ = [
     "BODY_BYTES_DEFAULT",
@@ -196,7 +196,7 @@ class Message:
     @property
     def trace(self) -> TraceContext:
         """Return where in a trace it stands: what its producer said, or the trace that the service made for it."""
-        return self.draft.trace or trace_made(self.topic, self.message_id)
+        return self.draft.trace or make_trace(self.topic, self.message_id)
 
     def is_expired(self, now: int) -> bool:
         """Say whether the life of the message is over at *now*: no attempt starts at or after its expiry."""

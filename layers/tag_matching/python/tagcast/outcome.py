@@ -1,4 +1,4 @@
-"""What came of attempts: of one as its receiver answered it, and of earlier ones as they are remembered."""
+"""The outcome of an attempt, and past attempts as stored."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one request. *detail* is short, for people, and free of secrets (``http 500``).
+    """The outcome of one request. *detail* is a short text for people, without secrets (``http 500``).
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410), *unreached*
-    that its host gave no answer, *refused* that it answered, and may take other messages. Remembered, but of no
-    consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
-    Nobody sees that as it is. *failed* are those messages of a batch that was *delivered* which the receiver did not
-    take all the same, by id, each with a detail of its own.
+    *retry_after_s*: the receiver's Retry-After. *gone*: the receiver wants nothing more (410). *unreached*: the host
+    did not respond. *refused*: it responded, and may accept other messages. HTTP's *status* and *answer*, the beginning
+    of an error response, are stored for display after redaction. *failed*: messages of a *delivered* batch that the
+    receiver refused, by id with a detail.
     """
 
     delivered: bool
@@ -28,7 +27,7 @@ class Outcome:
     refused: bool = field(default=False, compare=False, repr=False)
 
     def of(self, message_id: str) -> Outcome:
-        """Return what came of one message of a batch.
+        """Return the outcome of one message of a batch.
 
         >>> Outcome(True, "http 200", failed={"2": "named as failed"}).of("2")
         Outcome(delivered=False, detail='named as failed', retry_after_s=None, gone=False, status=None, failed={})
@@ -40,9 +39,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """One attempt as it is remembered: when it ended, how long it took, what came of it.
+    """A stored attempt: its end, its duration and its outcome.
 
-    *status* is HTTP's; *response* is what the receiver said, as far as people may see it.
+    *status* is HTTP's; *response* is the receiver's response, redacted for display.
     """
 
     number: int

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items and the cursor at which the next page begins (None: this was the last)."""
+    """Items, and the cursor of the next page (None: last page)."""
 
     items: tuple[T, ...]
     cursor: str | None = None

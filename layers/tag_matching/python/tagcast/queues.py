@@ -1,4 +1,4 @@
-"""The queues of the service, as ports: the one that gives order to all, and one for each pull group."""
+"""The ports of queues: the delivery queue, which keeps order, and one queue for each pull group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tagcast.model import Ordering, Subscription
 
 
 class Audience(StrEnum):
-    """The subscriptions that an entry brings its message to: those that keep an order, the others, or both."""
+    """The subscriptions that an entry is for: ordered ones, the others, or all."""
 
     EVERYBODY = "everybody"
     IN_ORDER = "in_order"
@@ -24,15 +24,15 @@ class Audience(StrEnum):
 _TOPIC, _MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9]{1,20}")
 _AUDIENCES, _SECTIONS_MAX = tuple(Audience), 100_000
 PACK_MAX = 96
-"""At most 96 messages travel in one entry, because as many join a backlog in one transaction."""
+"""At most 96 messages share an entry, because as many join a backlog in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What travels through a queue: a message's name, in its order's group; without an order in one of its own.
+    """A queue entry: a message's name in the message group of its order, or in one of its own.
 
-    A pack has *others* behind the first message, of the same order or without any, for the same audience of each.
-    What is for one *section* of a wide message's map only travels alone.
+    A pack has *others* after the first message, of the same order or all unordered, each for the same audience. An
+    entry for one *section* of a wide message names only that message.
     """
 
     topic: str
@@ -44,27 +44,27 @@ class QueueEntry:
 
     @property
     def has_order(self) -> bool:
-        """Say whether the message stands in an order with others."""
+        """Whether the message shares its order with others."""
         return self.group != own_group(self.message_id, self.section)
 
     @property
     def message_ids(self) -> tuple[str, ...]:
-        """Return all that it names, in their order."""
+        """All message ids, in their order."""
         return (self.message_id, *self.others)
 
     @property
     def is_section(self) -> bool:
-        """Say whether it is for one section of a wide message."""
+        """Whether it is for one section of a wide message."""
         return self.section is not None
 
     @property
     def is_plain(self) -> bool:
-        """Say whether it is one whole message for everybody."""
+        """Whether it is one whole message for all subscriptions."""
         return self.audience is Audience.EVERYBODY and not self.others and not self.is_section
 
     @property
     def deduplication_id(self) -> str:
-        """Return by what the queue knows that it took this before.
+        """The id by which the queue drops repetitions.
 
         >>> QueueEntry("t", "1", "g").deduplication_id, QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
         ('1-everybody', '1-in_order')
@@ -74,12 +74,12 @@ class QueueEntry:
 
     @property
     def rest(self) -> str:
-        """Return what tells a pack from others that begin with the same message; empty without others."""
+        """A digest that separates packs with the same first message; empty without others."""
         return _digest(" ".join(self.others)) if self.others else ""
 
 
 def entry_text(entry: QueueEntry) -> str:
-    """Return what the queue carries of an entry, beside its group.
+    """Return the text of an entry in the queue, without its group.
 
     >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
     '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
@@ -89,7 +89,7 @@ def entry_text(entry: QueueEntry) -> str:
 
 
 def entry_in(text: str, group: str) -> QueueEntry | None:
-    """Return the entry that the queue carried as *text* in *group*; None if :func:`entry_text` writes no such text.
+    """Return the entry of *text* in *group*; None if :func:`entry_text` does not produce it.
 
     >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").message_ids
     ('1', '2')
@@ -116,26 +116,26 @@ def _is(pattern: re.Pattern[str], name: object) -> bool:
 
 
 class Queue(Protocol):
-    """The FIFO queue that gives order."""
+    """The FIFO delivery queue."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by their own id for five minutes; return those that were not taken.
+        """Send all in order, deduplicated by id for five minutes; return those not accepted.
 
-        Behind an entry that was not taken no other of its group counts as taken.
+        After an entry that is not accepted, no other of its group counts as accepted.
         """
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Let what was received under *receipts* (at most 10) come again *after_s*; after a fault it comes later."""
+        """Make the messages of *receipts* (at most 10) visible again after *after_s*; on a fault, later."""
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Take what was received under *receipts* (at most 10) out of the queue; after a fault it stays there."""
+        """Delete the messages of *receipts* (at most 10); on a fault they stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of the pull group *subscription_id*; an *ordered* one lets an order be in flight in one batch only.
+    """The queue of the pull group *subscription_id*. An *ordered* one has one batch in flight per order.
 
-    No such id is ever used again, so neither is a queue.
+    Such ids, and so queues, are never reused.
     """
 
     subscription_id: str
@@ -149,9 +149,9 @@ class GroupQueue:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible.
+    """An entry received from a group's queue for the *times*-th time, under *receipt* until its visibility timeout.
 
-    *entry_id* is the same each time; a message that was sent twice lies there as two entries.
+    *entry_id* is constant; a message sent twice has two entries.
     """
 
     message_id: str
@@ -162,58 +162,58 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """About how many entries of a group's queue wait for a pull, and how many are invisible."""
+    """The approximate numbers of visible and of invisible entries in a group's queue."""
 
     waiting: int
     in_flight: int
 
 
 RECEIVED_MAX = 10
-"""A queue gives at most 10 messages at once."""
+"""A queue returns at most 10 messages at once."""
 
 
 class GroupQueues(Protocol):
     """The queues of all pull groups.
 
-    Calls that fail raise UnavailableError, but for `send`, `delete` and `hide`. A queue that is not there takes nothing
-    and gives nothing.
+    Failed calls raise UnavailableError, except `send`, `delete` and `hide`. A missing queue accepts and returns
+    nothing.
     """
 
     def make(self, queue: GroupQueue) -> None:
-        """Make the queue, unless it is there."""
+        """Create the queue, unless it exists."""
 
     def remove(self, queue: GroupQueue) -> None:
-        """Remove the queue with all that it holds, if it is there."""
+        """Delete the queue with its content, if it exists."""
 
     def every(self) -> Iterable[GroupQueue]:
-        """Return all queues there are, whether their groups are or not."""
+        """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
+        """Send all in order; return those not accepted, and all behind one of them in its order."""
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
 
-        They are invisible to others for *visibility_timeout_s*. *limit* is RECEIVED_MAX at most.
+        They are hidden from others for *visibility_timeout_s*. *limit* is at most RECEIVED_MAX.
         """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Take entries out of the queue; one that stays there comes again."""
+        """Delete entries; one that stays is received again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for their seconds from now, by receipt; return the receipts that are not valid.
+        """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts.
 
-        Raises UnavailableError, too, where that was done for some of them only.
+        Also raises UnavailableError if only some were set.
         """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
-        """Return about how much lies in the queue."""
+        """Return the approximate number of entries."""
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
     """Return the queue's message group: one order per group (docs/protocol.md, Publishing).
 
-    What stands in no order is a group of its own, named like the message.
+    An unordered message has a group of its own, named by its id.
 
     >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
     True
@@ -230,7 +230,7 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
 
 
 def own_group(message_id: str, section: int | None = None) -> str:
-    """Return the message group of what stands in no order with others: each section of a map has its own.
+    """Return the message group of an unordered message; each section of a map has its own.
 
     >>> own_group("1"), own_group("1", 2)
     ('1', '1#2')

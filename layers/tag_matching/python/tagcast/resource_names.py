@@ -1,6 +1,6 @@
-"""The names of queues and functions: all ways of writing one, and the one form in which they are compared.
+"""Names of queues and functions: parses all spellings into one comparable form.
 
-What can be read in two ways is refused: the service and AWS might read it differently.
+Ambiguous names are refused, because the service and AWS might read them differently.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 QUEUE_NAME = r"[A-Za-z0-9_-]{1,80}(\.fifo)?"
 QUEUE_NAME_LENGTH_MAX = 80
-"""With its suffix; the pattern alone lets a FIFO queue have five characters more."""
+"""Including the suffix: the pattern alone allows a FIFO queue five characters more."""
 
 _REGION, _ACCOUNT = "[a-z0-9-]+", "[0-9]{12}"
 QUEUE_ARN = rf"arn:aws[a-z-]*:sqs:{_REGION}:{_ACCOUNT}:{QUEUE_NAME}"
@@ -19,9 +19,11 @@ FUNCTION = (
     r"[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
 NO_FUNCTION = rf"^({_ACCOUNT}|function|(eusc-)?[a-z]{{2}}(-gov|-iso[a-z]?)?-[a-z]+-[0-9]):"
-"""Where Lambda reads an account, a region or the word and then a name, though it could be a name and its version."""
+"""Ambiguous names: Lambda reads an account, region or keyword followed by a name, but it could be a name and its
+version.
+"""
 FUNCTION_LENGTH_MAX = 300
-"""Longer than the longest: partitions and regions have no bound in the pattern."""
+"""Longer than any valid name; the pattern does not bound partitions and regions."""
 
 _DOMAIN = r"(?:amazonaws\.com(?:\.cn)?|api\.aws|api\.amazonwebservices\.com\.cn)"
 _QUEUE_HOST = (
@@ -42,21 +44,21 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """The name of a queue or a function, and where it is; None is where the service is."""
+    """The name of a queue or a function, with partition, region and account; None is the service's own."""
 
     name: str
     region: str | None = None
     account: str | None = None
 
     def begins_with(self, prefix: str | None) -> bool:
-        """Say whether the name begins with *prefix*, in any case; None begins no name."""
+        """Return whether the name begins with *prefix*, case-insensitively; False for None."""
         return prefix is not None and self.name.lower().startswith(prefix.lower())
 
 
 def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
-    """Return the queue whose URL or ARN *text* is; None if it is neither.
+    """Return the queue of a URL or an ARN; None for another *text*.
 
-    A URL names a host of AWS, or any if the queue may be *elsewhere*.
+    A URL must have an AWS host, or any host if the queue may be *elsewhere*.
 
     >>> queue_named("arn:aws:sqs:eu-west-1:123456789012:orders.fifo")
     ResourceName(name='orders.fifo', region='eu-west-1', account='123456789012')
@@ -74,7 +76,7 @@ def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
 
 
 def function_named(text: str) -> ResourceName | None:
-    """Return the function whose name or whole ARN *text* is, with a version or an alias or without; else None.
+    """Return the function of a name or full ARN, with or without a version or alias; else None.
 
     >>> function_named("bill:7"), function_named("123456789012:bill")
     (ResourceName(name='bill', region=None, account=None), None)
@@ -86,7 +88,7 @@ def function_named(text: str) -> ResourceName | None:
 
 
 def is_queue_name(text: str) -> bool:
-    """Say whether *text* can be the name of a standard or a FIFO queue.
+    """Return whether *text* is a valid name of a standard or a FIFO queue.
 
     >>> is_queue_name("q" * 80), is_queue_name("q" * 75 + ".fifo"), is_queue_name("q" * 76 + ".fifo")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""The rule of routing keys under the name by which other programs import it (docs/filters.md, From Python)."""
+"""Re-exports the routing-key rule for other programs (docs/filters.md, From Python)."""
 
 from tagcast.filters.routing_key import matches_key
 

@@ -25,7 +25,7 @@ class Only(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a field says of itself in its annotation: ``Annotated[float | None, Setting("Maximum …")]``.
+    """The declaration of a field in its annotation: ``Annotated[float | None, Setting("Maximum …")]``.
 
     - *help*: one sentence for the document of the API, the help of the command line and the form of the console.
     - *wire*: its name in the API; by default its own, with ``_s`` written out as ``_seconds``.

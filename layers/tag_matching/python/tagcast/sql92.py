@@ -1,4 +1,4 @@
-"""SQL92 filters under the name by which other programs import them (docs/filters.md, From Python)."""
+"""Re-exports SQL92 filters for other programs (docs/filters.md, From Python)."""
 
 from tagcast.filters.sql92 import CompiledExpression, Dialect, FilterEvaluationError, FilterSyntaxError, compile_sql92
 

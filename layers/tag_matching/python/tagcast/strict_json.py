@@ -1,4 +1,4 @@
-"""JSON without the liberties of Python's parser: UTF-8, no repeated names, finite numbers, whole text."""
+"""Strict JSON: UTF-8, no repeated names, finite numbers, no trailing text."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NoReturn
 
 JSON_DEPTH_MAX = 100
 JSON_VALUES_MAX = 20_000
-"""More than a batch of the largest messages has: each with its tags, its properties and all other fields."""
+"""More values than a batch of the largest messages has, with tags, properties and all other fields."""
 _WHOLE_MAX = 1 << 53
-"""From here on a double stands for several whole numbers."""
+"""From here on a double represents several integers."""
 _OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
-"""Before each value but the first stands a comma or a bracket; those in texts do not count."""
+"""A comma or bracket precedes each value but the first; those inside texts do not count."""
 
 
 class MalformedError(Exception):
-    """A text that cannot be read at all; *detail* says why, for people."""
+    """A text that is no valid JSON; *detail* is the reason, for people."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -27,9 +27,9 @@ class MalformedError(Exception):
 
 
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
-    """Return the value of the JSON text *content*; *number* reads those with a fraction or an exponent.
+    """Return the value of the JSON text *content*; *number* parses numbers with a fraction or an exponent.
 
-    Values are counted before any is made: a text of 4 MiB holds a million, which take a hundred times its memory.
+    Values are counted before parsing: a text of 4 MiB may have a million, which take a hundred times its memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}
@@ -77,7 +77,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _finite(text: str) -> float | int:
-    """Return a number with a fraction or an exponent; one without a fraction is an integer in JSON Schema, too.
+    """Return a number with a fraction or exponent; an integral one as int, like JSON Schema.
 
     >>> _finite("1787.0"), _finite("1.5e1"), _finite("1.5")
     (1787, 15, 1.5)

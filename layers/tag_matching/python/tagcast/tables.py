@@ -1,4 +1,4 @@
-"""The words in which the core speaks of its two tables: keys, rows, conditional writes, and the store that has them."""
+"""The vocabulary of the two tables: keys, rows, conditional writes, and the store."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T = TypeVar("T")
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
 UPDATES_MAX = 25
-"""At most 25 updates travel in one request, each with its own condition."""
+"""At most 25 updates share a request, each with its own condition."""
 
 
 class Absence(Enum):
-    """That a row has no such attribute, in an expectation."""
+    """The absence of an attribute, in an expectation."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absence.ABSENT
 Expectation = Mapping[str, Value | Absence]
-"""What attributes of a row have to be for a write to happen."""
+"""The required attributes of a row for a write."""
 
 
 class Table(StrEnum):
@@ -43,7 +43,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a whole row, if every attribute in *expect* is as given (ABSENT = not there)."""
+    """Write a whole row, if every attribute in *expect* is as given (ABSENT = missing)."""
 
     key: Key
     row: Row
@@ -52,9 +52,9 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, and add to numbers (0 if not there), under the same kind of condition.
+    """Set and remove attributes of one row, and add to numbers (default 0), under the same kind of condition.
 
-    Adding is no repeatable write: after an accident it may be done twice, so it is for statistics only.
+    Additions are not idempotent: a retry may add twice, so use them for statistics only.
     """
 
     key: Key
@@ -66,7 +66,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove one row; removing what is not there succeeds unless *expect* says otherwise."""
+    """Delete one row. Deleting a missing row succeeds unless *expect* says otherwise."""
 
     key: Key
     expect: Expectation = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing, but let the transaction fail unless *expect* holds."""
+    """Write nothing, but fail the transaction unless *expect* holds."""
 
     key: Key
     expect: Expectation
@@ -84,27 +84,26 @@ Write = Put | Update | Delete | Check
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Messages that a part of a search found, as rows without bodies, and where it goes on (None: it is over)."""
+class SearchPage:
+    """Messages of one part of a search, as rows without bodies, and the next cursor (None: finished)."""
 
     rows: tuple[Row, ...]
     cursor: str | None = None
 
 
 class Store(Protocol):
-    """A table with conditional and transactional writes; the truth of the service.
+    """A table with conditional and transactional writes: the truth of the service.
 
-    Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Rows come back without their
-    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does
-    a write that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new
-    look.
+    Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
+    ``sk``. A failed condition raises ``ConditionLostError`` and writes nothing; so does a write blocked by other
+    transactions on the same rows (``ContendedError``). Both are retried after a new read.
     """
 
     def get(self, key: Key) -> Row | None:
         """Return the row, or None."""
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return those of the rows that exist (at most 100 keys)."""
+        """Return the existing rows of at most 100 keys."""
 
     def query(
         self,
@@ -120,39 +119,41 @@ class Store(Protocol):
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent.
 
-        *after* is the last row of the page before.
+        *after* is the last row of the previous page.
         """
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
-        """Read the next part of all messages; return what is owed of them without anybody at work on it.
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+        """Read the next part of all messages; return the pending ones without a worker.
 
-        That is: first rounds that are open although their message was accepted before *open_before*, and messages
-        that are owed to somebody, or keep their body, although their life was over before *over_before*. Eventually
-        consistent.
+        These have an open first round and were accepted before *open_before*; or their life ended before *over_before*,
+        and they are pending or still have a body. Eventually consistent.
         """
 
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
-        """Read the next part of all messages; return those of *topic* that have a body, by their ids.
+    def kept(
+        self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+    ) -> SearchPage:
+        """Read the next part of all messages; return those of *topic* with a body, by id.
 
         They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
-        *before_version*, live at *alive_at*, and are no replays. What was stored before the call is found.
+        *before_version*; they live at *alive_at* and are no replays. Rows stored before the call are found.
         """
 
     def write(self, write: Write) -> None:
         """Apply one conditional write."""
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each update (at most 25, no row twice, none that adds or expects nothing); say which were applied.
+        """Apply each update (at most 25, distinct rows, each with a condition and without additions); return which
+        succeeded.
 
-        An update that was not has to be tried alone: :meth:`write` says why.
+        Repeat a failed one with :meth:`write`, which raises the reason.
         """
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Apply all (at most 100, no row twice) or none."""
+        """Apply all (at most 100, distinct rows) or none."""
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """Split *items* into what fits into one transaction each: at most *most*, and *bytes_max* unless it is only one.
+    """Split *items* into transactions of at most *most* items and *bytes_max* bytes; a larger item goes alone.
 
     >>> list(fitting(["a", "b", "cccc", "d", "e", "f"], 2, 3, len))
     [['a', 'b'], ['cccc'], ['d', 'e'], ['f']]

@@ -1,4 +1,4 @@
-"""The rule of tags under the name by which other programs import it (docs/filters.md, From Python)."""
+"""Re-exports the tag rule for other programs (docs/filters.md, From Python)."""
 
 from tagcast.filters.tags import java_hash_code, matches
 

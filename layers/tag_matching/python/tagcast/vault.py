@@ -1,4 +1,4 @@
-"""The ports behind which secrets are encrypted, and pushes are signed with keys of the service."""
+"""The ports that encrypt secrets, and sign pushes with the service's keys."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Protocol
 
 
 class Vault(Protocol):
-    """Where secrets are encrypted with a key that the service itself never sees.
+    """Encrypts secrets with a key that the service never sees.
 
-    *context* says what they belong to; with another one they do not open.
+    *context* identifies their owner; another context cannot decrypt them.
     """
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        """Return *plain* encrypted; UnavailableError while that cannot be done."""
+        """Return *plain* encrypted. Raises UnavailableError."""
 
     def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Return what was sealed in this context; UnavailableError while it cannot be read."""
+        """Return the plaintext of *sealed* in this context. Raises UnavailableError."""
 
 
 class Signer(Protocol):
-    """Keys of the service (ed25519), for receivers that share no secret with it: each subscription has its own.
+    """The service's keys (ed25519), for receivers without a shared secret; each subscription has its own.
 
-    It has one more while the seed that they are derived from is exchanged; then both sign.
+    While their seed is rotated it has one more; then both sign.
     """
 
     @property
     def is_ready(self) -> bool:
-        """Say whether :meth:`prepare` has nothing to do."""
+        """Whether :meth:`prepare` has nothing to do."""
 
     def prepare(self) -> None:
-        """Get the seeds, which may take a while; UnavailableError while that cannot be done."""
+        """Load the seeds, which may take a while. Raises UnavailableError."""
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-        """Return a signature of *content* by each key of a subscription. The caller has prepared before."""
+        """Return a signature of *content* by each key of a subscription. Call :meth:`prepare` first."""
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
-        """Return the 32 bytes by which anybody verifies, for each key; UnavailableError while they cannot be read."""
+        """Return the 32-byte public key of each key. Raises UnavailableError."""

@@ -1,4 +1,4 @@
-"""Which endpoints may be pushed to, and whether they want it: how they are asked, and what their answer means.
+"""Endpoint verification: which endpoints may be reached, and whether their owner allows pushes.
 
 See docs/semantics.md, Endpoint verification.
 """
@@ -15,16 +15,16 @@ from tagcast.settings import Protocol as Reached
 from tagcast.settings import SubscriptionSettings
 
 VERIFIABLE = frozenset((Reached.HTTP, Reached.HTTPS))
-"""The protocols whose endpoints may belong to somebody else than the account."""
+"""The protocols whose endpoints may be outside the account."""
 PER_SECOND_MAX = 1_000.0
 _RATE = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
-    """What an endpoint answered: *refusal* is why it may not be pushed to, or None; *per_second* is how fast at most.
+class VerificationResult:
+    """The answer of an endpoint: *refusal* is the reason against pushes, or None; *per_second* is its rate limit.
 
-    Without a rate of its own it takes any.
+    None means no limit.
     """
 
     refusal: str | None = None
@@ -32,61 +32,67 @@ class Consent:
 
 
 class EndpointGuard(Protocol):
-    """The one place that decides which endpoints may be reached."""
+    """Decides which endpoints may be reached."""
 
     def refusal(self, endpoint: Endpoint) -> str | None:
         """Return why *endpoint* may not be subscribed, or None."""
 
 
 class EndpointVerifier(Protocol):
-    """The way to ask the endpoints of subscribers."""
+    """Sends verification requests to endpoints."""
 
-    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
-        """Ask an HTTP endpoint within ten seconds whether it may be pushed to; a failure is a refusal, no exception.
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
+        """Ask an HTTP endpoint within ten seconds whether it allows pushes. A failure is a refusal, no exception.
 
-        It is asked as it is pushed to with these *settings*, whose secrets are opened. *token* is what it has to repeat
-        if it knows no handshake; nothing tells it to anybody else. *subscription_id* is None before the subscription is
-        stored: it has no key of the service then.
+        The request is made like a push with these *settings* and their decrypted secrets. An endpoint without the
+        handshake must repeat *token*, which is sent nowhere else. *subscription_id* is None before the subscription is
+        stored: it has no service key then.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How a deployment verifies endpoints: all of them unless *is_optional*, those of CMQ's programs if *of_cmq*."""
+    """A deployment's policy: all endpoints are verified unless *is_optional*; those of CMQ's programs if *of_cmq*."""
 
     verifier: EndpointVerifier
     is_optional: bool = False
     of_cmq: bool = False
 
 
-def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> Consent:
-    """Return what the answer to the handshake of CloudEvents' webhooks means to *origin*; a rate is per minute.
+def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> VerificationResult:
+    """Return the consent in an answer to the handshake of CloudEvents' webhooks for *origin*. Its rate is per minute.
 
     >>> handshake(200, "*", "120", "me.example"), handshake(204, "ME.example", "*", "me.example")
-    (Consent(refusal=None, per_second=2.0), Consent(refusal=None, per_second=None))
+    (VerificationResult(refusal=None, per_second=2.0), VerificationResult(refusal=None, per_second=None))
     >>> handshake(200, "you.example", None, "me.example").refusal
     'origin not allowed'
     >>> handshake(200, "*", "fast", "me.example").refusal, handshake(405, "*", None, "me.example").refusal
     ('malformed WebHook-Allowed-Rate', 'http 405')
     """
     if not 200 <= status <= 299:
-        return Consent(f"http {status}")
+        return VerificationResult(f"http {status}")
     if allowed_origin is None or allowed_origin.strip().lower() not in ("*", origin.lower()):
-        return Consent("origin not allowed")
+        return VerificationResult("origin not allowed")
     rate = "*" if allowed_rate is None else allowed_rate.strip()
     if rate == "*":
-        return Consent()
+        return VerificationResult()
     if not _RATE.fullmatch(rate):
-        return Consent("malformed WebHook-Allowed-Rate")
-    return Consent(per_second=min(int(rate) / 60, PER_SECOND_MAX))
+        return VerificationResult("malformed WebHook-Allowed-Rate")
+    return VerificationResult(per_second=min(int(rate) / 60, PER_SECOND_MAX))
 
 
-def confirmation(status: int, answer: bytes, token: str) -> Consent:
-    """Return what the answer to a confirmation request means: a 2xx whose body is the token, and nothing else.
+def confirmation(status: int, answer: bytes, token: str) -> VerificationResult:
+    """Return the consent in an answer to a confirmation request: a 2xx whose body is exactly the token.
 
-    >>> confirmation(200, b"abc\\n", "abc"), confirmation(200, b'{"token": "abc"}', "abc")
-    (Consent(refusal=None, per_second=None), Consent(refusal='token not repeated', per_second=None))
+    >>> confirmation(200, b"abc\\n", "abc")
+    VerificationResult(refusal=None, per_second=None)
+    >>> confirmation(200, b'{"token": "abc"}', "abc")
+    VerificationResult(refusal='token not repeated', per_second=None)
     """
     if not 200 <= status <= 299:
-        return Consent(f"http {status}")
-    return Consent() if hmac.compare_digest(answer.strip(), token.encode()) else Consent("token not repeated")
+        return VerificationResult(f"http {status}")
+    return (
+        VerificationResult()
+        if hmac.compare_digest(answer.strip(), token.encode())
+        else VerificationResult("token not repeated")
+    )

@@ -1,4 +1,4 @@
-"""The composition root: the ports of the core, made once per execution environment and only when first used."""
+"""The composition root: all ports, created once per execution environment and on first use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tagcast_aws.runtime.aws_clients import ONCE, SOON, WAITING, client_factory
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.metering import flush_after as flush_after
 from tagcast_aws.runtime.metering import logger as logger
-from tagcast_aws.runtime.metering import metered as metered
 from tagcast_aws.runtime.metering import metrics as metrics
 from tagcast_aws.runtime.metering import telemetry
 from tagcast_aws.runtime.settings import Settings
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from aiohttp.connector import SocketFactoryType
-    from tagcast.archive.events import Events
-    from tagcast.archive.tail import Tail
+    from tagcast.archive.events import EventPublisher
+    from tagcast.archive.tail import TailWriter
     from tagcast.pushing.webhook_signature import Sign
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.dispatch.kept_changes import KeptChanges
-    from tagcast_aws.endpoints.adapter import Surroundings
+    from tagcast_aws.endpoints.adapter import AdapterEnvironment
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.store.secret import CachedSecret
@@ -42,12 +42,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What a composition stands on; the defaults are the real things, None is left to the adapters.
+class Dependencies:
+    """The dependencies of a composition; the defaults are real, and adapters choose for None.
 
-    *make_client* has the shape of ``boto3.client``, *lookup* resolves a host name, *make_loop* makes the event loop
-    of the pushes, *make_socket* its sockets, *make_thread* the thread that resolves a name at subscribe time,
-    *make_threads* those of blocking calls.
+    *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
+    event loop of the pushes, *make_socket* its sockets. *make_thread* starts the thread that resolves a name at
+    subscribe time, *make_threads* those of blocking calls.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -63,54 +63,54 @@ class Ground:
 
 
 class Process:
-    """What one execution environment makes once, and only when it is first used."""
+    """The objects of one execution environment, each created on first use."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Dependencies) -> None:
         self._ground = ground
 
     @cached_property
     def world(self) -> World:
-        """Return the world of this deployment."""
+        """The world of this deployment."""
         return compose(self._ground)
 
     @cached_property
     def archive(self) -> FirehoseArchive:
-        """Return the way into the archive of this deployment."""
+        """The archive of this deployment."""
         return compose_archive(self._ground)
 
     @cached_property
     def kept_changes(self) -> KeptChanges:
-        """Return the changes that could not be archived in this deployment."""
+        """The changes of this deployment that could not be archived."""
         return compose_kept_changes(self._ground)
 
     @cached_property
-    def tail(self) -> Tail:
-        """Return the way to those who watch topics of this deployment."""
+    def tail(self) -> TailWriter:
+        """The tail writer of this deployment."""
         return compose_tail(self._ground)
 
     @cached_property
-    def events(self) -> Events:
-        """Return what publishes the events of topics of this deployment; its world is made when one happens."""
-        from tagcast.archive.events import Events
+    def events(self) -> EventPublisher:
+        """The event publisher of this deployment; its world is created at the first event."""
+        from tagcast.archive.events import EventPublisher
 
         settings = Settings.from_environment(self._ground.environ)
-        return Events(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
+        return EventPublisher(self.tail.store, self._ground.clock, lambda: self.world, settings.events_to_bus)
 
     @cached_property
     def cmq_keys(self) -> CachedSecret:
-        """Return the secret that holds the keys of the CMQ endpoint."""
+        """The secret with the keys of the CMQ endpoint."""
         return compose_cmq_keys(self._ground)
 
     @cached_property
     def home(self) -> Home:
-        """Return where this deployment is."""
+        """The partition, region and account of this deployment."""
         return Settings.from_environment(self._ground.environ).home
 
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
-"""The process that the running code belongs to, where a simulation has many in one interpreter."""
+"""The current process, in a simulation with many in one interpreter."""
 
-_THIS = Process(Ground())
+_THIS = Process(Dependencies())
 
 
 def world() -> World:
@@ -119,37 +119,37 @@ def world() -> World:
 
 
 def archive() -> FirehoseArchive:
-    """Return this process's way into the archive."""
+    """Return this process's archive."""
     return PROCESS.get(_THIS).archive
 
 
 def kept_changes() -> KeptChanges:
-    """Return this process's way to the changes that could not be archived."""
+    """Return this process's changes that could not be archived."""
     return PROCESS.get(_THIS).kept_changes
 
 
-def tail() -> Tail:
-    """Return this process's way to those who watch topics."""
+def tail() -> TailWriter:
+    """Return this process's tail writer."""
     return PROCESS.get(_THIS).tail
 
 
-def events() -> Events:
-    """Return what publishes the events of topics."""
+def events() -> EventPublisher:
+    """Return this process's event publisher."""
     return PROCESS.get(_THIS).events
 
 
 def cmq_keys() -> CachedSecret:
-    """Return this process's view of the keys of the CMQ endpoint."""
+    """Return this process's cache of the CMQ endpoint's keys."""
     return PROCESS.get(_THIS).cmq_keys
 
 
 def home() -> Home:
-    """Return where the deployment of this process is."""
+    """Return the partition, region and account of this process's deployment."""
     return PROCESS.get(_THIS).home
 
 
-def compose(ground: Ground) -> World:
-    """Put the adapters together."""
+def compose(ground: Dependencies) -> World:
+    """Compose the world from the adapters."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
@@ -197,18 +197,18 @@ def compose(ground: Ground) -> World:
     )
 
 
-def _guard(ground: Ground, settings: Settings) -> EndpointGuard:
+def _guard(ground: Dependencies, settings: Settings) -> EndpointGuard:
     from tagcast_aws.endpoints.guard import Guard
 
     own = {"own_queues": settings.group_queues, "own_functions": settings.functions}
     return Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, **own)
 
 
-def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surroundings:
-    from tagcast_aws.endpoints.adapter import Surroundings
+def _surroundings(ground: Dependencies, settings: Settings, sign: Sign) -> AdapterEnvironment:
+    from tagcast_aws.endpoints.adapter import AdapterEnvironment
     from tagcast_aws.runtime.version import VERSION
 
-    return Surroundings(
+    return AdapterEnvironment(
         ground.clock,
         VERSION,
         settings.allow_private_endpoints,
@@ -223,7 +223,7 @@ def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surrounding
     )
 
 
-def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
+def _group_queues(ground: Dependencies, settings: Settings) -> GroupQueues:
     from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
     quick = client_factory(ground.make_client)("sqs")
@@ -231,8 +231,8 @@ def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
     return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
-def compose_archive(ground: Ground) -> FirehoseArchive:
-    """Put the archive's adapter together."""
+def compose_archive(ground: Dependencies) -> FirehoseArchive:
+    """Compose the archive."""
     from tagcast.archive.record import RecordKind
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
@@ -243,27 +243,27 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
-def compose_kept_changes(ground: Ground) -> KeptChanges:
-    """Put together what keeps changes that could not be archived; its clients are made when it is used."""
+def compose_kept_changes(ground: Dependencies) -> KeptChanges:
+    """Compose the store of changes that could not be archived; its clients are created on first use."""
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
     settings, client = Settings.from_environment(ground.environ), client_factory(ground.make_client)
     return KeptChanges(client, settings.kept_changes, settings.archive_failures_url, logger())
 
 
-def compose_tail(ground: Ground) -> Tail:
-    """Put together what tells watchers; its table has to answer soon, since the archive waits for it."""
-    from tagcast.archive.tail import Tail
+def compose_tail(ground: Dependencies) -> TailWriter:
+    """Compose the tail writer, with short timeouts, because the archive waits for it."""
+    from tagcast.archive.tail import TailWriter
 
     from tagcast_aws.store.dynamodb import DynamoStore
 
     client = client_factory(ground.make_client, SOON)
     store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
-    return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
+    return TailWriter(store, ground.clock, ground.dice, telemetry(ground.clock))
 
 
-def compose_cmq_keys(ground: Ground) -> CachedSecret:
-    """Put together what reads the keys of the CMQ endpoint."""
+def compose_cmq_keys(ground: Dependencies) -> CachedSecret:
+    """Compose the reader of the CMQ endpoint's keys."""
     from tagcast_aws.store.secret import CachedSecret
 
     client, settings = client_factory(ground.make_client), Settings.from_environment(ground.environ)
@@ -271,5 +271,5 @@ def compose_cmq_keys(ground: Ground) -> CachedSecret:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop that the pusher's connections live on; nothing that it starts outlives it."""
+    """Run *work* on the event loop of the pusher's connections; no task outlives it."""
     return cast("EndpointPusher", world.pusher).run(work)

@@ -1,1 +1,1 @@
-"""What the archive is told: a record of every change of a message, an entry, a lane, a subscription."""
+"""The archive's records: one for every change of a message, an entry, a lane or a subscription."""

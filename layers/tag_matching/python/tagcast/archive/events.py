@@ -1,6 +1,6 @@
-"""Events of a topic: trouble with its deliveries, published to its ``events_topic`` as CloudEvents.
+"""Events of a topic: problems with its deliveries, published to its ``events_topic`` as CloudEvents.
 
-The source is docs/semantics.md, Events. They are derived from the records of the archive, which has all of them.
+The source is docs/semantics.md, Events. Events are derived from the records of the archive, which has all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tagcast.ports import Clock, Store, World
 
 KNOWN_S = 5.0
-"""A process goes by what it read of a topic for 5 seconds."""
+"""A process caches a topic for 5 seconds."""
 BURST, EVENTS_PER_S = 100, 10
-"""A process publishes at most 10 events of a topic a second in the long run, and 100 at once."""
+"""A process publishes at most 10 events of a topic a second on average, with bursts of 100."""
 TYPE_PREFIX = "tagcast."
 CONTENT_TYPE = "application/cloudevents+json"
 
@@ -52,7 +52,7 @@ _OF_END = {
 
 
 def type_of(record: Record) -> EventType | None:
-    """Return the type of the event that a record tells of; of most there is none.
+    """Return the event type of a record; None for most records.
 
     >>> lane = {"state": "retrying", "previous_state": "lost_contact"}
     >>> str(type_of(Record(RecordKind.LANES, lane)))
@@ -79,11 +79,11 @@ def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
 
 
 @dataclass(slots=True)
-class Events:
-    """What one process publishes of the topics that have an ``events_topic``.
+class EventPublisher:
+    """Publishes one process's events to each topic's ``events_topic``.
 
-    *make_world* is called when the first event is published, which most processes never do. *to_bus* says whether each
-    is put on the account's event bus, too.
+    *make_world* is called for the first event; most processes have none. *to_bus*: also put each event on the account's
+    event bus.
     """
 
     store: Store
@@ -95,11 +95,11 @@ class Events:
     _omitted: dict[str, int] = field(default_factory=dict)
 
     def tell(self, record: Record) -> None:
-        """Publish the event of *record*, if it has one and its topic asks for events.
+        """Publish the event of *record*, if it has one and its topic wants events.
 
-        It is published once within its life, however often this is called. Above the bound of its topic it is counted
-        (``EventsOmitted``), and the next event says how many were. A topic that is gone takes none (``EventsLost``).
-        Raises what the tables raise: the stream brings its change again.
+        Repeated calls publish once within the event's life. Above the topic's bound it is counted (``EventsOmitted``),
+        and the next event has the number. An event for a missing topic is lost (``EventsLost``). Raises the errors of
+        the tables: then the stream repeats its change.
         """
         kind = type_of(record)
         if kind is None:
@@ -119,7 +119,7 @@ class Events:
         self._omitted.pop(topic, None)
 
     def _publish(self, world: World, events_topic: str, event: Mapping[str, object], record_id: str) -> None:
-        # Only an event needs the modules of publishing: the archive starts without them.
+        # Imported here: the archive starts faster without the modules of publishing.
         from tagcast.delivery.publishing import Idempotency, publish_by_relay
 
         try:
@@ -141,7 +141,7 @@ class Events:
 
 
 def _subscription_of(world: World, record: Record) -> str | None:
-    """Return the name of the subscription that a record is about; None if it is gone."""
+    """Return the subscription name of a record; None if it is gone."""
     from tagcast.registry.directory import subscription_at
 
     if "subscription" in record.fields:
@@ -154,7 +154,7 @@ def _subscription_of(world: World, record: Record) -> str | None:
 
 
 def event_of(record: Record, kind: EventType, subscription: str | None, omitted: int) -> Mapping[str, object]:
-    """Return an event as CloudEvents 1.0 has it in JSON; *omitted* were left out before it."""
+    """Return an event as a CloudEvent 1.0 in JSON; *omitted* is the number of omitted events before it."""
     fields = record.fields
     data = {
         "topic": fields["topic"],
@@ -180,7 +180,7 @@ def event_of(record: Record, kind: EventType, subscription: str | None, omitted:
 
 
 def draft_of(event: Mapping[str, object]) -> Draft:
-    """Return an event as a message: its type is the tag, its topic and subscription are properties."""
+    """Return an event as a message: the tag is its type; topic and subscription are properties."""
     data = cast("Mapping[str, str]", event["data"])
     return Draft(
         body=json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode(),

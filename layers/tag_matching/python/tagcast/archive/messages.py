@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 
-from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
+from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
 from tagcast.rows.due import DUES, PendingDelivery
@@ -19,7 +19,7 @@ SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""
 
 
-def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
+def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
     """Yield the message when it is accepted, and what its first rounds ended, when these are written into its row."""
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)
@@ -35,7 +35,7 @@ def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
                 yield from _of_round(change, Origin.of(after), done)
 
 
-def of_round(change: Change) -> Iterator[Record]:
+def of_round(change: RowChange) -> Iterator[Record]:
     """Yield what the round of a section of a wide message ended, when it is closed."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
@@ -43,18 +43,18 @@ def of_round(change: Change) -> Iterator[Record]:
             yield from _of_round(change, row.origin, row.round)
 
 
-def _of_round(change: Change, origin: Origin, done: Round) -> Iterator[Record]:
+def _of_round(change: RowChange, origin: Origin, done: Round) -> Iterator[Record]:
     for ordinal, entry in sorted(done.entries().items()):
         yield _ended(change, End(origin, ordinal, entry), "r", done.at if ordinal in done.finishes else None)
 
 
-def of_end(change: Change) -> Iterator[Record]:
+def of_end(change: RowChange) -> Iterator[Record]:
     """Yield how a delivery ended behind its first round."""
     if change.after is not None:
         yield _ended(change, ENDS.value_of(change.after), "e", None)
 
 
-def of_late(change: Change) -> Iterator[Record]:
+def of_late(change: RowChange) -> Iterator[Record]:
     """Yield an entry that was added for a group that is younger than the message."""
     if change.after is not None and change.before is None:
         yield _added(change, LATE.value_of(change.after))
@@ -101,7 +101,7 @@ def archived_body(draft: Draft) -> dict[str, Field]:
     return {"body_base64": encoded, "body_is_text": True}
 
 
-def _ended(change: Change, end: End, source: str, round_at: int | None) -> Record:
+def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
     """Return the record of an end; *source* tells a second one of the same delivery, which must not be, apart."""
     origin, entry = end.origin, end.entry
     return record(
@@ -122,7 +122,7 @@ def _ended(change: Change, end: End, source: str, round_at: int | None) -> Recor
     )
 
 
-def _added(change: Change, late: Late) -> Record:
+def _added(change: RowChange, late: Late) -> Record:
     origin = late.origin
     return record(
         RecordKind.DELIVERIES,
@@ -141,7 +141,7 @@ def _added(change: Change, late: Late) -> Record:
     )
 
 
-def _vanished(change: Change, row: MessageRow, ordinal: int) -> Record:
+def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
     """Return the record of an entry that was still owed when its message's row went: nothing expired it."""
     message = row.message
     return record(
@@ -160,7 +160,7 @@ def _vanished(change: Change, row: MessageRow, ordinal: int) -> Record:
     )
 
 
-def of_due(change: Change) -> Iterator[Record]:
+def of_due(change: RowChange) -> Iterator[Record]:
     """Yield the failed attempts and the waits of one owed delivery; its end is told by the message's row."""
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)
@@ -173,7 +173,7 @@ def of_due(change: Change) -> Iterator[Record]:
     yield _waiting(change, due, removed_by)
 
 
-def _waiting(change: Change, due: PendingDelivery, removed_by: str | None) -> Record:
+def _waiting(change: RowChange, due: PendingDelivery, removed_by: str | None) -> Record:
     ordinal = ordinal_of(due.subscription_id)
     place = f"x{due.position}" if removed_by else f"d{due.position}.{due.attempts}"
     return record(
@@ -194,7 +194,7 @@ def _waiting(change: Change, due: PendingDelivery, removed_by: str | None) -> Re
     )
 
 
-def of_lane(change: Change) -> Iterator[Record]:
+def of_lane(change: RowChange) -> Iterator[Record]:
     """Yield the new state or generation of a lane; a lane without a row is active again."""
     before = None if change.before is None else LANES.value_of(change.before)
     after = None if change.after is None else LANES.value_of(change.after)
@@ -206,7 +206,7 @@ def of_lane(change: Change) -> Iterator[Record]:
         yield _lane(change, after, after.state, before)
 
 
-def _lane(change: Change, lane: Lane, state: LaneState, before: Lane | None) -> Record:
+def _lane(change: RowChange, lane: Lane, state: LaneState, before: Lane | None) -> Record:
     return record(
         RecordKind.LANES,
         f"{lane.subscription_id}.{lane.generation}.{lane.claim}.{state.value}",

@@ -1,4 +1,4 @@
-"""Records of the archive and the changes of rows that they tell of."""
+"""Records of the archive, and the row changes from which they are derived."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tagcast.ports import Row
 SCHEMA_VERSION = 1
 Field = str | int | bool | None | list[int] | list[str] | Mapping[str, str]
 KeepsBody = Callable[[str], bool]
-"""Says of a topic whether the bodies of its messages are archived."""
+"""Returns whether a topic's message bodies are archived."""
 
 
 class RecordKind(StrEnum):
@@ -25,8 +25,8 @@ class RecordKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a row. *removed_by_ttl* says that the table's garbage collection removed it, nobody else."""
+class RowChange:
+    """One change of a row. *removed_by_ttl*: the table's garbage collection removed it."""
 
     before: Row | None
     after: Row | None
@@ -35,7 +35,7 @@ class Change:
 
     @property
     def remover(self) -> str:
-        """Return who removed the row: the time to live, or a deletion."""
+        """The cause of the removal: the time to live, or a deletion."""
         return "ttl" if self.removed_by_ttl else "deletion"
 
 
@@ -47,11 +47,11 @@ class Record:
     fields: Mapping[str, Field]
 
     def line(self) -> str:
-        """Return the record as one line of JSON, without what it has no value for."""
+        """Return the record as one line of JSON, without None values."""
         present = {name: value for name, value in self.fields.items() if value is not None}
         return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
 
 
 def record(kind: RecordKind, record_id: str, **fields: Field) -> Record:
-    """Return a record of the present schema."""
+    """Return a record of the current schema."""
     return Record(kind, {"record_id": record_id, "schema_version": SCHEMA_VERSION, **fields})

@@ -1,7 +1,7 @@
-"""What the archive keeps of a change of a row: flat records, each under an id that makes duplicates removable.
+"""Derives archive records from a row change: flat records, each with an id that makes duplicates removable.
 
-The schema, field by field, is in ``docs/archive.md``. A record is derived from the two images of one change alone,
-so a change that is read twice gives the same records twice, byte for byte.
+The schema, field by field, is in ``docs/archive.md``. A record depends only on the two images of one change, so a
+change read twice gives identical records, byte for byte.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tagcast.archive.messages import of_due, of_end, of_lane, of_late, of_message, of_round
-from tagcast.archive.record import Change, KeepsBody, Record
+from tagcast.archive.record import KeepsBody, Record, RowChange
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
 from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 
 
-def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
-    """Return what the archive keeps of *change*; of most changes that is nothing.
+def records_of(change: RowChange, keeps_body: KeepsBody) -> tuple[Record, ...]:
+    """Return the archive records of *change*; most changes have none.
 
-    Raises KeyError or ValueError for a row that the codecs cannot read: such a change must not be dropped silently.
+    Raises KeyError or ValueError for an unreadable row: such a change must not be dropped silently.
     """
     row = change.after or change.before
     assert row is not None
@@ -30,7 +30,7 @@ def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
     return () if tell is None else tuple(tell(change))
 
 
-_BY_KIND: Mapping[RowKind, Callable[[Change], Iterator[Record]]] = {
+_BY_KIND: Mapping[RowKind, Callable[[RowChange], Iterator[Record]]] = {
     RowKind.ROUND: of_round,
     RowKind.END: of_end,
     RowKind.LATE: of_late,

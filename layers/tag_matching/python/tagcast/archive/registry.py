@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from tagcast.archive.record import Change, Record, RecordKind, record
+from tagcast.archive.record import Record, RecordKind, RowChange, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
@@ -23,8 +23,8 @@ _COLUMNS = (
 """Settings that jobs read have columns of their own; `settings` has all others, as JSON."""
 
 
-def of_topic(change: Change) -> Iterator[Record]:
-    """Yield the settings of a topic whenever somebody puts them."""
+def of_topic(change: RowChange) -> Iterator[Record]:
+    """Yield the settings of a topic when it is created or updated."""
     if change.after is None:
         return
     topic, before = TOPICS.value_of(change.after), change.before
@@ -44,8 +44,8 @@ def of_topic(change: Change) -> Iterator[Record]:
     )
 
 
-def of_subscription(change: Change) -> Iterator[Record]:
-    """Yield one version of a subscription, or that it was removed."""
+def of_subscription(change: RowChange) -> Iterator[Record]:
+    """Yield one version of a subscription, or its deletion."""
     row = change.after or change.before
     assert row is not None
     subscription = SUBSCRIPTIONS.value_of(row)
@@ -59,13 +59,13 @@ def of_subscription(change: Change) -> Iterator[Record]:
         subscription=subscription.name,
         ordinal=subscription.ordinal,
         version=subscription.version,
-        **_shown(subscription),
+        **_settings_fields(subscription),
         created_at=subscription.created_at,
         changed_at=change.changed_at if removed else subscription.updated_at,
     )
 
 
-def _shown(subscription: Subscription) -> dict[str, str | int | None]:
+def _settings_fields(subscription: Subscription) -> dict[str, str | int | None]:
     """Return the settings of a subscription, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
@@ -79,7 +79,7 @@ def _json(values: Mapping[str, object]) -> str:
 
 
 def _without_secrets(endpoint: Endpoint) -> str:
-    """Return where an endpoint is; the user, path and query of a URL may be secrets and are left out.
+    """Return the address of an endpoint. The user, path and query of a URL may be secrets and are left out.
 
     >>> _without_secrets(Endpoint(Protocol.HTTPS, "https://me:word@hooks.test:8443/T0/B1?token=x"))
     'https://hooks.test:8443'
@@ -90,8 +90,8 @@ def _without_secrets(endpoint: Endpoint) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
-    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event."""
+def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
+    """Yield the topic version since which a filter version is in force. Deleting old versions is no event."""
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

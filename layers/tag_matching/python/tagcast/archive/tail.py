@@ -1,4 +1,4 @@
-"""The tail: watchers of a topic are told in short what the archive is told, as it happens."""
+"""The tail: short events for a topic's watchers, from the records of the archive, as they happen."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import cast
 from tagcast.archive.record import Record, RecordKind
 from tagcast.model import EntryState
 from tagcast.ports import Clock, Dice, Store, Telemetry
-from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watches
+from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, TopicWatch, batch_put, watches
 
 KNOWN_S = 1.0
-"""A process goes by what it read of watchers for a second."""
+"""A process caches the watches for a second."""
 EVENTS_PER_S = 200
-"""A process tells at most 200 events of a topic a second in the long run; all are counted."""
+"""A process writes at most 200 events of a topic a second on average; all are counted."""
 FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 
 @dataclass(slots=True)
 class Share:
-    """How many events of one topic a process may still tell, and since when.
+    """The events of one topic that a process may still write, and since when.
 
-    *burst* are told at once, *per_s* in the long run.
+    *burst* at once, *per_s* on average.
     """
 
     left: float = EVENTS_MAX
@@ -32,7 +32,7 @@ class Share:
     per_s: int = EVENTS_PER_S
 
     def take(self, wanted: int, now: float) -> int:
-        """Take as many as there are. They grow again every second.
+        """Take up to *wanted* events. The share refills every second.
 
         >>> share = Share()
         >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)
@@ -46,21 +46,21 @@ class Share:
 
 
 @dataclass(slots=True)
-class Tail:
-    """What one process tells watchers, and what it knows of them."""
+class TailWriter:
+    """One process's writer of tail events, with its cache of watches."""
 
     store: Store
     clock: Clock
     dice: Dice
     telemetry: Telemetry
-    _known: Sequence[Watch] = ()
+    _known: Sequence[TopicWatch] = ()
     _known_at: float | None = None
     _shares: dict[str, Share] = field(default_factory=dict)
 
     def tell(self, records: Sequence[Record]) -> None:
-        """Write one row for every topic that is watched and of which *records* tell.
+        """Write one row for every watched topic in *records*.
 
-        Never raises: the archive has them, whatever becomes of the tail. What is lost is counted.
+        Never raises: the archive has the events, even if the tail loses them. Losses are counted.
         """
         try:
             self._tell(records)
@@ -82,10 +82,10 @@ class Tail:
         told = self._shares.setdefault(topic_id, Share(at=now)).take(len(events), now)
         shown = tuple(events[len(events) - told :])
         place = self.dice.unique_id(self.clock.now())
-        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, counted(records))))
+        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, count_records(records))))
 
-    def _watched(self) -> dict[str, Watch]:
-        """Return who is watched now, by name and by id."""
+    def _watched(self) -> dict[str, TopicWatch]:
+        """Return the current watches, by topic name and by id."""
         if self._known_at is None or self.clock.monotonic() >= self._known_at + KNOWN_S:
             self._known_at = self.clock.monotonic()
             self._known = watches(self.store)
@@ -95,8 +95,8 @@ class Tail:
         return {name: each for each in self._known if each.until > now for name in (each.topic, each.topic_id)}
 
 
-def _watch_of(record: Record, watched: dict[str, Watch]) -> Watch | None:
-    """Return the watch of the topic that a record is about; topics' names begin with a letter, their ids never."""
+def _watch_of(record: Record, watched: dict[str, TopicWatch]) -> TopicWatch | None:
+    """Return the watch of a record's topic. Topic names begin with a letter, ids never."""
     if record.kind is RecordKind.SUBSCRIPTIONS:
         return None
     named = record.fields.get("topic_id") or record.fields["topic"]
@@ -104,7 +104,7 @@ def _watch_of(record: Record, watched: dict[str, Watch]) -> Watch | None:
 
 
 def event_of(record: Record) -> TailEvent:
-    """Return what watchers are told of a record of a message, a delivery or a lane."""
+    """Return the tail event of a record of a message, a delivery or a lane."""
     fields = record.fields
     if record.kind is RecordKind.MESSAGES:
         state = "accepted" if fields["matched"] else "unmatched"
@@ -129,8 +129,8 @@ def event_of(record: Record) -> TailEvent:
     )
 
 
-def counted(records: Iterable[Record]) -> Counts:
-    """Return how much of what is counted *records* tell."""
+def count_records(records: Iterable[Record]) -> Counts:
+    """Return the counts of *records*."""
     published = delivered = failed = 0
     for record in records:
         state, attempts = record.fields.get("state"), record.fields.get("attempts")

@@ -1,1 +1,1 @@
-"""Work side by side (one failure stops nothing else, or everything), and rows that many write at once."""
+"""Concurrent work, in which one failure stops nothing or everything, and contended rows."""

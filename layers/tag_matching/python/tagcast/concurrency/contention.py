@@ -1,4 +1,4 @@
-"""Rows that many write at once: bounded repetition with pauses of full jitter, and a typed error at its end."""
+"""Contended rows: bounded retries with full jitter, and a typed error at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def window_s(lost: int) -> float:
-    """Return within how many seconds to try again after *lost* tries: it grows fast, so that a herd thins out.
+    """Return the seconds within which to retry after *lost* tries. The window grows quickly, to spread a crowd.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
@@ -25,15 +25,15 @@ def window_s(lost: int) -> float:
 
 
 def pause_s(world: World, lost: int) -> float:
-    """Return how long to wait after *lost* tries: any time within the window, so that a herd spreads over it."""
+    """Return the random pause after *lost* tries, within the window."""
     return world.dice.uniform(0.0, window_s(lost))
 
 
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
-    """Return what *attempt* returns; repeat it while others are faster, for a few seconds at most.
+    """Return the result of *attempt*; repeat it on contention, for a few seconds at most.
 
-    It has to read anew each time and to end in one conditional write. Raises UnavailableError, naming *what* is
-    contended, and whatever else *attempt* raises.
+    It must read again each time and end in one conditional write. Raises UnavailableError, with *what* is contended,
+    and any other error of *attempt*.
     """
     for lost in range(1, TRIES_MAX + 1):
         try:

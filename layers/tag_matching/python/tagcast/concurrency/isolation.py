@@ -1,4 +1,4 @@
-"""Many pieces of work beside each other: one that fails is told of and stops none of the others."""
+"""Isolated pieces of work: a failure is reported and stops none of the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
-    """Return as :func:`each` takes it what waits for nothing, such as to read a row's attributes."""
+    """Wrap a function that never waits for use with :func:`each`."""
 
     async def done(item: T) -> R:
         return work(item)
@@ -22,9 +22,9 @@ def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
 
 
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
-    """Return what came of *work* on each of the items, in their order; those that failed are left out.
+    """Return the results of *work* on the items, in their order, without the failed ones.
 
-    A failure is told to the telemetry as one of *what*. That is for work which somebody repeats: here, the sweep.
+    A failure is reported to telemetry as one of *what*. Use it for work that is repeated, like the sweep.
     """
     done: dict[int, R] = {}
 

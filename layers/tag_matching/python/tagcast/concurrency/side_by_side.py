@@ -1,4 +1,4 @@
-"""Work side by side that ends together: nothing that one use case starts outlives it."""
+"""Concurrent work that ends together: no task of a use case outlives it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 
 async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
-    """Let all *works* run until each has ended; return the faults of those that failed, none of which stops another.
+    """Run all *works* until each has ended; return their faults. A fault stops no other work.
 
-    When it is cancelled, or one ends by something that is no fault (a process that has to stop), all the others
-    are cancelled and awaited first.
+    If cancelled, or if one ends by more than a fault (a process exit), cancel and await all others first.
     """
     faults: list[Exception] = []
 
@@ -23,7 +22,7 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
             faults.append(fault)
 
     begun = tuple(works)
-    if len(begun) <= 1:  # Most often there is nothing, or nobody beside it: no group of tasks has to be made for that.
+    if len(begun) <= 1:  # Usually at most one work has to wait: no task group is needed.
         for work in begun:
             await watched(work)
         return faults
@@ -34,12 +33,12 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
 
 
 class Together(asyncio.TaskGroup):
-    """A group of tasks that is left with the last of them; what stops one of them comes out of it as it is."""
+    """A task group that ends with its last task; an exception that stops a task is raised unwrapped."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, stopped: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is GeneratorExit:  # It is closed without a loop: nothing can be awaited any more.
+        if kind is GeneratorExit:  # Closed without a loop: nothing can be awaited any more.
             return
         try:
             await super().__aexit__(kind, stopped, trace)

@@ -1,4 +1,4 @@
-"""What a removed subscription was owed ends without another push: in its backlog, and in the queue of a group."""
+"""Cancels the pending deliveries of a deleted subscription, in its backlog and in a group's queue."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, last_pull
 
 CANCELLED_AT_ONCE = 33
-"""At most 33 deliveries of a removed subscription are looked at together: one request reads three rows for each."""
+"""At most 33 deliveries of a deleted subscription are read together: one request reads three rows for each."""
 WAIT_S, VISIBILITY_TIMEOUT_S = 1, 120
-"""A wait asks all servers of a group's queue; what a worker leaves behind comes to the next one soon."""
+"""Long polling asks all servers of a group's queue.
+
+A short visibility timeout returns a dead worker's messages soon.
+"""
 
 
 async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
-    """End deliveries without another push, because the subscription is gone: many in a transaction."""
+    """Cancel deliveries of a deleted subscription, many in one transaction."""
     world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
     first = {due.message_id: due for due in reversed(dues)}
     read = partial(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
@@ -40,9 +43,9 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
 
 
 async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
-    """Cancel some of what lies in the queue of a removed group; say whether that was all, and the queue is gone.
+    """Cancel some deliveries in the queue of a deleted group. Return True when the queue is empty and deleted.
 
-    What members lease just now goes with the queue: the search ends it when its life is over.
+    Messages that members are processing disappear with the queue; the search expires them later.
     """
     run, queues = lease.world.executor.run, lease.world.group_queues
     received = await run(
@@ -58,11 +61,11 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
 
 
 async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> None:
-    """End one entry as cancelled, after the pulls that it had before this look."""
+    """End one entry as cancelled, with its earlier pulls."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)
     if pulls:
-        look = partial(stored.pulled, world.store, lease.task.topic, received.message_id)
+        look = partial(stored.failed_pulls, world.store, lease.task.topic, received.message_id)
         known = (await world.executor.run(look)).get(ordinal)
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
     read = partial(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
@@ -74,4 +77,4 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> No
         lost += 1
         if not await lease.wait(lost):
             raise ConditionLostError
-        row = await world.executor.run(partial(stored.again, world.store, row))
+        row = await world.executor.run(partial(stored.read_again, world.store, row))

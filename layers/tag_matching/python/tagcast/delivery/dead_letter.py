@@ -1,7 +1,7 @@
-"""Dead letters: a delivery that a subscription gave up is published to another topic before its end is written.
+"""Dead letters: a discarded or expired delivery is published to another topic before its end is written.
 
-An accident between both repeats the publication, which stores one letter. So none is lost (docs/semantics.md, Dead
-letters). Nothing here sends to the queue of deliveries: the relay does, as soon as the table's stream has the letter.
+After a crash in between, the publication repeats, but stores one letter, so no letter is lost (docs/semantics.md, Dead
+letters). The relay, not this module, sends letters to the delivery queue, when the table's stream shows them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tagcast.model import Entry, EntryState, Message, Subscription, Subscription
 from tagcast.ports import World
 
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
-"""The properties of a dead letter: the id that the message had, and ``topic/subscription``."""
+"""Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"
-"""How the delivery ended, and after how many attempts."""
+"""The end of the delivery, and its number of attempts."""
 DEAD_LETTER_OUTCOME, DEAD_LETTER_RESPONSE = "dead_letter_outcome", "dead_letter_response"
-"""What came of the last attempt, and the beginning of the receiver's last response, as far as they are known."""
+"""The last outcome, and the beginning of the receiver's last response, if known."""
 
 
 def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
-    """Say whether a delivery that ends in *state* is published to a dead-letter topic.
+    """Return whether a delivery that ends in *state* is published to a dead-letter topic.
 
     >>> from tagcast.settings import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> endpoint, retry = Endpoint(Protocol.PULL, ""), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
@@ -37,11 +37,11 @@ def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
 
 
 def publish_dead_letter(world: World, subscription: Subscription, message: Message, entry: Entry) -> None:
-    """Publish *message* as a new one with a life of its own, if its delivery ends as *entry* and that has a letter.
+    """Publish *message* as a new message if a delivery that ends as *entry* has a dead letter.
 
-    It is published once within its life, however often this is called. A topic that does not exist, or takes no such
-    body, gets nothing. Neither does a message that is a dead letter already make a second one, so topics that name
-    each other pass nothing around for ever. Both are counted as ``DeadLettersLost``.
+    Repeated calls publish once within the message's life. The letter is lost if the topic does not exist or refuses the
+    body. A dead letter never makes a second one, so topics that name each other cannot loop. Both cases count as
+    ``DeadLettersLost``.
     """
     settings = subscription.settings
     topic = settings.dead_letter_topic
@@ -50,7 +50,7 @@ def publish_dead_letter(world: World, subscription: Subscription, message: Messa
     if DEAD_LETTER_OF in message.properties:
         world.telemetry.count("DeadLettersLost")
         return
-    # Only a letter needs the modules of publishing: the first round and the retry start without them.
+    # Imported here: the first round and the retry start faster without the modules of publishing.
     from tagcast.delivery.publishing import Idempotency, publish_by_relay
 
     properties = {**message.properties, **_origin(subscription, message, entry)}
@@ -80,7 +80,7 @@ def _origin(subscription: Subscription, message: Message, entry: Entry) -> Mappi
 async def publish_dead_letter_after_run(
     world: World, subscription: Subscription, messages: Collection[Message], ended: Mapping[str, Entry]
 ) -> None:
-    """Publish the dead letters of those *messages* that *ended* names, in their order."""
+    """Publish the dead letters of those *messages* that are in *ended*, in their order."""
     for message in messages:
         entry = ended.get(message.message_id)
         if entry is not None and has_dead_letter(subscription.settings, entry.state):

@@ -1,7 +1,7 @@
-"""How deliveries end behind their first round: nothing else makes an entry terminal there.
+"""Ends deliveries after their first round: no other code makes an entry terminal there.
 
-The end of each is a row of its own, which is put once: no writer waits for another. A condition is lost
-only to somebody who ended the same delivery, or who took what is written *beside*.
+Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
+writer ended the same delivery or changed a row written *beside*.
 
 See docs/protocol.md, Invariants, 2, 3 and 5, and Completion.
 """
@@ -23,16 +23,16 @@ from tagcast.rows.message import MessageRow
 _T = TypeVar("_T")
 TRIES_MAX = 5
 WRITES_MAX = 99
-"""A transaction has 100 writes; one is left for the lane."""
+"""A transaction has 100 writes; one is reserved for the lane."""
 
 
 def end_due(
     store: Store, topic: str, due: PendingDelivery, entry: Entry, *beside: Write, known: MessageRow | None = None
 ) -> bool:
-    """Bring a delivery that stands in a backlog to its end; its due row goes with it. Say whether it was owed there.
+    """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    *known* is its message if that was just read, and owed it. Where it is not with the lane the row is stale, and goes
-    alone. ConditionLostError: nothing was written.
+    *known* is its message if just read and pending. A stale row, whose delivery is not with the lane, is only deleted.
+    Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)
@@ -46,13 +46,13 @@ def end_due(
 
 
 def enqueue_due(store: Store, row: MessageRow, due: PendingDelivery, *beside: Write) -> None:
-    """Take a delivery out of its backlog that lies in its group's queue now; ConditionLostError as above."""
+    """Move a delivery from its backlog to the group queue that already holds it. Raises ConditionLostError."""
     ordinal = ordinal_of(due.subscription_id)
     write_all(store, (due_delete_as_read(due), *beside, enqueued_put(row, ordinal)))
 
 
 def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool:
-    """Bring a delivery without a due row to its end; say whether that was done, or has to be looked at again."""
+    """End a delivery without a due row. Return False if the caller must read again and retry."""
     try:
         write_all(store, end_writes(row, {ordinal: entry}))
     except ConditionLostError:
@@ -61,17 +61,17 @@ def end_alone(store: Store, row: MessageRow, ordinal: int, entry: Entry) -> bool
 
 
 def end_many(store: Store, row: MessageRow, ends: Mapping[int, Entry], dues: Mapping[int, PendingDelivery]) -> None:
-    """Bring deliveries of one message to their ends, with their due rows; ConditionLostError: others were faster."""
+    """End deliveries of one message, with their due rows. Raises ConditionLostError if another writer was faster."""
     for some in slices_of(sorted(ends), (WRITES_MAX - 1) // 2):
         gone = [due_delete_as_read(dues[each]) for each in some if each in dues]
         write_all(store, (*gone, *end_writes(row, {each: ends[each] for each in some})))
 
 
 def complete(store: Store, topic: str, message_id: str) -> None:
-    """Let a message go if nothing of it is owed any more.
+    """Complete a message if none of its deliveries is pending any more.
 
-    The writer of an end need not know whether it was the last: this reads all rows of the message. Raises
-    ConditionLostError if others write them all the time.
+    The writer of an end need not know whether it was the last: this function reads all rows of the message. Raises
+    ConditionLostError if other writers keep changing them.
     """
     for tries in range(1, TRIES_MAX + 1):
         row = stored.closed_message(store, topic, message_id)
@@ -90,12 +90,12 @@ def complete(store: Store, topic: str, message_id: str) -> None:
 
 
 def slices_of(of: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """Return *of* in slices of at most *size*."""
+    """Yield *of* in slices of at most *size*."""
     return (of[start : start + size] for start in range(0, len(of), size))
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:
-    """Carry out one write as it is, several as a transaction."""
+    """Execute a single write directly, and several as a transaction."""
     if len(writes) == 1:
         store.write(writes[0])
     else:

@@ -1,10 +1,10 @@
-"""The first round of a batch of messages: push to active lanes, let the rest join backlogs.
+"""The first round of a batch of messages: push to active lanes, and append the rest to backlogs.
 
 See docs/protocol.md, The first round.
 
-Lanes are written before messages, and messages before the batch is acknowledged, so that an accident between
-any two writes leaves something that a repetition of the batch completes. What is to be written is planned as
-values; the world's executor carries it out beside the pushes, in any order.
+Lanes are written before messages, and messages before the batch is acknowledged. So after a crash between any two
+writes, a repeated batch completes the rest. Writes are planned as values; the world's executor executes them beside the
+pushes, in any order.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tagcast.pushing.engine import (
     InFlight,
     Run,
     RunResult,
-    Watch,
+    RunWatch,
     attempt_run,
-    in_turn,
     independent_state_after,
     lane_state_after,
+    order_pushes,
 )
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
@@ -47,38 +47,38 @@ from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PLACES, PendingDelivery, appended_after, due_put, position
 from tagcast.rows.host import host_of
-from tagcast.rows.lane import Lane, joined_by
+from tagcast.rows.lane import Lane, append_joined
 from tagcast.rows.log import ENDS_MAX, end_writes, enqueued_put, lone_update, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
 from tagcast.tables import UPDATES_MAX, fitting
 
 TOGETHER_BYTES_MAX = 2 * 1024 * 1024
-"""Of messages that are written by one request, which takes 16 MiB; sizes are estimates."""
+"""Bytes of messages written by one request, which takes 16 MiB; sizes are estimates."""
 GO_ON_S = 2.0
-"""An invocation begins no further slice of what it was given more than 2 s after its beginning."""
+"""An invocation starts no further slice more than 2 s after its beginning."""
 TRIES_MAX = 8
-"""A write is tried at most 8 times while its condition gets lost; then the batch has to come again."""
+"""A write whose condition fails is tried at most 8 times; then the batch must come again."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
-"""Pushes to a subscription may start for 2 s, for each 10 messages or 500 subscriptions of a batch, at most for 4 s."""
+"""Pushes to a subscription may start for 2 s per 10 messages or 500 subscriptions of a batch, at most 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
 
 
 Served = Callable[[tuple[QueueEntry, ...], bool], Awaitable[None]]
-"""Hears which entries have to come again, and whether pushes are still under way."""
+"""A callback with the entries that must come again, and whether pushes are still in flight."""
 
 
 async def fan_out(
     world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots, served: Served | None = None
 ) -> tuple[QueueEntry, ...]:
-    """Bring the first round of what these entries of one topic name, in queue order, to its end.
+    """Complete the first round of these entries of one topic, in queue order.
 
-    Entries are served in slices, each as a batch of its own. Returns the entries that were left because the slices
-    before them took long: they have to come again. A repetition, late or concurrent, changes no terminal entry and at
-    most repeats pushes. Raises the first fault of the store in the end: then all has to come again.
+    Entries are served in slices, each like a batch of its own. Returns the entries for which no time was left: they
+    must come again. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end it
+    raises the first fault of the store; then all entries must come again.
 
-    Pushes that are not answered in time hold up nobody: *served* is told as soon as all else is written. What comes of
-    them is written before this returns.
+    A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
+    results are written before this function returns.
     """
     begun_s, left = world.clock.monotonic(), tuple(entries)
     async with Together() as group:
@@ -98,7 +98,7 @@ async def fan_out(
 
 
 def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
-    """Return what is served first, and the rest: at most *most* messages, or one section of a wide message."""
+    """Split off the first slice: at most *most* messages, or one section of a wide message."""
     sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: not entry.is_section, entries))
     count = sum(size <= most for size in sizes) or 1
     return entries[:count], entries[count:]
@@ -108,7 +108,7 @@ def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[Queu
 class _SlicedBatch:
     """The slices of a batch in their order.
 
-    While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
+    While one slice is served, the results of the one *before* are written, and the next is read *ahead*.
     """
 
     world: World
@@ -119,10 +119,10 @@ class _SlicedBatch:
     ahead: Mapping[str, MessageRow] | None = None
     faults: list[Exception] = field(default_factory=list)
     has_left: bool = False
-    """Whether pushes of any slice were left under way."""
+    """Whether pushes of any slice were left in flight."""
 
     async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
-        """Serve the next slice: one that has a message again is read when all that came of it before is written."""
+        """Serve the next slice. If it repeats a message of the slice before, write that slice's results first."""
         audiences = _audiences(entries)
         if self.before is not None and self.before.rows.keys() & audiences.keys():
             await self.write()
@@ -137,13 +137,13 @@ class _SlicedBatch:
         self.faults += await side_by_side([delivered, self._write(before)])
 
     async def write(self) -> None:
-        """Write what came of the last slice."""
+        """Write the results of the last slice."""
         if self.before is not None:
             before, self.before = self.before, None
             await self._write(before)
 
     async def _deliver(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
-        """Push what is owed of one slice, or append it to backlogs; keep what is to be written of that."""
+        """Push the pending deliveries of one slice, or append them to backlogs; keep the results for writing."""
         world, round_at = self.world, self.world.clock.now()
         this = await self._read(audiences, section, round_at)
         for row in this.rows.values():
@@ -161,12 +161,12 @@ class _SlicedBatch:
     async def _read(self, audiences: Mapping[str, Audience], section: int | None, round_at: int) -> Slice:
         """Read the messages first, in queue order; then the subscriptions, then the lanes.
 
-        So every subscription that a message matched is known, and the lane of one that is gone was read after its end.
+        In this order every matched subscription is known, and the lane of a deleted one is read after its deletion.
         """
         world, topic, rows = self.world, self.topic, self.ahead
         run = world.executor.run
         if rows is None:
-            rows = await run(partial(stored.addressed, world.store, topic, tuple(audiences), section))
+            rows = await run(partial(stored.read_addressed, world.store, topic, tuple(audiences), section))
         try:
             directory = await run(partial(kept_directory_of, world, topic))
         except NotFoundError:
@@ -177,20 +177,22 @@ class _SlicedBatch:
 
     async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
-        self.ahead = await world.executor.run(partial(stored.addressed, world.store, self.topic, message_ids, None))
+        self.ahead = await world.executor.run(
+            partial(stored.read_addressed, world.store, self.topic, message_ids, None)
+        )
 
     async def _write(self, before: Slice) -> None:
         self.faults += await before.write()
 
 
 def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
-    """Return the messages of the next slice, unless it has one of which something is still to be *written*."""
+    """Return the messages of the next slice, or none if results for one of them are still to be *written*."""
     ids = _audiences(following).keys()
     return () if any(entry.is_section for entry in following) or ids & written else tuple(ids)
 
 
 def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
-    """Return for which subscriptions each message is served here, by all of *entries* together, in their order."""
+    """Return the audience of each message, combined over *entries*, in their order."""
     audiences: dict[str, Audience] = {}
     for entry in entries:
         for message_id in (entry.message_id, *entry.others):
@@ -201,10 +203,10 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What was read for a slice, and what came of it in the *rounds* of its subscriptions.
+    """The rows read for a slice, and the results in the *rounds* of its subscriptions.
 
-    *addressed* are the subscriptions for which each message is served here; of a wide one those in one *section*.
-    *rounds* has a round as it stands after each step, so that a fault of the next step forgets nothing.
+    *addressed* are the subscriptions for which each message is served here; for a wide message those in one *section*.
+    *rounds* is updated after each step, so that a fault in the next step loses nothing.
     """
 
     world: World
@@ -217,20 +219,20 @@ class Slice:
     section: int | None
     round_at: int
     rounds: dict[int, SubscriptionRound] = field(default_factory=dict)
-    watches: dict[int, Watch] = field(default_factory=dict)
+    watches: dict[int, RunWatch] = field(default_factory=dict)
     left: dict[int, asyncio.Future[LateRun | None]] = field(default_factory=dict)
-    """Of the subscriptions that this slice left while something was under way to them; None if that did not succeed."""
+    """The late runs of subscriptions that this slice left with pushes in flight; None if leaving failed."""
     failures: list[Exception] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
     _all_served: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def topic_id(self) -> str:
-        """Return the id of the topic, empty when it is gone."""
+        """The id of the topic; empty after its deletion."""
         return "" if self.directory is None else self.directory.topic.topic_id
 
     def begin(self) -> None:
-        """Begin the round of every subscription that is owed any of the messages here."""
+        """Begin the round of every subscription with a pending delivery here."""
         for each in set[int]().union(*(row.map.owed & self.addressed[name] for name, row in self.rows.items())):
             lane = self.lanes.get(subscription_id(self.topic_id, each))
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
@@ -239,7 +241,7 @@ class Slice:
             self.rounds[each] = SubscriptionRound(each, rows, lane, is_independent=is_independent)
 
     def _rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
-        """Return those of *rows* that are served here for a subscription."""
+        """Return the *rows* that are served here for a subscription."""
         if all(ordinal in addressed for addressed in self.addressed.values()):
             return rows
         return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
@@ -248,7 +250,7 @@ class Slice:
         """Serve all subscriptions, each by a task of *group*; return when each is served or left."""
         in_flight = InFlight.of(self.world.clock, len(self.rounds))
         self._open.update(self.rounds)
-        for each in in_turn(self.world, self.topic_id, self.rounds):
+        for each in order_pushes(self.world, self.topic_id, self.rounds):
             group.create_task(self._served(each, in_flight))
         leaving = group.create_task(self._leave_the_late(in_flight))
         await self._all_served.wait()
@@ -276,9 +278,10 @@ class Slice:
             await side_by_side(self._leave(each) for each in late if not self.watches[each].is_left)
 
     async def _leave(self, ordinal: int) -> None:
-        """Go on without what is under way to a subscription: all that it is owed joins its backlog, under a claim.
+        """Continue without the pushes in flight to a subscription: all its pending deliveries join its backlog under a
+        claim.
 
-        If somebody was faster there, or the store fails, the slice waits.
+        If another writer was faster, or the store fails, the slice waits for the pushes.
         """
         self.watches[ordinal].is_left = True
         departure = self.left[ordinal] = asyncio.get_running_loop().create_future()
@@ -321,7 +324,7 @@ class Slice:
         return LateRun(lease, world, subscription, messages, _dues(subscription, this, messages, now), before)
 
     async def deliver(self, ordinal: int, in_flight: InFlight) -> None:
-        """End what a subscription is owed of this slice, or append it to its backlog."""
+        """Deliver a subscription's messages of this slice, or append them to its backlog."""
         world, rounds, this = self.world, self.rounds, self.rounds[ordinal]
         subscription = None if self.directory is None else self.directory.by_ordinal.get(ordinal)
         for tries in range(TRIES_MAX):
@@ -330,7 +333,7 @@ class Slice:
                 return
             if this.may_be_pushed(world.clock.monotonic()):
                 circuit = CircuitCheck(world, subscription, host_of(subscription.settings.endpoint))
-                watch = self.watches[ordinal] = Watch(in_flight, ordinal)
+                watch = self.watches[ordinal] = RunWatch(in_flight, ordinal)
                 result, until = await push_round(circuit, this, self.slots, len(rounds), watch)
                 departure = self.left.get(ordinal)
                 if departure is not None and (late := await departure) is not None:
@@ -355,19 +358,19 @@ class Slice:
             await publish_dead_letter_after_run(self.world, subscription, messages, result.ended)
 
     async def _read_again(self, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
-        """Read what was proved stale, for this subscription: messages first, then the lane."""
+        """Read stale rows again for this subscription: messages first, then the lane."""
         run, store = self.world.executor.run, self.world.store
-        rows = await run(partial(stored.addressed, store, self.topic, tuple(self.rows), self.section))
+        rows = await run(partial(stored.read_addressed, store, self.topic, tuple(self.rows), self.section))
         lane = await run(partial(stored.lane, store, self.topic, subscription.subscription_id))
-        # The content is kept once, however many subscriptions read again.
+        # Share one copy of the content among all subscriptions that read again.
         known = {each: replace(row, message=self.rows[each].message) for each, row in rows.items()}
         return replace(this, rows=self._rows_for(this.ordinal, known), lane=lane)
 
     async def write(self) -> list[Exception]:
-        """Close the first round of each message for the subscriptions addressed here, with what came of it.
+        """Close the first round of each message for the subscriptions addressed here, with its results.
 
-        Where the round of one subscription failed, what the others got ends for itself, so that it is not repeated when
-        the batch comes again. Returns the faults: then it has to.
+        If one subscription's round failed, the ends of the others are written separately, so that a repeated batch does
+        not push again. Returns the faults; with any, the batch must come again.
         """
         world, store = self.world, self.world.store
         planned = {each: self._plan(row) for each, row in self.rows.items()}
@@ -386,7 +389,7 @@ class Slice:
         return faults + await side_by_side([self._alone(self.rows[each]) for each in left])
 
     async def _alone(self, row: MessageRow) -> None:
-        """Write one message, although others may write it meanwhile."""
+        """Write one message, with retries on conflicts."""
         world, store = self.world, self.world.store
         for lost in range(1, TRIES_MAX + 1):
             plan = self._plan(row)
@@ -400,16 +403,16 @@ class Slice:
                 if lost == TRIES_MAX:
                     raise
             await world.clock.pause(pause_s(world, lost))
-            found = await world.executor.run(partial(stored.again, store, row))
+            found = await world.executor.run(partial(stored.read_again, store, row))
             if found is None:
                 return
             row = found
 
-    def _plan(self, row: MessageRow) -> Plan:
-        """Return what is to be written of a message that stands as *row* now."""
+    def _plan(self, row: MessageRow) -> MessagePlan:
+        """Return the writes for a message whose current state is *row*."""
         message_id, owed = row.message.message_id, row.map.owed
-        if not row.is_owed:  # All of it ended before this round was closed, and it was let go.
-            return Plan((), may_complete=False)
+        if not row.is_owed:  # All deliveries ended before this round was closed, and the message was completed.
+            return MessagePlan((), may_complete=False)
         came = [each for each in self.rounds.values() if message_id in each.rows]
         entries = {each.ordinal: each.ended[message_id] for each in came if message_id in each.ended}
         entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in owed}
@@ -427,21 +430,21 @@ class Slice:
         writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
         left = owed - entries.keys()
         only_others = bool(closing and closing == unclosed and left and not left & within)
-        return Plan(writes, bool(early) or only_others or _may_have_been_missed(row))
+        return MessagePlan(writes, bool(early) or only_others or _may_have_been_missed(row))
 
 
 def _may_have_been_missed(row: MessageRow) -> bool:
-    """Say whether the worker that closed the round of a narrow message may have died before it let the message go.
+    """Return whether the worker that closed the round of a narrow message may have died before completing it.
 
-    The relay hears of no round that stands in the message's own row. So a batch that comes again looks.
+    The relay gets no event for a round in the message's own row. So a repeated batch checks.
     """
     is_closed = None not in row.rounds.values()
     return row.section is None and (not row.map.owed or (row.is_split and is_closed))
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The transactions that write what came of a message; *may_complete*: somebody has to look whether that was all."""
+class MessagePlan:
+    """The transactions with a message's results. *may_complete*: afterwards check whether the message is complete."""
 
     writes: Sequence[Sequence[Write]]
     may_complete: bool
@@ -449,12 +452,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRound:
-    """What a batch owes the subscription *ordinal*: messages and lane as they were read, and what came of them so far.
+    """The first round of subscription *ordinal* in a batch: messages and lane as read, and the results so far.
 
-    Pushes start before *until*, in the clock's monotonic seconds. *enqueued* are those that this batch put into the
-    queue of a group, *judged* those to which the filter function said yes. *is_served*: everything that was owed has
-    ended here or stands in the backlog. *free_at* is when more may begin than was pushed here, *reason* why not before.
-    *in_flight* are those whose pushes the batch left: nobody else makes them before *held_until*.
+    Pushes start before *until*, in monotonic seconds. *enqueued* were put into the group's queue by this batch;
+    *judged* passed the filter function. *is_served*: every pending delivery has ended here or joined the backlog.
+    *free_at* is when further pushes may begin, *reason* why not earlier. *in_flight* are pushes that the batch left: no
+    other worker repeats them before *held_until*.
     """
 
     ordinal: int
@@ -474,11 +477,11 @@ class SubscriptionRound:
 
     @property
     def is_removed(self) -> bool:
-        """Say whether the lane says that the subscription is gone."""
+        """Whether the lane shows that the subscription was deleted."""
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
     def owed(self) -> list[MessageRow]:
-        """Return, in queue order, what the subscription is owed, neither with a consumer nor ended here."""
+        """Return the subscription's pending messages in queue order, without those of its consumers or ended here."""
         return [
             row
             for message_id, row in self.rows.items()
@@ -489,26 +492,26 @@ class SubscriptionRound:
         ]
 
     def open(self) -> list[MessageRow]:
-        """Return what is owed and does not stand in the backlog, as far as the lane was read: its worker ends it."""
+        """Return pending messages that are not in the backlog, whose worker ends them."""
         lane = self.lane
         return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
 
     def waits(self, row: MessageRow) -> bool:
-        """Say whether the subscription still waits for its first round of a message."""
+        """Return whether the subscription still waits for its first round of a message."""
         return self.ordinal in row.map.waiting
 
     @property
     def got_through(self) -> bool:
-        """Say whether the receiver took anything in this round."""
+        """Whether a push succeeded in this round."""
         return any(entry.state is EntryState.DELIVERED for entry in self.ended.values())
 
     def may_be_pushed(self, now_s: float) -> bool:
-        """Say whether a push may start: the lane lets it, nothing failed, and its time is not over."""
+        """Return whether a push may start: the lane allows it, nothing failed, and time is left."""
         lets = self.lane is None or (self.lane.state is LaneState.RETRYING and self.is_independent)
         return lets and not self.failures and now_s < self.until
 
     def pushable(self) -> list[Message]:
-        """Return what stands before anything that is owed outside this round; if independent, beside it."""
+        """Return the messages before the first one that is pending outside this round. If independent, return all."""
         if self.is_independent:
             return self.remainder()
         owed = self.owed()
@@ -516,18 +519,18 @@ class SubscriptionRound:
         return [row.message for row in owed[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return what has to join the backlog; what is owed after a closed round stands there already."""
+        """Return the messages that must join the backlog. Those after a closed round are already in it."""
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
-        """Return the round when the subscription is gone: whatever is owed ends without a push."""
+        """Return the round of a deleted subscription: every pending delivery ends without a push."""
         ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
     def pushed(self, result: RunResult, until: float, now: int) -> SubscriptionRound:
-        """Return the round after pushes that were to start before *until*.
+        """Return the round after pushes that had to start before *until*.
 
-        The worker of a lane whose endpoint is not verified looks at once whether it is now.
+        If the endpoint is unverified, the lane's worker checks at once whether it was verified meanwhile.
         """
         this = replace(
             self,
@@ -543,16 +546,16 @@ class SubscriptionRound:
 
 
 async def push_round(
-    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: Watch
+    circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: RunWatch
 ) -> tuple[RunResult, float]:
-    """Push what may be pushed; return what came of it, and until when pushes were to start.
+    """Push the pushable messages. Return the result, and the time until which pushes could start.
 
-    *among* is how many subscriptions the batch has.
+    *among* is the number of subscriptions in the batch.
     """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {message.message_id for message, _ in deliveries} - this.judged
-    # What a rate lets begin does so within its horizon, however many wait for it.
+    # The permits of a rate fall within its horizon, however many messages wait.
     messages = 1 if subscription.settings.max_per_second is not None else len(deliveries)
     times = max(math.ceil(messages / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
@@ -563,9 +566,9 @@ async def push_round(
 
 @dataclass(frozen=True, slots=True)
 class LateRun:
-    """Pushes that were under way when their batch went on: *messages* joined the backlog as *dues*.
+    """Pushes in flight when their batch continued: *messages* joined the backlog as *dues*.
 
-    *lease* claims it, unless each of them waits for itself. *before* is what had come of the run until then.
+    *lease* claims the lane, unless the deliveries are independent. *before* are the results until then.
     """
 
     lease: LaneLease | None
@@ -576,7 +579,7 @@ class LateRun:
     before: RunResult
 
     async def write(self, result: RunResult) -> None:
-        """Write what came of the run since then, and hand the lane on."""
+        """Write the results since then, and hand the lane on."""
         news = RunResult(
             ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
             failures={each: failed for each, failed in result.failures.items() if each not in self.before.failures},
@@ -591,7 +594,7 @@ class LateRun:
 
 
 async def _append(world: World, subscription: Subscription, this: SubscriptionRound, now: int) -> bool:
-    """Append what is left to the backlog; return False if the lane is not as it was read any more."""
+    """Append the remainder to the backlog. Return False if the lane changed since the read."""
     if not (messages := this.remainder()):
         return True
     writes, lane = plan_join(subscription, this, messages, now, world.dice.unique_id(now))
@@ -613,10 +616,10 @@ def plan_join(
     generation: str,
     held_until: int | None = None,
 ) -> tuple[Sequence[Write], Lane | None]:
-    """Plan how *messages* join the backlog: the writes of one transaction, and the lane if it is blocked anew.
+    """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane if it is newly blocked.
 
-    *generation* is the lane's new one then; its head is claimed until *held_until*, if that is set. The writes lose
-    their condition if the lane changed since it was read.
+    *generation* is then the lane's new one; its head is claimed until *held_until*, if given. The writes fail if the
+    lane changed since the read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]
@@ -640,7 +643,7 @@ def plan_join(
         claim=0 if held_until is None else 1,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
-        joined=joined_by(b"", names),
+        joined=append_joined(b"", names),
         planned_for=None if head is None else names[0],
         is_claimed=held_until is not None,
     )
@@ -650,9 +653,9 @@ def plan_join(
 def _plan_independent_join(
     subscription: Subscription, this: SubscriptionRound, dues: Sequence[PendingDelivery], now: int, generation: str
 ) -> tuple[Write, Lane | None]:
-    """Plan the lane that *dues* join under INDEPENDENT_RETRY, and return it if it is due sooner than it was.
+    """Plan the lane that *dues* join under INDEPENDENT_RETRY; return it if it is now due earlier.
 
-    While a push is under way, and nothing got through, no other is tried.
+    While a push is in flight and none succeeded, no other is attempted.
     """
     lane, names = this.lane, [due.message_id for due in dues]
     earliest, due_at = min(due.expires_at for due in dues), min(int(due.position) for due in dues)
@@ -671,7 +674,7 @@ def _plan_independent_join(
             claim=0,
             next_attempt_at=due_at,
             wake_at=earliest if state.is_asleep else due_at,
-            joined=joined_by(b"", names),
+            joined=append_joined(b"", names),
             lost_since=now if state is LaneState.LOST_CONTACT else None,
         )
         return lane_transitions.lane_put(fresh), fresh

@@ -1,4 +1,4 @@
-"""Late entries: the backlog of a new group is filled with messages that were accepted before it.
+"""Late entries: fills the backlog of a new group with messages accepted before its creation.
 
 See docs/protocol.md, Late entries.
 """
@@ -28,9 +28,9 @@ ADDED_AT_ONCE = 8
 
 
 async def fill(lease: LaneLease) -> Drained:
-    """Add the next part of what was kept when the group was made, by the filter that it has now.
+    """Add the next part of the kept messages, matched by the group's current filter.
 
-    A part that was added before, wholly or not, is added no second time.
+    A part that was added before, fully or partly, is not added again.
     """
     world, group, filling = lease.world, await lease.read_subscription(), lease.lane.filling
     if group is None:
@@ -64,7 +64,7 @@ async def fill(lease: LaneLease) -> Drained:
 
 
 async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
-    """Add these messages in one transaction; one by one, with patience, where others write them just now."""
+    """Add these messages in one transaction; after a conflict one by one, with retries."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         try:
@@ -106,9 +106,9 @@ async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex
 
 
 def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
-    """Say whether a message was accepted without *group*, which may still get it.
+    """Return whether a message was accepted without *group* and may still be added.
 
-    One that a publish at *since* or later accepted was matched by that: it is the group's already, or not for it.
+    A publish at *since* or later matched the group itself.
     """
     message = row.message
     if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:

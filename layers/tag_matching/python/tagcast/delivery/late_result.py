@@ -1,7 +1,7 @@
-"""Late answers to pushes of a lane under INDEPENDENT_RETRY, whose batch went on without them.
+"""Late responses to pushes of a lane under INDEPENDENT_RETRY, whose batch continued without them.
 
-No claim holds the lane: until the answer comes, a delivery is kept from others by the instant in its due row.
-See docs/protocol.md, The first round, 3.
+No claim holds the lane. Until the response comes, the due time in its row keeps a delivery from other workers. See
+docs/protocol.md, The first round, 3.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tagcast.rows.lane import Lane
 async def write_late_result(
     world: World, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult, *, got_through: bool
 ) -> None:
-    """Write what came of attempts at *dues* that their batch did not wait for, and let the lane go on.
+    """Write the results of late attempts at *dues*, and let the lane continue.
 
-    What somebody else attempted or ended since then is theirs. *got_through*: the receiver took something in this run.
+    Deliveries that another worker attempted or ended since are skipped. *got_through*: a push of this run succeeded.
     """
     for due in dues:
         if due.message_id in result.ended:
@@ -40,7 +40,7 @@ async def write_late_result(
 
 
 async def _until_written(world: World, write: Callable[[], object]) -> None:
-    """Write, although others write the same rows; in the end the next worker does what was not written."""
+    """Retry a write on conflicts. If it fails in the end, the next worker repeats the attempt."""
     for lost in range(1, TRIES_MAX + 1):
         try:
             await world.executor.run(write)
@@ -57,15 +57,15 @@ async def _move(
     """Give a failed delivery its own next attempt."""
     moved = due.failed(failure.past, failure.not_before).planned(failure.next_attempt_at)
     state = independent_state_after((failure,), got_through=got_through, has_more=False)
-    plan = partial(_planned, world, due, state, failure.next_attempt_at)
+    plan = partial(_plan_lane, world, due, state, failure.next_attempt_at)
     await _until_written(world, partial(_write_beside, world, subscription, due_reschedule(due, moved), plan))
 
 
 async def _go_on(world: World, subscription: Subscription) -> None:
-    """Let the lane go on that waited for answers which are there now."""
+    """Let a lane continue that waited for responses."""
     now = world.clock.now()
     await _until_written(
-        world, partial(_write_beside, world, subscription, (), partial(_planned, world, None, None, now))
+        world, partial(_write_beside, world, subscription, (), partial(_plan_lane, world, None, None, now))
     )
 
 
@@ -75,7 +75,7 @@ def _write_beside(
     writes: Sequence[Write],
     plan: Callable[[Lane], tuple[Write, Lane | None]],
 ) -> None:
-    """Write together with what is planned of the lane, and start its workflow if that is due sooner."""
+    """Write together with the planned lane, and start its workflow if the lane is now due earlier."""
     lane = stored.lane(world.store, subscription.topic, subscription.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return
@@ -85,10 +85,10 @@ def _write_beside(
         world.workflow.start(sooner.topic, sooner.subscription_id, sooner.generation)
 
 
-def _planned(
+def _plan_lane(
     world: World, due: PendingDelivery | None, after: LaneState | None, due_at: int, lane: Lane
 ) -> tuple[Write, Lane | None]:
-    """Return the write of the lane, and the lane if it goes on sooner. A worker that claimed it looks for itself."""
+    """Return the lane's write, and the lane if it continues earlier. A worker with a claim checks for itself."""
     now, names = world.clock.now(), () if due is None else (due.message_id,)
     state = after if after in (LaneState.LOST_CONTACT, LaneState.SUSPENDED) else lane.state
     if lane.is_claimed or lane.state not in (LaneState.BLOCKED, LaneState.RETRYING):

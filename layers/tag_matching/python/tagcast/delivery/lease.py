@@ -28,14 +28,14 @@ from tagcast.rows.message import MessageRow
 
 LEASE_GRACE_S = 30
 TRIES_MIN = 3
-"""An outcome is worth 3 tries even when the budget is over: it has a reserve for the writes behind a push."""
+"""A result gets 3 tries even after the budget: the budget reserves time for the writes after a push."""
 ENDED_AT_ONCE = 33
-"""At most 33 deliveries end in a transaction of 100 writes: three for each, if its round is open, and one more."""
+"""At most 33 deliveries end in a transaction of 100 writes: up to three for each, and one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The input and memory of one workflow execution."""
+    """The input and state of one workflow execution."""
 
     topic: str
     subscription_id: str
@@ -44,20 +44,20 @@ class Task:
 
 
 class StaleWorkerError(Exception):
-    """The lane belongs to somebody else now; nothing outside redelivery sees this."""
+    """Another worker owns the lane. Handled within redelivery."""
 
 
 class Drained(Enum):
-    """What came of a look into the backlog under one claim."""
+    """The result of one step through the backlog under a claim."""
 
     DONE = auto()
-    """The lane is empty, or a tombstone: nobody has to come back."""
+    """The lane is empty, or a tombstone. No worker needs to return."""
     WAITING = auto()
-    """Its next attempt is planned."""
+    """The next attempt is planned."""
     GOING_ON = auto()
-    """There is more to do under this claim."""
+    """More work remains under this claim."""
     OVERTAKEN = auto()
-    """Somebody else wrote what this claim was about to write."""
+    """Another worker wrote first."""
 
 
 async def look(world: World, task: Task) -> Lane | None:
@@ -67,11 +67,11 @@ async def look(world: World, task: Task) -> Lane | None:
 
 @dataclass(slots=True)
 class LaneLease:
-    """One worker's lease of a task's *lane*, as it was last read or written; its head is claimed until *held_until*.
+    """One worker's lease of a task's *lane*, as last read or written. Its head is claimed until *held_until*.
 
-    The worker pushes in *slots*; *deadline* is when it has to come to its end, on the monotonic clock. *is_held* is
-    False once the next attempt is planned: then the claim must not be prolonged. *attempt_s* is how long an attempt
-    takes at most. *is_independent*: no delivery of the lane waits for another.
+    The worker pushes in *slots* until *deadline* (monotonic). *is_held* is False once the next attempt is planned; then
+    the claim must not be extended. *attempt_s* is the maximal duration of an attempt. *is_independent*: no delivery of
+    the lane waits for another.
     """
 
     world: World
@@ -85,11 +85,11 @@ class LaneLease:
     is_independent: bool = False
 
     def left_s(self) -> float:
-        """Return how much of the budget is left."""
+        """Return the remaining budget."""
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
-        """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
+        """Return the length of the backlog before reading it; raise StaleWorkerError if the lane is lost."""
         lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError
@@ -97,13 +97,13 @@ class LaneLease:
         return lane.appended
 
     def check(self) -> Write:
-        """Return the part of a transaction that lets it fail for a worker that lost the lane."""
+        """Return a condition that makes a transaction fail if the lane is lost."""
         return lane_transitions.check_claim(self.lane)
 
     async def write(self, *writes: Write) -> None:
-        """Carry out one write or transaction; while others keep it out, wait and try again as long as the budget lasts.
+        """Execute one write or transaction; on contention retry within the budget.
 
-        Raises ConditionLostError, and ContendedError in the end.
+        Raises ConditionLostError, and ContendedError when the budget ends.
         """
         lost = 0
         while True:  # It ends: with the budget, if nothing else ends it.
@@ -117,11 +117,11 @@ class LaneLease:
             return
 
     def end_at(self) -> int:
-        """Return when the budget is over, on the clock of instants: the next worker may go on then."""
+        """Return the end of the budget as an instant: then the next worker may continue."""
         return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int) -> bool:
-        """Wait after *lost* tries, as :func:`pause_s` says; return False instead when the budget is over."""
+        """Pause after *lost* tries (:func:`pause_s`); return False if the budget is over."""
         seconds = pause_s(self.world, lost)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
             return False
@@ -129,38 +129,41 @@ class LaneLease:
         return True
 
     async def renew(self, seconds: float) -> None:
-        """Keep the claim for *seconds* more, unless the next attempt is planned already."""
+        """Extend the claim by *seconds*, unless the next attempt is already planned."""
         until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
         if self.is_held and self.held_until < until:
             await self.acquire(round(seconds))
 
     async def acquire(self, attempt_s: int) -> None:
-        """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
+        """Claim the head, or extend the claim, for an attempt of *attempt_s*."""
         until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
         await self.world.executor.run(partial(self.world.store.write, write))
         self.lane, self.held_until, self.is_held = claimed, until, True
 
     async def finish(self, appended: int) -> None:
-        """Activate the empty lane, or leave the tombstone of a removed one; ConditionLostError if it grew meanwhile."""
+        """Activate the empty lane, or leave the tombstone of a removed one.
+
+        Raises ConditionLostError if it grew meanwhile.
+        """
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))
             return
         await self.write(lane_transitions.activate(replace(self.lane, appended=appended)))
 
     async def reschedule(self, due_at: int, *beside: Write) -> None:
-        """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
+        """Release the claim of a non-empty lane, which continues at *due_at*."""
         await self.write(*beside, self.plan(due_at))
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
-        """Return the write of a lane that goes on at *due_at*: with a message that failed, or with its head."""
+        """Return the write of a lane that continues at *due_at*, with a failed message or with its head."""
         state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
         return lane_transitions.plan(self.lane, due_at, message_id, state)
 
     async def read_subscription(self) -> Subscription | None:
-        """Return the subscription of the lane as it is now; None when it is gone, even if another has its name.
+        """Return the current subscription of the lane; None if it was deleted, even if another has its name.
 
-        The lease knows then how long an attempt takes, and whether it is independent.
+        Also updates the duration of an attempt and *is_independent*.
         """
         sid = self.task.subscription_id
         read = partial(subscription_at, self.world, self.task.topic, ordinal_of(sid))
@@ -175,9 +178,9 @@ class LaneLease:
         return found
 
     async def end_delivery(self, due: PendingDelivery, entry: Entry, known: MessageRow | None = None) -> None:
-        """Bring a delivery to its end and remove its due row in one transaction; *known* is its message as it was read.
+        """End a delivery and delete its due row in one transaction. *known* is its message as read.
 
-        The condition is lost if the worker lost the lane, which ends it, or if somebody closed the round meanwhile.
+        The condition fails if the worker lost the lane, which stops it, or if the round was closed meanwhile.
         """
         world, topic, lost = self.world, self.task.topic, 0
         while True:  # It ends: with the budget, if nothing else ends it.
@@ -193,7 +196,7 @@ class LaneLease:
             return
 
     async def end_deliveries(self, ends: Sequence[tuple[PendingDelivery, Entry, MessageRow]]) -> bool:
-        """Bring deliveries to their ends in one transaction; say whether that was done, or has to be one by one."""
+        """End deliveries in one transaction; return False if they must be ended one by one."""
         ordinal = ordinal_of(self.task.subscription_id)
         writes: list[Write] = [self.check()]
         for due, entry, row in ends:
@@ -206,7 +209,7 @@ class LaneLease:
 
 
 def continue_as_new(world: World, task: Task) -> None:
-    """Hand the lane of *task* to a new execution; do nothing if it is somebody else's by now."""
+    """Hand the lane of *task* to a new execution; do nothing if another owns it."""
     lane = stored.lane(world.store, task.topic, task.subscription_id)
     if lane is None or lane.generation != task.generation:
         return

@@ -1,4 +1,4 @@
-"""The use case of publishing: accept messages, match them, store both in one write, queue them.
+"""The publish use case: accept messages, match them, store both in one write, and queue them.
 
 See docs/protocol.md, Publishing, and docs/semantics.md, Idempotency.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.queueing import packed
+from tagcast.delivery.queueing import pack_entries
 from tagcast.errors import (
     ConditionLostError,
     ConflictError,
@@ -33,18 +33,18 @@ from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, bounds_of, 
 from tagcast.rows.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
-"""A queue that was away for all tries of the SDK is seldom back within a second."""
+"""A queue that failed all tries of the SDK seldom recovers within a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """A producer's key for one request and the digest of what it asked for."""
+    """A producer's key for one request, and the digest of the request."""
 
     key: str
     fingerprint: str
 
     def at(self, place: int) -> Idempotency:
-        """Return the claim of one place of the request: each message of a batch has its own.
+        """Return the claim of one message of the request: each message of a batch has its own.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')
@@ -53,12 +53,12 @@ class Idempotency:
 
 
 def is_live(claim: Claim, now: int) -> bool:
-    """Say whether a claim still answers repetitions: as long as its message lives."""
+    """Return whether a claim still answers repetitions: while its message lives."""
     return claim.accepted.expires_at > now
 
 
-def repeated(known: Claim, claim: Idempotency) -> Accepted:
-    """Return what the first request was told, or raise ConflictError if it asked for something else."""
+def answer_again(known: Claim, claim: Idempotency) -> Accepted:
+    """Return the answer to the first request. Raise ConflictError if that was another request."""
     if known.fingerprint != claim.fingerprint:
         until = rfc3339(known.accepted.expires_at)
         raise ConflictError(f"this Idempotency-Key was used for a different request, and is remembered until {until}")
@@ -66,16 +66,16 @@ def repeated(known: Claim, claim: Idempotency) -> Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Original:
-    """An archived message that is to be published again, with the id that it had."""
+class ArchivedOriginal:
+    """An archived message to publish again, with its original id."""
 
     draft: Draft
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """What one draft came to: its answer, its row as stored (None: gone again), and whether this call stored it."""
+class _AcceptedDraft:
+    """The result for one draft: its answer, its stored row (None: gone again), and whether this call stored it."""
 
     accepted: Accepted
     row: MessageRow | None
@@ -83,7 +83,7 @@ class _Taken:
 
 
 def check_draft(topic: Topic, draft: Draft) -> Fault | None:
-    """Return what is wrong with *draft* for *topic*, if anything: its body may be too large."""
+    """Return the fault of *draft* for *topic*, or None: its body may be too large."""
     if len(draft.body) <= topic.settings.body_bytes_max:
         return None
     return Fault(
@@ -98,30 +98,29 @@ def publish(
 ) -> tuple[Accepted, ...]:
     """Accept every draft, in order.
 
-    Raises, before anything is stored, NotFoundError, TooLargeError, or ConflictError when the idempotency key was used
-    for another request. Raises UnavailableError, after messages were stored, when the queue did not take all that has
-    an order.
+    Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key. After
+    storing, raises UnavailableError if the queue did not accept every ordered message.
 
-    The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So a
-    message with an order is acknowledged only after the queue took it. After an error nothing is promised: what was
-    stored may be delivered behind messages that were acknowledged since. A repetition with the same key sends again
-    all that had no first round. The queue drops what it took within five minutes, and fan-out what had its first round:
-    a repetition that comes later finds its message in the queue twice, and its second entry is done with.
+    The order of a topic (or of a key) is the order in which the queue first accepted its messages. So an ordered
+    message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered behind
+    messages acknowledged since. A repetition with the same key sends again every message without a first round. The
+    queue drops repetitions within five minutes; later ones are in the queue twice, and fan-out skips those whose first
+    round is over.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
 def publish_by_relay(world: World, topic: str, draft: Draft, idempotency: Idempotency) -> None:
-    """Store a message as :func:`publish` does, and leave its way into the queue to the relay.
+    """Store a message like :func:`publish`, but let the relay send it to the queue.
 
-    The functions that push may not send to the service's own queue: an endpoint could name it. A letter waits for the
-    stream, which has it within a second as a rule.
+    Functions that push have no permission to send to the service's own queue, because an endpoint could name it. A
+    letter waits for the stream, usually less than a second.
     """
     _accept_all(world, publishing_directory(world, topic), [(draft, None)], idempotency, is_queued=False)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
-    """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
+    """Accept every draft like :func:`publish`; raise UnmatchedError if one matches no subscription."""
     directory = publishing_directory(world, topic)
     _check_sizes(world, directory, drafts)
     for draft in drafts:
@@ -134,13 +133,13 @@ def replay(
     world: World,
     topic: str,
     subscription: str,
-    originals: Sequence[Original],
+    originals: Sequence[ArchivedOriginal],
     idempotency: Idempotency | None = None,
 ) -> tuple[Accepted, ...]:
-    """Publish archived messages again, for one subscription: as new messages with ids and lives of their own.
+    """Publish archived messages again for one subscription, as new messages with new ids and lives.
 
-    Its filter of now decides, as for any message; where it does not match, the receipt says that nobody is owed it.
-    Raises as :func:`publish` does, and NotFoundError for the subscription.
+    The current filter decides. If it does not match, the receipt shows no delivery. Raises the errors of
+    :func:`publish`, and NotFoundError for the subscription.
     """
     directory = publishing_directory(world, topic).only(subscription)
     offers = [(original.draft, original.message_id) for original in originals]
@@ -155,16 +154,16 @@ def _accept_all(
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
-    """Accept each draft, with the id of the message that it replays, if any; send all to the queue if *is_queued*."""
+    """Accept each draft, with the id of its original if it is a replay; send all to the queue if *is_queued*."""
     _check_sizes(world, directory, [draft for draft, _ in offers])
-    taken: list[_Taken] = []
+    taken: list[_AcceptedDraft] = []
     lost = 0
     try:
         for place, (draft, replay_of) in enumerate(offers):
             claim = None if idempotency is None else idempotency.at(place)
             carrying = partial(_carrying, directory.topic, taken, len(offers))
             taken.append(_accept(world, directory, draft, replay_of, claim, carrying))
-    finally:  # Also of a request that fails: what was stored of it is carried by no row.
+    finally:  # Also after an error: no row carries the messages stored so far.
         if is_queued:
             lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
     rows = [each.row for each in taken if each.row is not None and each.is_new]
@@ -189,28 +188,28 @@ def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) ->
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
-    """Send those that wait for their first round; return how many with an order the queue did not take."""
+    """Send the messages without a first round; return the number of ordered ones that the queue did not accept."""
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    lost = world.queue.send(packed(topic.settings.ordering, waiting))
+    lost = world.queue.send(pack_entries(topic.settings.ordering, waiting))
     if lost:
         named = {message_id for entry in lost for message_id in entry.message_ids}
         world.telemetry.count("QueueSendsLeftToRelay", len(named))
     return len({message_id for entry in lost if entry.has_order for message_id in entry.message_ids})
 
 
-def _carrying(topic: Topic, taken: Sequence[_Taken], size: int, row: MessageRow) -> MessageRow:
-    """Return the *row* behind *taken* with what it carries of a request of that *size*: the last one all entries.
+def _carrying(topic: Topic, taken: Sequence[_AcceptedDraft], size: int, row: MessageRow) -> MessageRow:
+    """Return *row* with the queue entries that it carries: the last row of a request of *size* carries all.
 
-    So the relay, to which the rows come one by one, sends what the publisher sent, and the queue drops it.
+    So the relay, which sees the rows one by one, sends the publisher's entries, and the queue drops the repetition.
     """
     if size == 1:
         return row
     if len(taken) + 1 < size:
         return replace(row, is_alone=False)
     rows = [each.row for each in taken if each.row is not None]
-    packs = packed(topic.settings.ordering, [each for each in (*rows, row) if each.map.waiting])
+    packs = pack_entries(topic.settings.ordering, [each for each in (*rows, row) if each.map.waiting])
     return replace(row, is_alone=False, packs=packs)
 
 
@@ -221,14 +220,14 @@ def _accept(
     replay_of: str | None,
     claim: Idempotency | None,
     carrying: Callable[[MessageRow], MessageRow],
-) -> _Taken:
-    """Store the message, or find what an earlier request with the same claim stored.
+) -> _AcceptedDraft:
+    """Store the message, or return what an earlier request with the same claim stored.
 
-    The claim is read only when the write has lost: a key is new as a rule, and the write's condition says so for free.
+    The claim is read only after a failed write: most keys are new, and the write's condition checks that for free.
     """
     earlier: Claim | None = None
 
-    def attempt() -> _Taken:
+    def attempt() -> _AcceptedDraft:
         nonlocal earlier
         now, topic = world.clock.now(), directory.topic.name
         row = carrying(_new_row(world, directory, draft, replay_of, now))
@@ -244,21 +243,21 @@ def _accept(
         except ConditionLostError:
             earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
-                accepted = repeated(earlier, claim)
-                return _Taken(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
+                accepted = answer_again(earlier, claim)
+                return _AcceptedDraft(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:
             world.telemetry.filter_failed(message.topic, row.filter_errors)
-        return _Taken(accepted, row, is_new=True)
+        return _AcceptedDraft(accepted, row, is_new=True)
 
     return until_won(world, f"topic {directory.topic.name}", attempt)
 
 
 def _is_stored(world: World, message: Message) -> bool:
-    """Say whether a lost condition was only the answer to our own write, which the SDK sent twice.
+    """Return whether a condition failed only because the SDK sent our own write twice.
 
-    The body may be gone already, because everybody got the message. Another message under this id is not ours.
+    The body may be gone if all deliveries ended. Another message with this id is not ours.
     """
     found = stored.accepted(world.store, message.topic, message.message_id)
     if found is None:

@@ -1,4 +1,4 @@
-"""Which entries bring messages to their first round: publisher and relay make the same ones of the same rows.
+"""Queue entries for the first round: publisher and relay build the same entries from the same rows.
 
 See docs/protocol.md, Queue entries.
 """
@@ -15,18 +15,18 @@ from tagcast.queues import PACK_MAX, Audience, own_group, queue_group
 from tagcast.rows.message import MessageRow, memberships
 
 APART_MAX = 9
-"""At most 9 messages without an order travel together, so that ten such entries, a batch of fan-out, make one slice."""
+"""At most 9 unordered messages share an entry. Ten such entries, a batch of fan-out, make one slice."""
 
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the entries that a message's row asks for: its own, or what it carries of the request it came in."""
+    """Return the queue entries of a message's row: its own, or those it carries for its request."""
     return _own_entries(ordering, row) if row.is_alone else row.packs
 
 
-def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
-    """Return the entries of messages that came in one request: those of one order together.
+def pack_entries(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
+    """Return the entries of one request's messages; messages of the same order share an entry.
 
-    A wide message travels alone, and parts those before it from those behind it.
+    A wide message has entries of its own, and separates the messages before it from those behind it.
     """
     if len(rows) == 1:
         return _own_entries(ordering, rows[0])
@@ -53,7 +53,7 @@ def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry
 
 
 def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the entries of a message by itself: one for all, or one in its order and one apart for all others."""
+    """Return the entries of a single message: one for all, or one in its order and one for unordered subscriptions."""
     if row.is_wide:
         return tuple(_of_sections(ordering, row))
     message = row.message
@@ -68,9 +68,9 @@ def _own_entries(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 
 
 def _of_sections(ordering: Ordering, row: MessageRow) -> Iterator[QueueEntry]:
-    """Yield the entries of a wide message: of each section one in its order, one in a group of its own, or both.
+    """Yield the entries of a wide message: for each section one in its order, one in a group of its own, or both.
 
-    The entries in order of all sections are in one group.
+    The ordered entries of all sections are in one group.
     """
     message, first = row.message, row.message.message_id
     group = queue_group(ordering, message.topic, first, message.ordering_key)

@@ -1,4 +1,4 @@
-"""Redelivery of one lane under a lease: attempt its head when it is due, drain behind it, activate when empty.
+"""Redelivery of one lane under a lease: attempt its head when due, drain the backlog, activate when empty.
 
 See docs/protocol.md, Redelivery.
 """
@@ -26,33 +26,33 @@ from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
 ROUNDS_MAX = 1_500
-"""A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
+"""One round of the workflow writes about ten history events; an execution may have 25,000."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the workflow does next: wait until an instant and come back, or end (None)."""
+class NextStep:
+    """The next step of the workflow: wait until an instant and return, or end (None)."""
 
     task: Task
     wait_until: int | None = None
 
 
-async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> Answer:
-    """Attempt what the lane owes and is due, for at most about *budget_s* seconds, and say when to come back.
+async def redeliver(world: World, task: Task, budget_s: float, slots: PushSlots) -> NextStep:
+    """Attempt the lane's due deliveries, for about *budget_s* seconds, and return when to continue.
 
-    A worker of another generation or claim writes nothing. Short waits happen in here.
+    A worker with another generation or claim writes nothing. Short waits happen inside this function.
     """
     wait_until = await _work(world, task, slots, world.clock.monotonic() + budget_s)
     if wait_until is None:
-        return Answer(task)
+        return NextStep(task)
     if task.rounds >= ROUNDS_MAX:
         await world.executor.run(partial(continue_as_new, world, task))
-        return Answer(task)
-    return Answer(replace(task, rounds=task.rounds + 1), wait_until)
+        return NextStep(task)
+    return NextStep(replace(task, rounds=task.rounds + 1), wait_until)
 
 
 async def _work(world: World, task: Task, slots: PushSlots, deadline: float) -> int | None:
-    """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
+    """Work until a wait is needed (return its end), or until the lane is done or lost (None)."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         lane = await look(world, task)
@@ -100,7 +100,7 @@ async def _drain(lease: LaneLease) -> Drained:
 
 
 async def _step(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> tuple[Drained, Streak]:
-    """Serve what stands first in the backlog."""
+    """Serve the first deliveries of the backlog."""
     if lease.lane.is_filling and lease.lane.state is not LaneState.REMOVED:
         return await fill(lease), streak
     appended = await lease.verify()
@@ -111,7 +111,7 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
         await lease.finish(appended)
         return Drained.DONE, streak
     if subscription is not None and any(due.unjudged for due in dues) and not judging_s(subscription):
-        subscription = await lease.read_subscription()  # It was given a filter function since this claim.
+        subscription = await lease.read_subscription()  # The subscription got a filter function after this claim.
     if subscription is None or lease.lane.state is LaneState.REMOVED:
         await cancel(lease, dues)
         return Drained.GOING_ON, streak
@@ -127,7 +127,10 @@ async def _step(lease: LaneLease, subscription: Subscription | None, streak: Str
 async def _independent_step(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], appended: int, streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt those of *dues* that are due, or let each wait for itself; what joined meanwhile may be due before."""
+    """Attempt the due ones of *dues*, or plan their next attempts.
+
+    Messages that joined meanwhile may be due earlier.
+    """
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
     now = world.clock.now()
@@ -139,9 +142,9 @@ async def _independent_step(
 
 
 async def _front(lease: LaneLease, subscription: Subscription | None, streak: Streak) -> list[PendingDelivery]:
-    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone.
+    """Return the head alone, or a window of the backlog if the receiver answered well or is gone.
 
-    Independent deliveries need that answer only while contact is lost: a run ends where the receiver stops answering.
+    Independent deliveries need a good answer only while contact is lost: a run ends when the receiver stops answering.
     """
     window = CANCELLED_AT_ONCE if subscription is None else 1
     is_answering = streak.answered or (lease.is_independent and lease.lane.state is not LaneState.LOST_CONTACT)
@@ -155,9 +158,9 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
 
 
 def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
-    """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
+    """Return the deliveries at the front that may be in flight together. A head that failed before is alone.
 
-    A message stands in it once, where it stands first. It ends before what its receiver does not want yet.
+    Each message is included once. The front ends before a delivery whose Retry-After is not over.
     """
     if dues and dues[0].attempts:
         return list(dues[:1])
@@ -172,7 +175,7 @@ def _once_each(dues: Sequence[PendingDelivery]) -> list[PendingDelivery]:
 def head_due_at(
     world: World, lane: Lane, subscription: Subscription, head: PendingDelivery, streak: Streak
 ) -> int | None:
-    """Return when the head may be attempted if that is not now: by its schedule, or because its receiver asked so."""
+    """Return when the head may be attempted, or None for now: by its schedule or by Retry-After."""
     now = world.clock.now()
     is_hurried = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
     if not is_hurried and now < (not_before := min(head.not_before or 0, head.expires_at)):

@@ -1,4 +1,4 @@
-"""A retry of what stands first in a backlog: its attempts, and the writes of what came of them.
+"""A retry of the front of a backlog: its attempts, and the writes of their results.
 
 See docs/protocol.md, Redelivery, 6 and 7.
 """
@@ -21,7 +21,7 @@ from tagcast.ports import Write
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.engine import (
     Failure,
-    Held,
+    Hold,
     Run,
     RunResult,
     attempt_run,
@@ -39,12 +39,11 @@ from tagcast.rows.message import MessageRow
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """How the receiver did under the present claim.
+    """The receiver's behaviour under the current claim.
 
-    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
-    as does a head that is another than the one the claim was planned for.
-    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
-    together the last time that any were attempted.
+    *answering* is False once the claimed head did not succeed: then failed deliveries keep their own schedule, as does
+    a head for which the claim was not planned. *answered* is True once a push succeeded; before, only the head is
+    attempted. *got_through* counts the successes of the last run.
     """
 
     answering: bool = True
@@ -53,8 +52,8 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
-    """A delivery that is still owed, and its message as it was read."""
+class _Pending:
+    """A pending delivery, and its message as read."""
 
     due: PendingDelivery
     row: MessageRow
@@ -63,11 +62,11 @@ class _Owed:
 async def retry(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], streak: Streak
 ) -> tuple[Drained, Streak]:
-    """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
+    """Attempt *dues* under the current claim, and return the receiver's behaviour. Stale deliveries are dropped."""
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
-    owed = await _still_owed(lease, dues)
+    owed = await _read_pending(lease, dues)
     if not owed:
         return Drained.GOING_ON, replace(streak, answering=False)
     run = _run(lease, subscription, list(owed.values()), streak)
@@ -85,11 +84,11 @@ async def retry(
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak) -> Run:
-    """Return the run of what is owed; its attempts end before this claim does, and none starts after the budget.
+def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Pending], streak: Streak) -> Run:
+    """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
-    It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
-    head before it failed under this claim; if each waits for itself, also while contact is lost. No other lane asks.
+    The run checks the circuit in three cases: the head got no response last time or was held by the circuit; the
+    previous head failed under this claim; or contact is lost with independent deliveries. Other lanes do not check it.
     """
     head = owed[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
@@ -111,20 +110,20 @@ def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], st
 
 
 def _is_in_doubt(due: PendingDelivery) -> bool:
-    """Say whether a delivery waits for its host to answer, or has no answer of HTTP to its last attempt."""
+    """Return whether a delivery waits for its circuit, or its last attempt got no HTTP response."""
     answered = bool(due.history) and due.history[-1].status is not None
     return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
 
 
-def _reason(head: PendingDelivery, held: Held) -> tuple[Write, ...]:
-    """Return the write that says why *head* waits, unless its row says so already; a rate is not told."""
+def _reason(head: PendingDelivery, held: Hold) -> tuple[Write, ...]:
+    """Return the write of the reason why *head* waits, unless its row has it. A rate is not recorded."""
     if held.reason in (RATE, head.last_outcome):
         return ()
     return (due_change(head, replace(head, last_outcome=held.reason)),)
 
 
-async def _still_owed(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict[str, _Owed]:
-    """Return those of *dues* that are still owed, with their messages, by these; drop the others, which are stale."""
+async def _read_pending(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict[str, _Pending]:
+    """Return the *dues* that are still pending, with their messages, by message id; delete the stale ones."""
     rows: dict[str, MessageRow] = {}
 
     async def look(due: PendingDelivery) -> None:
@@ -140,16 +139,16 @@ async def _still_owed(lease: LaneLease, dues: Sequence[PendingDelivery]) -> dict
         await look(dues[0])
     elif faults := await side_by_side([look(due) for due in dues]):
         raise faults[0]
-    return {due.message_id: _Owed(due, rows[due.message_id]) for due in dues if due.message_id in rows}
+    return {due.message_id: _Pending(due, rows[due.message_id]) for due in dues if due.message_id in rows}
 
 
 @dataclass(slots=True)
 class _Outcomes:
-    """What came of a run, to be written; *unwritten* are attempts that were made and that no row says yet."""
+    """The results of a run to write. *unwritten* are attempts that no row records yet."""
 
     lease: LaneLease
     subscription: Subscription
-    owed: Mapping[str, _Owed]
+    owed: Mapping[str, _Pending]
     result: RunResult
     unwritten: set[str] = field(init=False)
 
@@ -159,7 +158,7 @@ class _Outcomes:
         self.unwritten = attempted | self.result.failures.keys()
 
     async def write(self) -> Drained:
-        """Write what came of the attempts, ends before failures."""
+        """Write the results of the attempts, ends before failures."""
         try:
             await self._publish_dead_letters()
             standing = await self._write_ends()
@@ -171,12 +170,12 @@ class _Outcomes:
         except ConditionLostError:
             return Drained.OVERTAKEN
         finally:
-            if self.unwritten:  # The next worker makes these attempts once more.
+            if self.unwritten:  # The next worker repeats these attempts.
                 self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
         return Drained.GOING_ON if goes_on else Drained.WAITING
 
     async def _publish_dead_letters(self) -> None:
-        """Publish the dead letters of what ended; only what is published may end."""
+        """Publish the dead letters of ended deliveries. Only published ones may end."""
         if self.subscription.settings.dead_letter_topic is None:
             return
         messages = [each.row.message for each in self.owed.values()]
@@ -184,9 +183,9 @@ class _Outcomes:
         await publish_dead_letter_after_run(self.lease.world, self.subscription, messages, ended)
 
     async def _write_ends(self) -> bool:
-        """Write ends: of a batch as many in a transaction as it takes, otherwise one by one.
+        """Write ends: in batches that fit a transaction, otherwise one by one.
 
-        Say whether some stand in the backlog, because others held their rows until the budget was over.
+        Return whether some deliveries stay in the backlog, because of contention until the end of the budget.
         """
         named = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
         ends = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in named]
@@ -199,14 +198,14 @@ class _Outcomes:
         for due, entry, row in ends:
             if due.message_id in done:
                 continue
-            with suppress(ContendedError):  # The next worker attempts it once more.
+            with suppress(ContendedError):  # The next worker repeats the attempt.
                 await self.lease.end_delivery(due, entry, known=row)
                 done.add(due.message_id)
                 self.unwritten.discard(due.message_id)
         return len(done) < len(ends)
 
     async def _write_unattempted(self) -> None:
-        """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
+        """Write deliveries enqueued for a group, and verdicts on deliveries that were not started."""
         result, lease = self.result, self.lease
         for message_id, each in self.owed.items():
             if message_id in result.enqueued:
@@ -219,9 +218,9 @@ class _Outcomes:
                 await self.lease.write(due_change(judged, judged), self.lease.check())
 
     async def _write_failures(self) -> bool:
-        """Write failed attempts into their due rows; that of the head together with what it means for the lane.
+        """Write failed attempts to their due rows, and the head's together with the lane.
 
-        Say whether the lane goes on.
+        Return whether the lane continues.
         """
         failures = self.result.failures
         failed = [self._judged(each.due) for message_id, each in self.owed.items() if message_id in failures]
@@ -236,7 +235,7 @@ class _Outcomes:
         return not failures
 
     async def _move_failures(self, failed: Sequence[PendingDelivery]) -> bool:
-        """Give each failed delivery its own next attempt; stop if the receiver takes nothing."""
+        """Give each failed delivery its own next attempt; stop if the receiver accepts nothing."""
         failures, lease = self.result.failures, self.lease
         state = independent_state_after(failures.values(), got_through=bool(self.result.got_through), has_more=False)
         stops = state in (LaneState.SUSPENDED, LaneState.LOST_CONTACT)
@@ -251,7 +250,7 @@ class _Outcomes:
         return not stops
 
     def _stopped(self, state: LaneState, due: PendingDelivery) -> Write:
-        """Return the write of the lane whose receiver takes nothing: suspended, or with the next of its probes."""
+        """Return the write of a lane whose receiver accepts nothing: suspended, or waiting for the next probe."""
         world, lane, failures = self.lease.world, self.lease.lane, self.result.failures.values()
         now = world.clock.now()
         if state is LaneState.SUSPENDED:
@@ -285,13 +284,13 @@ class _Outcomes:
 async def write_late(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> None:
-    """Write what came of attempts at *dues* that their batch did not wait for; hand the lane on to an execution.
+    """Write the results of late attempts at *dues*, and hand the lane to an execution.
 
-    A worker that took the lane since then decides alone: then nothing more is written.
+    If a worker claimed the lane since, that worker decides and nothing more is written.
     """
     world = lease.world
     try:
-        owed = await _still_owed(lease, dues)
+        owed = await _read_pending(lease, dues)
         result.ended = {each: entry for each, entry in result.ended.items() if each in owed}
         result.failures = {each: failure for each, failure in result.failures.items() if each in owed}
         came = await _Outcomes(lease, subscription, owed, result).write()
@@ -307,9 +306,9 @@ async def write_late(
 def _plan_behind(
     lease: LaneLease, subscription: Subscription, dues: Sequence[PendingDelivery], result: RunResult
 ) -> Write:
-    """Return the write of the lane that goes on behind what got through: with what had failed, or stands next.
+    """Return the lane's write after the successes: it continues with a failed delivery, or with the next.
 
-    What another batch let join meanwhile, and failed before, keeps to its own schedule: the plan is for none of it.
+    A failed delivery that another batch appended meanwhile keeps its own schedule.
     """
     now = lease.world.clock.now()
     failed = next((due for due in dues if due.attempts and due.message_id not in result.ended), None)

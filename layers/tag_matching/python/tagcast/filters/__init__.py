@@ -1,6 +1,6 @@
-"""Filters: compiled once, asked per message, explained on demand.
+"""Filters: compiled once, evaluated for each message, explained on demand.
 
-`kinds` knows all six; each has a module that compiles it (`tag_filters`, `routing_key_filter`, `sql92_filter`,
-`event_pattern_filter`, `function_filter`) into what `compiled` promises, and words for its verdict in `explanation`.
-The rules of matching themselves are `tags`, `tag_expression`, `routing_key`, `sql92` and `event_pattern`.
+`kinds` lists all six kinds. A module for each (`tag_filters`, `routing_key_filter`, `sql92_filter`,
+`event_pattern_filter`, `function_filter`) compiles it to the protocol of `compiled`; `explanation` holds the tree of a
+verdict. The rules of matching are in `tags`, `tag_expression`, `routing_key`, `sql92` and `event_pattern`.
 """

@@ -1,4 +1,4 @@
-"""What every filter kind promises, and what it may read of a message."""
+"""The protocol of every filter kind, and the fields of a message that a filter may read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,9 +9,9 @@ from tagcast.errors import Fault, FaultCode
 from tagcast.filters.explanation import Explanation
 
 SENT_TIMES_MAX = 10
-"""Repetitions are dropped: of a list ten times its bound is looked at."""
+"""A list may have up to ten times its bound before repetitions are dropped."""
 UNKNOWN_TOLD_MAX = 100
-"""At most 100 unknown fields are named."""
+"""An error lists at most 100 unknown fields."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 FilterValue = Mapping[str, object]
@@ -19,7 +19,7 @@ FilterValue = Mapping[str, object]
 
 
 class FilterInput(Protocol):
-    """The part of a message that filters read; a message of the model fits."""
+    """The fields of a message that filters read; `tagcast.model.Message` implements it."""
 
     @property
     def tags(self) -> frozenset[str] | tuple[str, ...]:
@@ -33,51 +33,51 @@ class FilterInput(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Names to texts."""
+        """Property names and their texts."""
         ...
 
     @property
     def body(self) -> bytes | None:
-        """The body as it was published, or ``None`` where it is not kept any more."""
+        """The published body, or ``None`` after its deletion."""
         ...
 
 
 class CompiledFilter(Protocol):
-    """A validated filter, ready to be evaluated. It is plain data: it pickles and is never changed."""
+    """A validated, immutable filter that can be pickled."""
 
     @property
     def kind(self) -> str:
-        """The word of the JSON form; ``"everything"`` for no filter."""
+        """The kind in the JSON form; ``"everything"`` without a filter."""
         ...
 
     @property
     def reads_body(self) -> bool:
-        """Whether there is no verdict without the body."""
+        """Whether a verdict needs the body."""
         ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Known traps of the filter as it was written, for the person who wrote it."""
+        """Known traps in the filter as written, in sentences for its author."""
         ...
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """``True`` = received; ``False`` and ``None`` (unknown) = not.
+        """Return ``True`` if the subscription receives the message; ``False`` and ``None`` (unknown) do not match.
 
-        Raises :class:`tagcast.errors.FilterEvaluationError`, which never delivers.
+        Raises :class:`tagcast.errors.FilterEvaluationError`; then the subscription does not receive the message.
         """
         ...
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Why :meth:`evaluate` answers as it does. Never raises: an error is a value of the tree."""
+        """Return a tree that explains the result of :meth:`evaluate`. Never raises: an error is a node of the tree."""
         ...
 
     def as_json(self) -> dict[str, object] | None:
-        """The normal JSON form: compiling it gives an equal filter."""
+        """Return the normal JSON form. Compiling it gives an equal filter."""
         ...
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether a text has no control characters and can be written as UTF-8.
+    """Return whether a text has no control characters and is valid UTF-8.
 
     >>> is_plain_text("caf\\u00e9"), is_plain_text("a\\nb"), is_plain_text("\\ud800")
     (True, False, False)
@@ -86,13 +86,13 @@ def is_plain_text(text: str) -> bool:
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """One fault for each key that the kind does not have, of the first ones."""
+    """Return one fault for each unknown key, at most :data:`UNKNOWN_TOLD_MAX`."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
     return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
 
 def pointer_part(key: object) -> str:
-    """A key as one part of a JSON pointer (RFC 6901).
+    """Escape a key for a JSON pointer (RFC 6901).
 
     >>> pointer_part("a/b~c")
     'a~1b~0c'
@@ -101,9 +101,10 @@ def pointer_part(key: object) -> str:
 
 
 def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> dict[str, int]:
-    """The texts of a list field without duplicates, and where each stands first; their own faults are the caller's.
+    """Return the distinct texts of a list field, each with the index of its first occurrence.
 
-    Whatever is no text is a fault here.
+    Adds a fault for a missing list, too many elements, or an element that is not a text. The caller checks the texts
+    themselves.
 
     >>> list_of_text({"tags": ["a", "b", "a"]}, "tags", 2, "tags", [])
     {'a': 0, 'b': 1}
@@ -129,10 +130,10 @@ def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: lis
     return places
 
 
-def quoted(texts: Collection[str]) -> str:
-    """Texts for people: ``'a', 'b'`` or ``none``.
+def quote_texts(texts: Collection[str]) -> str:
+    """Format texts for people: ``'a', 'b'`` or ``none``.
 
-    >>> quoted(["a", "b"]), quoted([])
+    >>> quote_texts(["a", "b"]), quote_texts([])
     ("'a', 'b'", 'none')
     """
     return ", ".join(map(repr, texts)) or "none"

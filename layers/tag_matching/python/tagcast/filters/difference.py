@@ -1,4 +1,4 @@
-"""What differs between two filters, in words for the people who run a group's consumers."""
+"""Differences between two filters, in sentences for the operators of a consumer group."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 from itertools import takewhile
 
-from tagcast.filters.compiled import quoted
+from tagcast.filters.compiled import quote_texts
 
 Canonical = Mapping[str, object]
 """A filter in its normal form."""
 
 
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
-    """Return what differs, in sentences; nothing for filters that differ at most in the order of what they list.
+    """Return the differences as sentences. The order of listed values does not count.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
@@ -31,7 +31,7 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
 
 
 def digest(filter: Canonical | None) -> str:
-    """Return 16 characters that are the same for filters without a :func:`difference`.
+    """Return 16 characters that are equal for filters without a :func:`difference`.
 
     >>> digest({"kind": "tags", "tags": ["a", "b"]}) == digest({"kind": "tags", "tags": ["b", "a"]})
     True
@@ -40,7 +40,7 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with its lists in order, since their order says nothing."""
+    """Return a filter with sorted lists, because their order has no meaning."""
     if filter is None:
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}
@@ -53,7 +53,7 @@ def _in_words(field: str, group: object, yours: object) -> str:
     if isinstance(group, list) and isinstance(yours, list):
         only_group = [each for each in group if each not in yours]
         only_yours = [each for each in yours if each not in group]
-        return f"{field}: only the group has {quoted(only_group)}; only you have {quoted(only_yours)}"
+        return f"{field}: only the group has {quote_texts(only_group)}; only you have {quote_texts(only_yours)}"
     if isinstance(group, str) and isinstance(yours, str):
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(group, yours, strict=False))))
         return f"{field}: from character {same + 1} on the group has {group[same:]!r}, you have {yours[same:]!r}"

@@ -1,4 +1,4 @@
-"""The filter kind ``event_pattern``: what a rule of EventBridge or a filter policy of SNS asks about JSON."""
+"""The filter kind ``event_pattern``: an EventBridge rule or an SNS filter policy over JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _OR_IS_A_FIELD = "$or is read as a field name here; as alternatives it must be a
 
 
 class PatternDialect(StrEnum):
-    """Whose patterns these are."""
+    """The service whose rules a pattern follows."""
 
     EVENTBRIDGE = "eventbridge"
     SNS = "sns"
@@ -28,7 +28,7 @@ class PatternDialect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventPatternFilter:
-    """Received when the part of the message that *scope* names meets the pattern."""
+    """Matches if the part of the message in *scope* meets the pattern."""
 
     pattern: Pattern
     dialect: PatternDialect
@@ -38,27 +38,30 @@ class EventPatternFilter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say where ``$or`` is no operator."""
+        """Warnings about each ``$or`` that is a field and not an operator."""
         return (_OR_IS_A_FIELD,) if self.pattern.or_is_a_field else ()
 
     @property
     def reads_body(self) -> bool:
-        """Say whether there is a verdict only with the body."""
+        """Whether a verdict needs the body."""
         return self.scope is not Scope.PROPERTIES
 
     def event_of(self, message: FilterInput) -> Event | str:
-        """Return what the pattern is asked about, or why there is nothing."""
+        """Return the event that the pattern reads, or a reason why there is none."""
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:
-        """See :func:`tagcast.filters.event_pattern.evaluate.matches`; a body that is no JSON object does not match."""
+        """Evaluate the pattern (:func:`tagcast.filters.event_pattern.evaluate.matches`).
+
+        A body that is no JSON object does not match.
+        """
         event = self.event_of(message)
         if event == BODY_UNKNOWN:
             raise FilterEvaluationError(BODY_UNKNOWN)
         return not isinstance(event, str) and matches(self.pattern, event)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """The tree of the pattern: each path, what it is asked for, and what the message has there."""
+        """Return a tree of the pattern: each path with its comparisons and the message's values."""
         title = f"event pattern ({self.dialect}, {self.scope})"
         event = self.event_of(message)
         if isinstance(event, str):
@@ -66,7 +69,7 @@ class EventPatternFilter:
         return explain(self.pattern, event, title)
 
     def as_json(self) -> dict[str, object]:
-        """The pattern as written, with the dialect and the scope."""
+        """Return the pattern as written, with dialect and scope."""
         return {
             "kind": self.kind,
             "pattern": dict(self.written),

@@ -1,15 +1,15 @@
-"""Why a filter said what it said: a tree for people, the same for every filter kind."""
+"""The explanation of a filter's verdict: one tree for all filter kinds."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Value = bool | None | Literal["error", "skipped"]
-"""``None`` is SQL's unknown; ``"skipped"`` is a part that was not reached because an earlier one decided."""
+"""``None`` is SQL's unknown. ``"skipped"`` is a part that was not evaluated, because an earlier one decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One part of a filter, the value it had for one message, and the parts it consists of.
+    """One part of a filter: its value for one message, and its own parts.
 
     >>> Explanation("a = 1", True, note="a is '1'").as_json()
     {'text': 'a = 1', 'value': True, 'note': "a is '1'", 'children': []}
@@ -22,13 +22,13 @@ class Explanation:
 
     @property
     def verdict(self) -> Literal["matched", "not_matched", "error"]:
-        """What the value means for delivery: only TRUE is received, and an error never delivers."""
+        """The verdict for the delivery: only TRUE matches; an error never does."""
         if self.value == "error":
             return "error"
         return "matched" if self.value is True else "not_matched"
 
     def as_json(self) -> dict[str, object]:
-        """The tree as plain JSON values (built without recursion: expressions may be deep)."""
+        """Return the tree as plain JSON values. Works without recursion, because expressions may be deep."""
         root: list[object] = []
         pending: list[tuple[Explanation, list[object]]] = [(self, root)]
         while pending:

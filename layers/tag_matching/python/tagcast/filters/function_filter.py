@@ -1,4 +1,4 @@
-"""The filter kind ``function``: user code of the subscription's owner decides, outside the service."""
+"""The filter kind ``function``: a Lambda function of the subscription's owner decides."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,16 @@ from tagcast.resource_names import function_named
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
 FILTER_ERROR = "filter_error"
-"""The outcome of a delivery whose function gave no verdict."""
+"""The outcome of a delivery whose function returned no verdict."""
 _ON_ERROR = ("drop", "block")
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFilter:
-    """Matches when published; the verdict comes later, when the fan-out invokes the function with a batch."""
+    """Matches every message when it is published.
+
+    The fan-out later invokes the function with a batch for the verdict.
+    """
 
     function: str
     on_error: str
@@ -27,16 +30,16 @@ class FunctionFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Always ``True``: user code never runs while a message is accepted."""
+        """Return ``True``: user code never runs while a message is accepted."""
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Says that the verdict is still to come."""
+        """Explain that the function decides later."""
         note = "matched; the function decides before the first attempt"
         return Explanation(f"function {self.function}", True, note=note)
 
     def as_json(self) -> dict[str, object]:
-        """All settings, the defaults included."""
+        """Return all settings, including the defaults."""
         return {
             "kind": self.kind,
             "function": self.function,
@@ -46,18 +49,18 @@ class FunctionFilter:
 
 
 def function_of(subscription: Subscription) -> FunctionFilter | None:
-    """Return the filter of *subscription* if a function decides, else None."""
+    """Return the filter of *subscription* if it is a function, else None."""
     value = subscription.settings.filter
     return None if value is None or value.get("kind") != "function" else compile_function(value)
 
 
 def is_judged_by_function(subscription: Subscription) -> bool:
-    """Say whether deliveries to *subscription* need the verdict of a function."""
+    """Return whether a function decides deliveries to *subscription*."""
     return function_of(subscription) is not None
 
 
 def judging_s(subscription: Subscription) -> int:
-    """Return how many seconds a verdict may take; 0 where no function decides."""
+    """Return the timeout of the function in seconds; 0 without a function."""
     function = function_of(subscription)
     return 0 if function is None else function.timeout_s
 

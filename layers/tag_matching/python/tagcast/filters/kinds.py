@@ -1,7 +1,7 @@
-"""The one place where a filter kind plugs in: from the JSON form to a compiled filter.
+"""The registry of filter kinds: from the JSON form to a compiled filter.
 
 A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`; the index refuses it until it
-is told how to find it. The first filter in SQL92 or with an event pattern imports its language, which takes some 80 ms.
+can find it. The first SQL92 filter or event pattern imports its language, about 80 ms.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,22 +36,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EverythingFilter:
-    """The filter of a subscription that has none (``null``): every message is received."""
+    """The filter of a subscription without one (``null``): matches every message."""
 
     kind: str = "everything"
     warnings: tuple[str, ...] = ()
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Always ``True``."""
+        """Return ``True``."""
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
-        """A single TRUE."""
+        """Return a single TRUE."""
         return Explanation("everything", True, note="the subscription has no filter")
 
     def as_json(self) -> None:
-        """``None``, the JSON form of no filter."""
+        """Return ``None``, the JSON form of no filter."""
 
 
 def _sql92(value: FilterValue) -> CompiledFilter:
@@ -76,14 +76,14 @@ _COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
 }
 
 KINDS = tuple(_COMPILERS)
-"""The words that name a kind of filter."""
+"""The names of the filter kinds."""
 
 
 def compile_filter(value: FilterValue | None) -> CompiledFilter:
-    """Validate and compile the JSON form of a filter; ``None`` = everything.
+    """Validate and compile the JSON form of a filter; ``None`` matches everything.
 
-    Raises :class:`tagcast.errors.InvalidFilterError` with every fault found, pointers relative to ``value``.
-    For expressions it is its subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
+    Raises :class:`tagcast.errors.InvalidFilterError` with every fault, pointers relative to ``value``. For expressions
+    it is the subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
 
     >>> compile_filter({"kind": "tags", "tags": ["apple"]}).kind, compile_filter(None).kind
     ('tags', 'everything')
@@ -105,9 +105,9 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
 
 
 def canonical(value: FilterValue | None) -> dict[str, object] | None:
-    """The normal JSON form of a filter: defaults written out, duplicates dropped.
+    """Return the normal JSON form of a filter: explicit defaults, no duplicates.
 
-    Two filters with the same normal form receive the same messages. Raises as :func:`compile_filter`.
+    Two filters with the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
 
     >>> canonical({"kind": "tag_expression", "expression": None})
     {'kind': 'tag_expression', 'expression': '*'}

@@ -1,4 +1,4 @@
-"""Routing keys: RabbitMQ's topic patterns, one by one. Many at once: :mod:`tagcast.filters.index.routing_trie`."""
+"""Routing keys: RabbitMQ's topic patterns, one at a time. For many see :mod:`tagcast.filters.index.routing_trie`."""
 
 SEPARATOR = "."
 ONE_WORD = "*"
@@ -6,7 +6,7 @@ ANY_WORDS = "#"
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a key or a pattern. The empty text has none; otherwise every dot separates.
+    """Split a key or a pattern at every dot. The empty text has no words.
 
     >>> split_words("a..b"), split_words("")
     (['a', '', 'b'], [])
@@ -15,9 +15,9 @@ def split_words(text: str) -> list[str]:
 
 
 def matches_key(pattern: str, key: str) -> bool:
-    """Whether a routing key matches a pattern: ``*`` is exactly one word, ``#`` any number of words.
+    """Return whether a routing key matches a pattern: ``*`` is exactly one word, ``#`` any number of words.
 
-    All positions of the pattern advance together as the bits of one number, so no pattern makes this explode.
+    All positions of the pattern advance together as the bits of one integer, so no pattern takes exponential time.
 
     >>> matches_key("order.*.eu", "order.new.eu"), matches_key("audit.#", "audit"), matches_key("a*", "ab")
     (True, True, False)
@@ -28,7 +28,7 @@ def matches_key(pattern: str, key: str) -> bool:
 
 
 def matches_words(words: list[str], key_words: list[str]) -> bool:
-    """:func:`matches_key` on words; ``words`` has no neighbouring ``#``.
+    """Return the same as :func:`matches_key`, on words. ``words`` has no neighbouring ``#``.
 
     >>> matches_words(["*"], [""]), matches_words(["*"], [])
     (True, False)
@@ -50,7 +50,7 @@ def matches_words(words: list[str], key_words: list[str]) -> bool:
 
 
 def pattern_words(pattern: str) -> list[str]:
-    """The words of a pattern; neighbouring ``#`` are one, which means the same.
+    """Return the words of a pattern. Neighbouring ``#`` become one, which means the same.
 
     >>> pattern_words("a.#.#.b")
     ['a', '#', 'b']

@@ -1,4 +1,4 @@
-"""The filter kind ``routing_key``: topic patterns, any one of which suffices."""
+"""The filter kind ``routing_key``: topic patterns, one of which must match."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ KEY_DOTS_MAX = 15
 
 @dataclass(frozen=True, slots=True)
 class RoutingKeyFilter:
-    """One of the patterns matches. A message without a routing key has the empty key."""
+    """Matches if one of the patterns does. A message without a routing key has the empty key."""
 
     patterns: tuple[str, ...]
     kind: str = "routing_key"
@@ -37,19 +37,19 @@ class RoutingKeyFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """The rule of :func:`tagcast.filters.routing_key.matches_key`, for any of the patterns."""
+        """Return whether :func:`tagcast.filters.routing_key.matches_key` holds for one of the patterns."""
         key = message.routing_key or ""
         return any(matches_key(pattern, key) for pattern in self.patterns)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """One child for each pattern, with the words of the key that each of its words stands for."""
+        """Return one child for each pattern, with the words of the key that each pattern word matches."""
         key = message.routing_key or ""
         children = tuple(_explain_pattern(pattern, key) for pattern in self.patterns)
         text = "routing key: " + " or ".join(self.patterns)
         return Explanation(text, self.evaluate(message), children, f"the message has {key!r}")
 
     def as_json(self) -> dict[str, object]:
-        """The patterns in the order written, without duplicates."""
+        """Return the distinct patterns in the order written."""
         return {"kind": self.kind, "patterns": list(self.patterns)}
 
 
@@ -71,7 +71,7 @@ def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
 
 
 def key_faults(text: str) -> Iterator[tuple[str, FaultCode]]:
-    """What the native API refuses in a routing key or a pattern: size, dots, empty words, control characters.
+    """Yield the faults of a routing key or a pattern in the native API: size, dots, empty words, control characters.
 
     >>> list(key_faults("order.new")), list(key_faults("a..b"))
     ([], [('must not have an empty word', <FaultCode.WRONG_FORMAT: 'wrong_format'>)])

@@ -16,9 +16,9 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Sql92Filter:
-    """Received when the expression is TRUE for the properties of the message.
+    """Matches if the expression is TRUE for the properties of the message.
 
-    ``reads_tags``: in the rocketmq dialect the tags are a property, too (:func:`properties_with_tags`).
+    ``reads_tags``: in the rocketmq dialect the tags are also a property (:func:`properties_with_tags`).
     """
 
     expression: CompiledExpression
@@ -28,21 +28,21 @@ class Sql92Filter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The known traps of the rocketmq dialect that the expression falls into."""
+        """The traps of the rocketmq dialect in the expression."""
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """See :meth:`tagcast.filters.sql92.CompiledExpression.evaluate`."""
+        """Evaluate the expression (:meth:`tagcast.filters.sql92.CompiledExpression.evaluate`)."""
         if self.reads_tags:
             return self.expression.evaluate(properties_with_tags(message))
         return self.expression.evaluate(message.properties)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """The tree of the expression with its values."""
+        """Return the tree of the expression with its values."""
         return self.expression.explain(properties_with_tags(message) if self.reads_tags else message.properties)
 
     def as_json(self) -> dict[str, object]:
-        """The text as written, and the dialect."""
+        """Return the text as written, and the dialect."""
         return {
             "kind": self.kind,
             "expression": self.expression.text,
@@ -51,9 +51,9 @@ class Sql92Filter:
 
 
 def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
-    """The properties with the tags among them, as RocketMQ has them; one of that name that was published wins.
+    """Return the properties plus TAGS, as in RocketMQ. A published property of that name wins.
 
-    RocketMQ's other such property, KEYS, is here a property like all others: messages have no keys of their own.
+    RocketMQ's other such property, KEYS, is an ordinary property here: messages have no keys of their own.
 
     >>> from types import SimpleNamespace
     >>> properties_with_tags(SimpleNamespace(tags=("TagA", "TagB"), properties={"KEYS": "7"}))

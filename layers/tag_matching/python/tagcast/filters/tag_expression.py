@@ -9,24 +9,24 @@ from tagcast.filters.tags import java_hash_code
 EVERYTHING = "*"
 _SEPARATOR = "||"
 _OPERATOR = re.compile(r"\|\||\||&&")
-# Java's String.trim: everything up to the blank, and nothing above it (a no-break space is part of a tag).
+# Java's String.trim: removes everything up to the blank, and nothing above it (a no-break space is part of a tag).
 _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 @dataclass(frozen=True, slots=True)
 class TagExpression:
-    """A tag expression taken apart: the tags in the order written, without duplicates; none = everything."""
+    """A parsed tag expression: the distinct tags in the order written; none = everything."""
 
     tags: tuple[str, ...]
 
     @property
     def everything(self) -> bool:
-        """Whether every message is received, also one without tags."""
+        """Whether it matches every message, also one without tags."""
         return not self.tags
 
     @property
     def codes(self) -> frozenset[int]:
-        """Hash codes of the tags, for a prefilter. There may be fewer codes than tags.
+        """The hash codes of the tags, for a prefilter. Several tags may share a code.
 
         >>> sorted(TagExpression(("Aa", "BB")).codes)
         [2112]
@@ -44,10 +44,10 @@ class TagExpression:
 
 
 def parse_tag_expression(text: str | None) -> TagExpression:
-    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, empty and ``None`` mean everything.
+    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, empty and ``None`` match everything.
 
-    Texts that RocketMQ accepts and then delivers nothing for are refused with :class:`FilterSyntaxError`: one that has
-    no tag left, one that mixes ``*`` with tags, and one with ``&&`` or a single ``|``, which would be part of a tag.
+    Some texts pass in RocketMQ but never match; they raise :class:`FilterSyntaxError`. These are texts without any tag,
+    texts that mix ``*`` with tags, and texts with ``&&`` or a single ``|``, which would be part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA ").tags
     ('TagA', 'TagB')
@@ -59,11 +59,11 @@ def parse_tag_expression(text: str | None) -> TagExpression:
     parts = [part.strip(_TRIMMED) for part in text.split(_SEPARATOR)]
     tags = tuple(dict.fromkeys(part for part in parts if part))
     if not tags:
-        raise _refused("Expression without a tag", text, 0, "a tag or *", "Expected a tag or *, e.g. TagA || TagB")
+        raise _refuse("Expression without a tag", text, 0, "a tag or *", "Expected a tag or *, e.g. TagA || TagB")
     other = next((found for found in _OPERATOR.finditer(text) if found[0] != _SEPARATOR), None)
     if other is not None:
         hint = f"Write tags with {_SEPARATOR} between them, e.g. TagA || TagB"
-        raise _refused(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
+        raise _refuse(f"Unexpected {other[0]!r}", text, other.start(), _SEPARATOR, hint)
     if EVERYTHING not in tags:
         return TagExpression(tags)
     if len(tags) == 1:
@@ -72,10 +72,10 @@ def parse_tag_expression(text: str | None) -> TagExpression:
     star += len(_SEPARATOR) * parts.index(EVERYTHING)
     star = text.index(EVERYTHING, star)
     expected = "* alone, or tags without *"
-    raise _refused("* combined with tags", text, star, expected, f"Write {expected}")
+    raise _refuse("* combined with tags", text, star, expected, f"Write {expected}")
 
 
-def _refused(message: str, text: str, offset: int, expected: str, hint: str) -> FilterSyntaxError:
+def _refuse(message: str, text: str, offset: int, expected: str, hint: str) -> FilterSyntaxError:
     before = text[:offset]
     line, column = before.count("\n") + 1, offset - before.rfind("\n")
     found = text[offset : offset + 20]

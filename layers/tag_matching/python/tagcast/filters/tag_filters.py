@@ -9,7 +9,7 @@ from tagcast.filters.compiled import (
     FilterValue,
     is_plain_text,
     list_of_text,
-    quoted,
+    quote_texts,
     unknown_keys,
 )
 from tagcast.filters.explanation import Explanation
@@ -24,7 +24,7 @@ EXPRESSION_CHARACTERS_MAX = 16_384
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter:
-    """At least one tag in common, or all of them (*match_all*); no tags = everything."""
+    """Needs one common tag, or all tags of the filter (*match_all*); a filter without tags matches everything."""
 
     tags: frozenset[str]
     written: tuple[str, ...]
@@ -34,23 +34,25 @@ class TagsFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """The rule of :func:`tagcast.filters.tags.matches`, or that no tag of the filter is missing."""
+        """Return whether the tags match by :func:`tagcast.filters.tags.matches`, or, with *match_all*, none is
+        missing.
+        """
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """One child for each tag of the filter: whether the message has it."""
+        """Return one child for each tag of the filter: whether the message has it."""
         title = f"{'all of the ' if self.match_all else ''}tags: {', '.join(self.written) or 'everything'}"
         return _explain_tags(title, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
-        """The tags in the order written, without duplicates; any of them is enough where nothing else is said."""
+        """Return the distinct tags in the order written. ``match`` defaults to any."""
         match: dict[str, object] = {"match": "all"} if self.match_all else {}
         return {"kind": self.kind, "tags": list(self.written), **match}
 
 
 @dataclass(frozen=True, slots=True)
 class TagExpressionFilter:
-    """One of the tags of a RocketMQ expression; no tags (``*``) = everything."""
+    """Needs one tag of a RocketMQ expression; no tags (``*``) match everything."""
 
     tags: frozenset[str]
     expression: str
@@ -60,15 +62,15 @@ class TagExpressionFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """The exact texts are compared; hash codes only serve where messages are stored."""
+        """Compare the exact texts. Hash codes only serve as a prefilter in a store."""
         return matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """One child for each tag of the expression: whether the message has it."""
+        """Return one child for each tag of the expression: whether the message has it."""
         return _explain_tags(self.expression, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
-        """The expression in its normal form, ``TagA || TagB`` or ``*``."""
+        """Return the expression in its normal form, ``TagA || TagB`` or ``*``."""
         return {"kind": self.kind, "expression": self.expression}
 
 
@@ -87,12 +89,12 @@ def compile_tags(value: FilterValue) -> TagsFilter:
         faults.extend(Fault(detail, f"/tags/{place}", code) for detail, code in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    # One tag or none: all of them are any of them.
+    # With at most one tag, "all" equals "any".
     return TagsFilter(frozenset(tags), tuple(tags), match_all=match == "all" and len(tags) > 1)
 
 
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
-    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; no expression = everything.
+    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; no expression matches everything.
 
     >>> compile_tag_expression({"kind": "tag_expression", "expression": "A||B"}).as_json()
     {'kind': 'tag_expression', 'expression': 'A || B'}
@@ -131,6 +133,6 @@ def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput, verd
     children = tuple(Explanation(tag, tag in message.tags) for tag in wanted)
     common = [tag for tag in wanted if tag in message.tags]
     missing = [tag for tag in wanted if tag not in message.tags]
-    has = quoted(sorted(message.tags))
-    note = f"common: {quoted(common)}; missing: {quoted(missing)}; the message has {has}"
+    has = quote_texts(sorted(message.tags))
+    note = f"common: {quote_texts(common)}; missing: {quote_texts(missing)}; the message has {has}"
     return Explanation(text, verdict, children, note)

@@ -1,4 +1,4 @@
-"""Tags: the rule that decides who receives, and Java's hash code of a tag."""
+"""Tags: CMQ's matching rule, and Java's hash code of a tag."""
 
 from collections.abc import Collection
 
@@ -6,10 +6,9 @@ _INT_BITS = 0xFFFFFFFF
 
 
 def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool:
-    """Whether a subscription with ``filter_tags`` receives a message with ``message_tags`` (CMQ's rules).
+    """Return whether a subscription with ``filter_tags`` receives a message with ``message_tags`` (CMQ's rules).
 
-    A subscription without tags receives everything; otherwise at least one tag must be common. Comparison is
-    exact and case-sensitive.
+    Without tags it receives everything; otherwise one tag must be common. Comparison is exact and case-sensitive.
 
     >>> matches({"apple", "imac"}, {"imac", "xiaomi"}), matches({"apple"}, {"xiaomi"})
     (True, False)
@@ -21,9 +20,9 @@ def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool
 
 
 def java_hash_code(text: str) -> int:
-    """Java's ``String.hashCode``: a signed 32-bit number over the UTF-16 code units.
+    """Return Java's ``String.hashCode``: a signed 32-bit number over the UTF-16 code units.
 
-    It is only a prefilter: unlike tags may share a code, so the exact text is always compared after it.
+    Use it only as a prefilter, then compare the exact text: different tags may share a code.
 
     >>> java_hash_code("TagA"), java_hash_code("Aa") == java_hash_code("BB")
     (2598919, True)
@@ -36,9 +35,9 @@ def java_hash_code(text: str) -> int:
 
 
 def tag_code(tag: str | None) -> int:
-    """The 8-byte tag code of a stored message: the hash code widened with its sign, 0 without a tag.
+    """Return the 8-byte tag code of a stored message: the sign-extended hash code, 0 without a tag.
 
-    The sign carries no meaning: half of all tags have a negative code.
+    The sign has no meaning: half of all tags have a negative code.
 
     >>> tag_code("TagA").to_bytes(8, "big", signed=True).hex(), tag_code(None)
     ('000000000027a807', 0)

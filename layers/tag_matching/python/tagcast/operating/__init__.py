@@ -1,4 +1,4 @@
-"""What people ask and order: `messages`, `explaining`, `lanes`, `urgency`, `tailing`, `verification`.
+"""Use cases of operators: `messages`, `explaining`, `lanes`, `urgency`, `tailing`, `verification`.
 
-`subscription_names` keeps the names that these show; `signed_requests` takes each request of CMQ once.
+`subscription_names` caches the names that these show; `signed_requests` accepts each request of CMQ once.
 """

@@ -1,4 +1,4 @@
-"""Why a subscription did or did not receive a message: the filter of its time, then what became of the delivery."""
+"""Explains why a subscription did or did not receive a message: its filter at that time, then the delivery."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tagcast.rows.subscription import REMOVALS, FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object], tuple[str, ...]]:
-    """Return the verdict of a filter on a message, its explanation, and warnings; InvalidFilterError if it is none.
+    """Return a filter's verdict on a message, its explanation, and warnings. Raises InvalidFilterError.
 
     >>> test_filter({"kind": "tags", "tags": ["apple"]}, Draft(b"", tags=("apple", "imac")))[0]
     'matched'
@@ -42,7 +42,7 @@ test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the AP
 def explain(world: World, topic: str, message_id: str, subscription: str) -> Mapping[str, object]:
     """Return why *subscription* did or did not receive the message, as plain JSON values.
 
-    NotFoundError when the message and its receipt are gone, or nobody of that name was ever known.
+    Raises NotFoundError if the message and its receipt are gone, or no known subscription has that name.
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
@@ -74,17 +74,17 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
 
 
 def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: bool) -> Explanation:
-    """Return the verdict that was stored with a message whose body is gone: there is nothing more to compare."""
+    """Return the verdict stored with a message whose body is gone: the filter cannot be evaluated again."""
     value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
     note = "the body is deleted; this is the filter's stored verdict"
     return Explanation(f"{kind.replace('_', ' ')}, as stored", value, note=note)
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
-    """Return the ordinal that *subscription* had when the message was accepted, or has now."""
+    """Return the ordinal of *subscription* at the message's acceptance, or its current one."""
     read_topic(world, topic)
     present = stored.subscription(world.store, topic, subscription)
-    removed = stored.removed_names(world.store, topic)  # Read behind it: what was removed meanwhile is among these.
+    removed = stored.removed_names(world.store, topic)  # Read last: includes subscriptions deleted meanwhile.
     ordinals = {ordinal for ordinal, name in removed.items() if name == subscription}
     known = sorted(ordinals if present is None else {*ordinals, present.ordinal})
     if not known:
@@ -93,7 +93,7 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
 
 
 def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
-    """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
+    """Return why the publish of a message did not see the subscription of *ordinal*; None if it did."""
     if version is None:
         return "the subscription was created after the message was accepted"
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)

@@ -1,7 +1,7 @@
-"""The messages of a topic in the last days, the newest first, those included of which nothing is owed any more.
+"""The messages of a topic in the last days, newest first, including those without pending deliveries.
 
-No list of them is written. The files that came into the archive last name them, and of what is not yet there the
-list of retained messages does. Their receipts, which stay longer, say what became of them (docs/semantics.md, History).
+No list of them is written. The newest files of the archive name them; the retained list names those not yet archived.
+Receipts, which stay longer, show their deliveries (docs/semantics.md, History).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tagcast.rows.listed import RETAINED
 
 _DAY_MS = 86_400_000
 HISTORY_S_MAX = 3 * 86_400
-"""Receipts stay three days after the end of their messages' lives."""
+"""Receipts stay three days after their message expires."""
 SEARCH_S = 4.0
-"""A page ends when it was searched for so long, however few messages it has."""
+"""Seconds after which a page ends, however few messages it has."""
 RECENT_MAX = 1_000
 READ_AT_ONCE = 25
 _BEFORE_ALL = "~"
@@ -35,7 +35,7 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Which messages are asked for: accepted *since* then, and all that is named.
+    """Criteria of messages: accepted *since* then, and all other given fields.
 
     *state* is that of the delivery to *subscription*, or of any delivery.
     """
@@ -47,7 +47,7 @@ class HistoryFilter:
     state: EntryState | MessageState | None = None
 
     def is_of_record(self, topic: str, fields: Mapping[str, Any]) -> bool:
-        """Say whether the record of a message in the archive is wanted, as far as it tells."""
+        """Return whether an archive record may match; only the receipt decides."""
         return (
             fields["topic"] == topic
             and self._fits(fields["accepted_at"], fields["tags"], fields.get("properties") or {})
@@ -55,7 +55,7 @@ class HistoryFilter:
         )
 
     def is_of(self, view: MessageView) -> bool:
-        """Say whether a message is wanted, by its receipt."""
+        """Return whether a message matches, by its receipt."""
         draft, name = view.message.draft, None if self.subscription is None else self.subscription.name
         counts = view.counts or {}
         if self.state is None:
@@ -77,7 +77,7 @@ class HistoryFilter:
 
 
 def _needles(topic: str, wanted: HistoryFilter) -> tuple[bytes, ...]:
-    """Return what stands in the line of every record of a message that is wanted, the rarest first.
+    """Return texts that occur in the line of every matching record, the rarest first.
 
     >>> _needles("orders", HistoryFilter(0, tag="a", property=("customer", "42")))
     (b'"customer":"42"', b'"a"', b'"topic":"orders"')
@@ -92,10 +92,10 @@ def _needles(topic: str, wanted: HistoryFilter) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the next page begins.
+    """The start of the next page.
 
-    First come retained messages between *archived_id* and *recent_before* (None: no more of these), then those of the
-    file that came at *arrived_at* with ids below *before*, then older files.
+    First come retained messages between *archived_id* and *recent_before* (None: no more of these). Then come ids below
+    *before* of the file that arrived at *arrived_at*, then older files.
     """
 
     recent_before: str | None
@@ -106,7 +106,7 @@ class _Place:
 
     @classmethod
     def read(cls, cursor: str) -> _Place:
-        """Return the place that a cursor stands for, or raise InvalidRequestError."""
+        """Return the place in a cursor, or raise InvalidRequestError."""
         found = _CURSOR.fullmatch(cursor)
         if found is None:
             raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
@@ -119,9 +119,9 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One page: messages, where the next one begins (None: this was the last), and how far the archive has come.
+    """A page: messages, the next place (None: last page), and the progress of the archive.
 
-    *archive_until* is when the newest message in it was accepted (None: there is none).
+    *archive_until* is the acceptance time of its newest message (None: it is empty).
     """
 
     messages: tuple[MessageView, ...]
@@ -139,12 +139,11 @@ def read_history(
     size: Callable[[MessageView], int] = lambda view: 0,
     size_max: int = 1,
 ) -> History:
-    """Return a page of at most *limit* of the *wanted* messages of a topic, after *cursor*, the newest first.
+    """Return at most *limit* of the *wanted* messages of a topic, after *cursor*, newest first.
 
-    A page may be short, or empty, before the last: it ends after :data:`SEARCH_S`, and with the message with which the
-    sizes of all add up to *size_max*. Within the files of the archive
-    messages are sorted by their acceptance; a file that came later is before all that came earlier. Raises
-    NotFoundError, InvalidRequestError (the cursor) and UnavailableError (the archive).
+    Any page may be short or empty. It ends after :data:`SEARCH_S`, and with the message that brings the sizes to
+    *size_max*. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
+    InvalidRequestError (the cursor) and UnavailableError (the archive).
     """
     until = world.clock.monotonic() + SEARCH_S
     search = _Search(world, topic, wanted, limit, size, size_max, until, ViewsOfTopic(world, topic))
@@ -169,7 +168,7 @@ class _Search:
     files: dict[int, Sequence[ArchivedFile]] = field(default_factory=dict)
 
     def begin(self) -> _Place:
-        """Return the place of the first page: the newest file now, and how far that has come."""
+        """Return the place of the first page: the newest file, and its newest message."""
         for file in self._files(self.world.clock.now()):
             ids = [line.partition(_MESSAGE_ID)[2][:20].decode() for line in self.world.message_archive.lines(file.name)]
             newest = max(ids, default=first_id_at(0))
@@ -177,7 +176,7 @@ class _Search:
         return _Place(_BEFORE_ALL, first_id_at(0), 0, "-", _BEFORE_ALL)
 
     def run(self, place: _Place) -> _Place | None:
-        """Find messages from *place* on; return where to go on, or None at the end."""
+        """Find messages from *place* on; return the next place, or None at the end."""
         if place.recent_before is not None:
             rest = self._take(self._recent(place.archived_id, place.recent_before))
             if rest is not None:
@@ -203,7 +202,7 @@ class _Search:
         return len(self.found) >= self.limit or self.left <= 0
 
     def _take(self, ids: Sequence[str]) -> str | None:
-        """Take what is wanted of messages, newest first; return the id before which to go on, None after the last."""
+        """Take the matching messages, newest first; return the id before which to continue, None after the last."""
         for start in range(0, len(ids), READ_AT_ONCE):
             if start and self._is_over():
                 return ids[start - 1]
@@ -216,23 +215,23 @@ class _Search:
         return None
 
     def _recent(self, archived_id: str, before: str) -> list[str]:
-        """Return the ids of retained messages that are younger than what is archived, newest first."""
+        """Return the ids of retained messages newer than the archive, newest first."""
         rows = stored.retained_rows(self.world.store, self.topic, after=archived_id, limit=RECENT_MAX)
         ids = {RETAINED.value_of(row).message_id for row in rows}
         return sorted((each for each in ids if archived_id < each < before), reverse=True)
 
     def _files(self, until: int) -> Iterator[ArchivedFile]:
-        """Yield the files that came until then, the last first, back to the day since which messages are wanted."""
+        """Yield the files that arrived until *until*, newest first, back to the day of *since*."""
         for day in range(min(until, self.world.clock.now()) // _DAY_MS, self.wanted.since // _DAY_MS - 1, -1):
             if day not in self.files:
                 self.files[day] = self.world.message_archive.files(day * _DAY_MS)
             yield from self.files[day]
 
     def _archived(self, file: ArchivedFile) -> list[str]:
-        """Return the ids of the messages in a file that may be wanted, newest first."""
+        """Return the ids of a file's messages that may match, newest first."""
         (rare, *others), ids = _needles(self.topic, self.wanted), set[str]()
         for line in self.world.message_archive.lines(file.name):
-            if rare in line and all(needle in line for needle in others):  # Most lines are not parsed.
+            if rare in line and all(needle in line for needle in others):  # Most lines need no parsing.
                 fields = json.loads(line)
                 if self.wanted.is_of_record(self.topic, fields):
                     ids.add(fields["message_id"])

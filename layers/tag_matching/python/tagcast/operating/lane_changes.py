@@ -1,4 +1,4 @@
-"""The acts of a person on lanes: on one, on those that a preview named, and on all that a filter takes."""
+"""Manual changes of lanes: of one, of those that a preview named, and of all that match a filter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tagcast.registry.subscribing import check_time
 from tagcast.registry.subscriptions import get_subscription
 
 CHANGED_WITHIN_S = 10.0
-"""No further lane of a request is begun 10 s after it came, because one may take seconds when others change it."""
+"""A request starts no further lane after 10 s: one lane may take seconds under contention."""
 READ_MAX = 25
-"""Lanes are read from the list in parts of at most 25, so that a request ends soon after its time is over."""
+"""Lanes are listed in parts of at most 25, so that a request ends soon after its time."""
 UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
 
 
 class LaneChange(StrEnum):
-    """What a person may do to a lane."""
+    """The manual changes of a lane."""
 
     RETRY = "retry"
     PAUSE = "pause"
@@ -33,7 +33,7 @@ class LaneChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedLane:
-    """A lane that a request names; a skip is of *message_id* alone."""
+    """A lane named in a request; a skip cancels only *message_id*."""
 
     topic: str
     subscription: str
@@ -41,8 +41,8 @@ class NamedLane:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """An act with the reason of a skip; a plan changes nothing."""
+class LaneOrder:
+    """A change, with a reason for a skip. A plan changes nothing."""
 
     change: LaneChange
     reason: str = ""
@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A lane, what was found of it, and its state behind the act; or why the act was not carried out."""
+    """A lane with its state after the change, or the error that prevented it."""
 
     named: NamedLane
     state: LaneState | None
@@ -60,8 +60,8 @@ class LaneResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of an act on many lanes, and the cursor of the next part."""
+class LaneChangePage:
+    """One part of a change of many lanes, and the cursor of the next part."""
 
     lanes: tuple[LaneResult, ...]
     cursor: str | None
@@ -70,9 +70,9 @@ class Part:
 def change_lane(
     world: World, act: LaneChange, topic: str, name: str, *, reason: str = "", message_id: str | None = None
 ) -> LaneView:
-    """Carry out one act on one lane; a skip needs a *reason*, and cancels *message_id* alone if it is given.
+    """Change one lane. A skip needs a *reason*, and cancels only *message_id* if given.
 
-    Raises NotFoundError, ConflictError where the state of the lane forbids it, UnavailableError.
+    Raises NotFoundError, ConflictError if the state of the lane forbids the change, and UnavailableError.
     """
     match act:
         case LaneChange.RETRY:
@@ -88,7 +88,7 @@ def change_lane(
 
 
 def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
-    """Return why an act would change nothing of a lane; None if it fits.
+    """Return why a change does not apply to a lane; None if it applies.
 
     >>> lane_error(LaneChange.RETRY, UrgentLane("t", "s", LaneState.PAUSED, None))
     'the lane is paused; resume it first'
@@ -113,9 +113,9 @@ def lane_error(act: LaneChange, lane: UrgentLane) -> str | None:
 
 
 def change_named(
-    world: World, order: Order, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
+    world: World, order: LaneOrder, lanes: Iterable[NamedLane], takes: Callable[[UrgentLane], bool]
 ) -> tuple[LaneResult, ...]:
-    """Carry out an act on the lanes that a request names, as far as *takes* takes them, each on its own."""
+    """Change each lane that a request names and *takes* accepts, independently."""
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     done = []
     for named in lanes:
@@ -130,14 +130,14 @@ def change_named(
 
 
 def change_listed(
-    world: World, order: Order, takes: Callable[[UrgentLane], bool], limit: int, cursor: str | None
-) -> Part:
-    """Carry out an act on at most *limit* lanes that are not active and that *takes* takes, from *cursor* on.
+    world: World, order: LaneOrder, takes: Callable[[UrgentLane], bool], limit: int, cursor: str | None
+) -> LaneChangePage:
+    """Change at most *limit* inactive lanes that *takes* accepts, from *cursor* on.
 
-    An act moves a lane in the list that is read. So no lane comes twice in a part, and a lane with a new generation
-    since the first part began is left out of later parts: no lane is acted on twice.
+    A change moves a lane within the list. So a part skips repeated lanes, and later parts skip lanes whose generation
+    is newer than the first part: no lane changes twice.
 
-    Raises InvalidRequestError when *cursor* is none of this list.
+    Raises InvalidRequestError for an invalid *cursor*.
     """
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     began_at, after = _read(cursor)
@@ -154,10 +154,10 @@ def change_listed(
                 done.append(_attempted(world, order, named, lane, until_s))
         after = page.cursor
         if after is None or len(done) >= limit or world.clock.monotonic() >= until_s:
-            return Part(tuple(done), None if after is None else f"{started_at} {after}")
+            return LaneChangePage(tuple(done), None if after is None else f"{started_at} {after}")
 
 
-def _attempted(world: World, order: Order, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
+def _attempted(world: World, order: LaneOrder, named: NamedLane, lane: UrgentLane, until_s: float) -> LaneResult:
     try:
         check_time(world, until_s)
         if (reason := lane_error(order.change, lane)) is not None:
@@ -173,7 +173,7 @@ def _attempted(world: World, order: Order, named: NamedLane, lane: UrgentLane, u
 
 
 def _read(cursor: str | None) -> tuple[int | None, str | None]:
-    """Return when the first part began, and the cursor of the list; both None without a cursor."""
+    """Return the beginning of the first part, and the cursor of the list; both None without a cursor."""
     if cursor is None:
         return None, None
     began_at, _, after = cursor.partition(" ")

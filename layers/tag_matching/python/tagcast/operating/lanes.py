@@ -1,4 +1,4 @@
-"""Use cases of lanes: look, pause, resume, retry now, skip the head, re-push a topic (docs/semantics.md, Lanes)."""
+"""Use cases of lanes: view, pause, resume, retry now, skip the head, retry a topic (docs/semantics.md, Lanes)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNTED_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """One owed delivery of a backlog, as people see it."""
+    """One pending delivery of a backlog, for display."""
 
     message_id: str
     state: EntryState
@@ -39,9 +39,9 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """One subscription's side of a topic: its state, how much it owes, and its head.
+    """One subscription's lane: its state, the length of its backlog, and its head.
 
-    *has_more* says that the backlog was counted only as far as *backlog*; *is_filling*, that older messages join it.
+    *has_more*: the backlog was counted only up to *backlog*. *is_filling*: older messages are still joining.
     """
 
     state: LaneState
@@ -62,7 +62,7 @@ def _head(world: World, subscription: Subscription) -> PendingDelivery | None:
 def due_delivery(
     world: World, subscription: Subscription | None, due: PendingDelivery, lane: Lane, *, is_head: bool
 ) -> DueDelivery:
-    """Return a row of a backlog as people see it: with its next attempt, if its lane waits for it or it for itself."""
+    """Return a delivery of a backlog for display, with its next attempt if it is planned."""
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
     if subscription is not None and subscription.settings.is_independent and lane.state is LaneState.RETRYING:
         retry, retry_all_at = subscription.settings.retry, lane.retry_all_at or 0
@@ -80,12 +80,12 @@ def due_delivery(
 
 
 def lane_view(world: World, subscription: Subscription) -> LaneView:
-    """Return the lane as it stands; a lane without a row is active and owes nothing."""
+    """Return the current lane. A lane without a row is active and has no backlog."""
     return _view(world, subscription, _lane(world, subscription), None)
 
 
 def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
-    """Return the lanes of *subscriptions*, read by one query, and their backlogs up to :data:`COUNTED_MAX` each."""
+    """Return the lanes of *subscriptions* from one query, each with its backlog up to :data:`COUNTED_MAX`."""
     known = stored.lanes(world.store, topic)
     return tuple(_view(world, each, known.get(each.subscription_id), COUNTED_MAX) for each in subscriptions)
 
@@ -103,7 +103,7 @@ def _view(world: World, subscription: Subscription, lane: Lane | None, counted_m
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
-    """Return owed deliveries in their order, after *cursor*."""
+    """Return pending deliveries in their order, after *cursor*."""
     subscription = get_subscription(world, topic, name)
     lane = _lane(world, subscription)
     if lane is None:
@@ -118,22 +118,22 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
 
 
 def _start(world: World, lane: Lane) -> None:
-    """Start the workflow of a lane that has a new generation, unless it is asleep."""
+    """Start the workflow of a lane with a new generation, unless it sleeps."""
     if not lane.state.is_asleep:
         world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
 
 
 def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
-    """Return the lane, or raise NotFoundError if the subscription was removed since it was read."""
+    """Return the lane; raise NotFoundError if the subscription was deleted since the read."""
     if lane is not None and lane.state is LaneState.REMOVED:
         raise NotFoundError("subscription", name)
     return lane
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
-    """Stop all attempts of the subscription; what it is owed waits and still expires.
+    """Stop all attempts of the subscription. Its pending deliveries wait, and still expire.
 
-    The next sweep looks for the earliest expiry: reading a long backlog here would be overtaken by whatever joins it.
+    The next sweep finds the earliest expiry: a long backlog read here could change before the write.
     """
 
     def attempt() -> LaneView:
@@ -143,7 +143,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
         if lane is None:
             sid = subscription.subscription_id
             paused = Lane(topic, sid, LaneState.PAUSED, generation, 0, 0, None, None)
-            # A transaction is carried out once, whatever the SDK repeats: a resume may have come between.
+            # A transaction executes once even if the SDK repeats it, when a resume may have come in between.
             world.store.transact((lane_transitions.lane_put(paused),))
         elif lane.state is not LaneState.PAUSED:
             world.store.write(lane_transitions.pause(lane, generation, now))
@@ -153,7 +153,10 @@ def pause(world: World, topic: str, name: str) -> LaneView:
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:
-    """End a pause or a suspension and go on as blocked, lost contact or active; an awake lane stays as it is."""
+    """End a pause or a suspension; the lane continues as blocked, lost contact or active.
+
+    An awake lane stays as it is.
+    """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -180,7 +183,7 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
-    """Attempt the head at once, whatever its schedule or receiver says; ConflictError while the lane is asleep."""
+    """Attempt the head now, regardless of schedule and Retry-After. Raises ConflictError while the lane sleeps."""
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -202,24 +205,24 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:
-    """Attempt now what is owed to every subscription blocked under BACKOFF_RETRY; return their names."""
+    """Retry now for every subscription blocked under BACKOFF_RETRY; return their names."""
     present = directory_of(world, topic).by_ordinal.values()
     lanes = stored.lanes(world.store, topic)
     blocked = {each for each, lane in lanes.items() if lane.state is LaneState.BLOCKED}
     pushed = []
     for subscription in present:
         if subscription.subscription_id in blocked and subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY:
-            with suppress(ConflictError, NotFoundError):  # It was paused or removed since the lanes were read.
+            with suppress(ConflictError, NotFoundError):  # The lane was paused or removed since the lanes were read.
                 retry_now(world, topic, subscription.name)
                 pushed.append(subscription.name)
     return tuple(sorted(pushed))
 
 
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:
-    """Cancel the head with *reason* and let the next delivery become the head.
+    """Cancel the head with *reason*; the next delivery becomes the head.
 
-    Raises ConflictError if nothing is pending, or if the head is another message than *message_id* (None: any). Under
-    INDEPENDENT_RETRY no delivery is before others: of several the one to cancel is named, among the first 1,000.
+    Raises ConflictError if nothing is pending, or if the head is not *message_id* (None: any). Under INDEPENDENT_RETRY
+    the message must be named if several are pending; it must be among the first 1,000.
     """
 
     def attempt() -> LaneView:

@@ -1,4 +1,4 @@
-"""Use cases of messages: the full state map of one, wherever it is, and the list of what is retained."""
+"""Use cases of messages: the full state map of one message, and the list of retained messages."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
-from tagcast.rows.due import PendingDelivery, Pulled
+from tagcast.rows.due import FailedPulls, PendingDelivery
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FilterVersion
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
-"""What somebody has to look at: owed after it could not be delivered, or given up."""
+"""States that need attention: pending after a failure, or given up."""
 PAGE_ENTRIES_MAX = 1_000
 FOUND_AT_ONCE = 100
 READ_ROWS = 10
@@ -34,7 +34,7 @@ FRONT_ROWS = 200
 
 
 class MessageState(StrEnum):
-    """The state of a message as a whole (docs/semantics.md, The state map)."""
+    """The state of a whole message (docs/semantics.md, The state map)."""
 
     RETAINED = "retained"
     KEPT = "kept"
@@ -45,10 +45,10 @@ class MessageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message or its receipt, with one entry per matched subscription, those that fail first.
+    """A message or its receipt, with one entry per matched subscription, failures first.
 
-    Of a wide message it shows the entries of one section of its map; behind that comes the *next_section*, if any.
-    *counts* are of all of its entries, by their states, wherever they were counted.
+    A wide message shows the entries of one section of its map; *next_section* follows, if any. *counts* are those of
+    all entries, by state.
     """
 
     message: Message
@@ -64,12 +64,12 @@ class MessageView:
 def message_view(
     world: World, topic: str, message_id: str, section: int = 0, only: Collection[EntryState] = ()
 ) -> MessageView:
-    """Return the message or its receipt; NotFoundError when there is neither (any more).
+    """Return the message or its receipt. Raises NotFoundError if both are gone.
 
-    *section* says which entries of a wide message are shown, the last ones if it is too high; the first has the counts.
-    With *only*, entries in these states are shown, of as many sections from there on as have a thousand together.
+    *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
+    *only* selects entries in these states, from as many sections as it takes for a thousand.
     """
-    backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+    backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
     row = read_message(world, topic, message_id)
     if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
@@ -80,9 +80,9 @@ def message_view(
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
-    """Return the topic of a message, among those that *is_open* says yes to; each of them is asked for its id.
+    """Return the topic that has a message, among those for which *is_open* is true; looks in each.
 
-    Raises NotFoundError, and ConflictError if several have it: an id is unique in its topic, and hardly ever elsewhere.
+    Raises NotFoundError, and ConflictError if several have the id: it is unique in its topic only.
     """
     topics = [name for name, _ in stored.topic_ids(world.store) if is_open(name)]
     found: list[str] = []
@@ -97,23 +97,23 @@ def find_message(world: World, message_id: str, is_open: Callable[[str], bool] =
 
 
 def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
-    """Return the view of a whole message with its counts, and with those entries that are asked for."""
+    """Return the view of a whole message with its counts and the selected entries."""
     counts = Counter(entry.state for entry in view.subscribers.values())
     chosen = {name: entry for name, entry in view.subscribers.items() if not only or entry.state in only}
     return replace(view, counts=counts, subscribers=chosen)
 
 
-def _of_section(backlogs: Backlogs, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
-    """Return the view of one section, with the entries of *only* some ordinals, or of all."""
+def _of_section(backlogs: BacklogFront, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
+    """Return the view of one section, with the entries of *only*, or of all."""
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
     return _view(backlogs, row, {o: version.name for o, version in versions.items()}, versions, chosen)
 
 
 def _of_sections(
-    backlogs: Backlogs, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+    backlogs: BacklogFront, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
-    """Return the first section with the counts of all; or, from *section* on, entries in the states asked for."""
+    """Return the first section with the counts of all; or, from *section* on, entries in the requested states."""
     pulled = next((part for part in parts if part.map.enqueued), parts[0])
     pulls = _pulls(backlogs.world, pulled)
     states = [_states(backlogs, part, pulls) for part in parts]
@@ -133,8 +133,8 @@ def _of_sections(
     return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
 
 
-def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) -> dict[int, EntryState]:
-    """Return the states of a part of a map, without the reads that an entry takes."""
+def _states(backlogs: BacklogFront, row: MessageRow, pulls: Mapping[int, FailedPulls]) -> dict[int, EntryState]:
+    """Return the states of a part of a map, without the reads that a full entry needs."""
     expired = row.message.is_expired(backlogs.now)
     waiting = (row.map.waiting | row.map.enqueued) - pulls.keys()
     return {
@@ -150,7 +150,7 @@ def _states(backlogs: Backlogs, row: MessageRow, pulls: Mapping[int, Pulled]) ->
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
-    """Return the stored message, if it is narrow with its state map, or raise NotFoundError."""
+    """Return the stored message, with its state map if it is narrow, or raise NotFoundError."""
     row = stored.accepted(world.store, topic, message_id)
     if row is None:
         raise NotFoundError("message", message_id)
@@ -160,11 +160,11 @@ def read_message(world: World, topic: str, message_id: str) -> MessageRow:
 def list_retained(
     world: World, topic: str, limit: int, cursor: str | None, *, size: Callable[[MessageView], int], size_max: int
 ) -> Page[MessageView]:
-    """Return what is owed after its first round, oldest first, after *cursor*.
+    """Return the messages pending after their first round, oldest first, after *cursor*.
 
-    A wide message comes once for each section of its map in which somebody is owed it, with the entries of that. The
-    page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is larger
-    alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
+    A wide message appears once for each section with pending deliveries, with the entries of that section. A page has
+    at most *limit* messages and ends before their sizes exceed *size_max*; a larger message is a page of its own. Rows
+    are read a few at a time, because each may be large.
     """
     views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
@@ -191,24 +191,24 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
 
 
 class ViewsOfTopic:
-    """Views of many messages of one topic; names and backlogs are read once for all of them."""
+    """Builds views of many messages of one topic; reads names and backlogs once."""
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic
-        self._backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+        self._backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
         self._names = cache(partial(stored.names, world.store, topic))
 
     def as_read(self, row: MessageRow) -> MessageView:
-        """Return the view of a row that was read with its ends; of a wide message that of its section."""
+        """Return the view of a row read with its ends; for a wide message that of its section."""
         if not row.is_wide:
             return _view(self._backlogs, row, self._names(), None)
         versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
         return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
-        """Yield those of the messages (at most 100) that there are, with the counts of their entries.
+        """Yield the views of the existing ones of at most 100 messages, with the counts of their entries.
 
-        Of a wide message it shows the entries of the section with that of *owner*, or of the first one.
+        For a wide message it shows the section of *owner*, or the first one.
         """
         found = stored.messages(self._world.store, self._topic, message_ids)
         for row in (found[each] for each in message_ids if each in found):
@@ -222,11 +222,11 @@ class ViewsOfTopic:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
 
-class Backlogs:
+class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
-    Due rows are sorted by position, not by id, so one of them cannot be read alone. Attempts are made at the front
-    only, so what stands behind :data:`FRONT_ROWS` has had none.
+    Due rows are sorted by position, so one cannot be read by message id. Only the front is attempted: deliveries behind
+    :data:`FRONT_ROWS` have no attempts.
     """
 
     def __init__(self, world: World, topic_id: str) -> None:
@@ -235,7 +235,7 @@ class Backlogs:
         self._dues: dict[int, dict[str, PendingDelivery]] = {}
 
     def due(self, ordinal: int, message_id: str) -> PendingDelivery | None:
-        """Return the due row of one entry, if it stands at the front."""
+        """Return the due row of one entry, if it is at the front."""
         if ordinal not in self._dues:
             dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)
             self._dues[ordinal] = {due.message_id: due for due in reversed(as_waiting(dues, dues[0] if dues else None))}
@@ -243,7 +243,7 @@ class Backlogs:
 
 
 def _view(
-    backlogs: Backlogs,
+    backlogs: BacklogFront,
     row: MessageRow,
     known: Mapping[int, str],
     versions: Mapping[int, FilterVersion] | None,
@@ -268,18 +268,18 @@ def _view(
 
 
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
-    """Return one entry of what was read as *row*, without its filter's version; None if there is none.
+    """Return one entry of *row*, without its filter version; None if there is none.
 
-    Of the backlogs only the one that it stands in is read.
+    Only the backlog with the entry is read.
     """
     if ordinal not in row.map.matched:
         return None
-    backlogs = Backlogs(world, read_topic(world, row.message.topic).topic_id)
+    backlogs = BacklogFront(world, read_topic(world, row.message.topic).topic_id)
     return _entry(backlogs, row, ordinal, _pulls(world, row))
 
 
-def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
-    return stored.pulled(world.store, *row.names) if row.map.enqueued else {}
+def _pulls(world: World, row: MessageRow) -> Mapping[int, FailedPulls]:
+    return stored.failed_pulls(world.store, *row.names) if row.map.enqueued else {}
 
 
 def _state(row: MessageRow, *, expired: bool) -> MessageState:
@@ -290,10 +290,10 @@ def _state(row: MessageRow, *, expired: bool) -> MessageState:
     return MessageState.DELETED if row.map.matched else MessageState.UNMATCHED
 
 
-def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled]) -> Entry:
-    """Return one entry with the live numbers of its due row or its pulls, judged by the clock and not by TTL.
+def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping[int, FailedPulls]) -> Entry:
+    """Return one entry with the current attempts from its due row or pulls. The clock, not the TTL, decides expiry.
 
-    Of a late one it says when and by which filter it was added.
+    A late entry includes the time and the filter version that added it.
     """
     in_map, expired = row.map, row.message.is_expired(backlogs.now)
     is_enqueued, late = ordinal in in_map.enqueued, in_map.added_later.get(ordinal)
@@ -308,10 +308,10 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int
 
 
 def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor: str | None) -> Page[tuple[str, Entry]]:
-    """Return the deliveries of which attempts are remembered, by the names of their subscriptions, after *cursor*.
+    """Return the deliveries with remembered attempts, by subscription name, after *cursor*.
 
-    What got through is not among them. A page of a wide message is of one section, and may be empty before the last:
-    each entry that is owed takes a read. NotFoundError when there is no message nor receipt.
+    Successful deliveries are not included. A page of a wide message covers one section and may be empty before the
+    last: each pending entry takes a read. Raises NotFoundError without a message or receipt.
     """
     section, after = _place(cursor or "")
     view = message_view(world, topic, message_id, section)
@@ -324,7 +324,7 @@ def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor:
 
 
 def _place(cursor: str) -> tuple[int, str]:
-    """Return the section that a cursor is of, and the name behind which it goes on.
+    """Return the section in a cursor, and the name after which it continues.
 
     >>> _place("orders"), _place("7 orders"), _place("7 ")
     ((0, 'orders'), (7, 'orders'), (7, ''))
@@ -334,7 +334,7 @@ def _place(cursor: str) -> tuple[int, str]:
 
 
 def attempt_json(past: PastAttempt) -> Mapping[str, object]:
-    """Return an attempt as people are shown it; what there is not is left out.
+    """Return an attempt as JSON for display, without missing values.
 
     >>> attempt_json(PastAttempt(2, 1_500, 20, "timeout after 5 s"))
     {'attempt': 2, 'ended_at': '1970-01-01T00:00:01.500Z', 'took_ms': 20, 'outcome': 'timeout after 5 s'}

@@ -1,4 +1,4 @@
-"""Use case of signed requests: each is taken once, within minutes of its timestamp, whichever process sees it."""
+"""The use case of signed requests: each is accepted once, within minutes of its timestamp, across processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from tagcast.ports import World
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
 
 SKEW_S = 300
-"""The clocks of a caller and of the service may be 5 minutes apart."""
+"""Allowed difference between the clocks of a caller and the service."""
 
 
 def is_timely(timestamp_s: int, now: int) -> bool:
-    """Say whether a request of *timestamp_s* may be taken at *now* (milliseconds).
+    """Return whether a request with *timestamp_s* may be accepted at *now* (milliseconds).
 
     >>> is_timely(1_000, 1_300_000), is_timely(1_000, 1_300_001), is_timely(1_000, 699_999)
     (True, False, False)
@@ -20,15 +20,15 @@ def is_timely(timestamp_s: int, now: int) -> bool:
 
 
 def take_once(world: World, secret_id: str, timestamp_s: int, nonce: str) -> bool:
-    """Say whether this is the first request of *secret_id* with this timestamp and nonce, and remember it.
+    """Record a request; return whether it is the first of *secret_id* with this timestamp and nonce.
 
-    The row outlives the time in which the request is timely by as much again, for clocks that differ.
+    The row lives twice as long as the request is timely, because clocks differ.
     """
     named = (secret_id, str(timestamp_s), nonce)
     mine = Nonce(world.dice.unique_id(world.clock.now()), timestamp_s + 2 * SKEW_S)
     try:
         world.store.write(nonce_put(mine, *named))
     except ConditionLostError:
-        # A write that the SDK sent twice loses against itself.
+        # A write repeated by the SDK fails its own condition.
         return NONCE_ROWS.read(world.store, *named) == mine
     return True

@@ -1,4 +1,4 @@
-"""Names of subscriptions by their ids, as far as this process asked: neither is ever another's."""
+"""A cache of subscription names by id; neither is ever reused."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tagcast.rows import stored
 
 NAMES_MAX = 10_000
 ONE_BY_ONE_MAX = 25
-"""Of a topic with more unknown ones all are read at once."""
+"""With more unknown names of a topic, all are read at once."""
 
 
 class Names(dict[str, str]):
-    """Names by the ids of subscriptions."""
+    """Names by subscription id."""
 
 
 def subscription_name(world: World, topic: str, of: str) -> str | None:
-    """Return the name of the subscription with the id *of*, or None if that is not known any more."""
+    """Return the name of the subscription with the id *of*, or None if it is unknown by now."""
     known = world.memory.of(Names)
     if of not in known:
         name = stored.subscription_name(world.store, topic, ordinal_of(of))
@@ -29,7 +29,7 @@ def subscription_name(world: World, topic: str, of: str) -> str | None:
 
 
 def subscription_names(world: World, topic: str, topic_id: str, ordinals: Iterable[int]) -> Mapping[int, str]:
-    """Return the names of those of the subscriptions of a topic that are known."""
+    """Return the known names among a topic's subscriptions."""
     ids = {ordinal: subscription_id(topic_id, ordinal) for ordinal in ordinals}
     known = world.memory.of(Names)
     if sum(each not in known for each in ids.values()) > ONE_BY_ONE_MAX:

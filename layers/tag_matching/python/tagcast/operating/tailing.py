@@ -1,4 +1,4 @@
-"""Watching a topic: what happens there, as it happens, for as long as somebody asks."""
+"""The tail of a topic: events as they happen, for as long as a watcher asks."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.waiting import waiting
 from tagcast.rows import tail as rows
-from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, Watch
+from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, TopicWatch
 from tagcast.rows.waiting import WaitingFor
 
 INTEREST_S = 60
-"""A topic is watched for a minute after the last question about it."""
+"""A topic is watched for a minute after the last request."""
 COUNTED_S = 60
-"""Without a cursor the counts of the last minute are told."""
+"""Without a cursor, counts cover the last minute."""
 LOOK_S = 0.3
 LATE_S = 5
-"""A row may be written so much later than its place says."""
+"""A row may be written this much later than its place says."""
 ROWS_AT_ONCE, ROWS_MAX = 25, 300
 SEEN_MAX = 100
 ID_MAX = 10**20
 
 
 @dataclass(frozen=True, slots=True)
-class TailWish:
-    """What a watcher wants: which events, at most how many of them, and how long to wait for the first."""
+class TailRequest:
+    """A watcher's request: which events, how many at most, and how long to wait for the first."""
 
     events_max: int = EVENTS_MAX
     wait_s: int = 0
@@ -42,16 +42,16 @@ class TailWish:
     kind: EventKind | None = None
 
     def wants(self, event: TailEvent, name: str | None) -> bool:
-        """Say whether an event is one of these; *name* is that of its subscription."""
+        """Return whether an event matches; *name* is that of its subscription."""
         wished, found = (self.kind, self.state, self.subscription), (event.kind, event.state, name)
         return all(wish in (None, each) for wish, each in zip(wished, found, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Events with the names of their subscriptions, oldest first; *left_out* more happened, of whatever kind.
+class TailPage:
+    """Events with the names of their subscriptions, oldest first; *left_out* is the number of further events.
 
-    *counts*, made at *counted_at*, are of all that happened *since* then, whatever was wished for.
+    *counts*, made at *counted_at*, cover all events *since* then, regardless of the filter.
     """
 
     events: tuple[tuple[TailEvent, str | None], ...]
@@ -64,9 +64,9 @@ class Told:
 
 @dataclass(slots=True)
 class _Reading:
-    """How far a watcher has read: everything before *floor*, and of what follows what was *seen*.
+    """A watcher's position: everything before *floor* is read, and from there on the *seen* rows.
 
-    Rows of two writers may come to be out of their order: what is so late is read again. *since* is when this began.
+    Rows of two writers may appear out of order, so recent places are read again. *since* is the beginning.
     """
 
     since: int
@@ -78,7 +78,7 @@ class _Reading:
 
     @classmethod
     def at(cls, cursor: str | None, now: int) -> _Reading:
-        """Go on at a cursor, or begin with what is still told."""
+        """Continue at a cursor, or begin with the oldest readable event."""
         oldest = first_id_at(now - TAIL_S * 1000)
         if cursor is None:
             counted_from = now - COUNTED_S * 1000
@@ -87,7 +87,7 @@ class _Reading:
         return cls(since, 0, max(oldest, f"{floor:020d}"), frozenset(f"{floor + each:020d}" for each in seen))
 
     def take(self, newest_first: Sequence[TailBatch], now: int) -> list[TailEvent]:
-        """Return the events of what is new, oldest first, and remember that it was read."""
+        """Return the new events, oldest first, and record them as read."""
         fresh = [batch for batch in newest_first if batch.place > self.floor and batch.place not in self.seen]
         events = list(chain.from_iterable(batch.events for batch in reversed(fresh)))
         for batch in fresh:
@@ -102,30 +102,30 @@ class _Reading:
         return events[-EVENTS_MAX:]
 
     def cursor(self, now: int) -> str:
-        """Return the text at which the next question goes on."""
+        """Return the cursor of the next request."""
         floor = int(self.floor)
         return json.dumps([now, floor, *(int(place) - floor for place in sorted(self.seen))], separators=(",", ":"))
 
 
-def tail(world: World, topic: str, wish: TailWish) -> Told:
-    """Return what happened since the answer that gave the cursor; without one, what is still told.
+def tail(world: World, topic: str, wish: TailRequest) -> TailPage:
+    """Return the events since the answer with the cursor; without one, all readable events.
 
-    It leaves word that somebody watches, and waits until something happens that is wished for. Raises NotFoundError,
-    InvalidRequestError (the cursor), ThrottledError (too many wait).
+    Records that the topic is watched, and waits until a matching event happens. Raises NotFoundError,
+    InvalidRequestError (the cursor), ThrottledError (too many waiting requests).
     """
     known = read_topic(world, topic)
     reading = _Reading.at(wish.cursor, world.clock.now())
-    watched = _renewed(world, known)
-    events = _looked(world, known, wish, reading)
+    watched = _renew_watch(world, known)
+    events = _read_events(world, known, wish, reading)
     if wish.wait_s and not events:
         with waiting(world, topic, WaitingFor.EVENTS, wish.wait_s):
             until = world.clock.monotonic() + wish.wait_s
             while not events and (left_s := until - world.clock.monotonic()) > 0:
                 world.clock.sleep(min(LOOK_S, left_s))
-                events = _looked(world, known, wish, reading)
+                events = _read_events(world, known, wish, reading)
     now = world.clock.now()
     shown = events[len(events) - min(len(events), wish.events_max) :]
-    return Told(
+    return TailPage(
         tuple(shown),
         reading.left_out + len(events) - len(shown),
         reading.counts,
@@ -136,7 +136,7 @@ def tail(world: World, topic: str, wish: TailWish) -> Told:
 
 
 def _read(cursor: str, now: int) -> list[int]:
-    """Return the numbers of a cursor: an instant, an id, and how far behind that others stand."""
+    """Return the numbers of a cursor: an instant, an id, and the distances of later ids."""
     try:
         numbers = json.loads(cursor)
     except ValueError:
@@ -147,27 +147,29 @@ def _read(cursor: str, now: int) -> list[int]:
     return list(numbers)
 
 
-def _renewed(world: World, topic: Topic) -> Watch:
-    """Leave word that somebody watches the topic, unless that was said just now."""
+def _renew_watch(world: World, topic: Topic) -> TopicWatch:
+    """Record that the topic is watched, unless that was recorded recently."""
     now = world.clock.now()
     known = rows.WATCHES.read(world.store, topic.name)
     is_unbroken = known is not None and known.topic_id == topic.topic_id and known.until > now
     if known is not None and is_unbroken and known.until > now + INTEREST_S * 500:
         return known
     since = known.since if known is not None and is_unbroken else now
-    watched = Watch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
+    watched = TopicWatch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
     world.store.write(rows.WATCHES.put(watched, topic.name))
     return watched
 
 
-def _looked(world: World, topic: Topic, wish: TailWish, reading: _Reading) -> list[tuple[TailEvent, str | None]]:
-    """Return what is new of what is wished for."""
+def _read_events(
+    world: World, topic: Topic, wish: TailRequest, reading: _Reading
+) -> list[tuple[TailEvent, str | None]]:
+    """Return the new matching events."""
     found = _newest(world, topic.topic_id, reading)
-    return _wished(world, topic, wish, reading.take(found, world.clock.now()))
+    return _select_events(world, topic, wish, reading.take(found, world.clock.now()))
 
 
 def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
-    """Return the newest batches, newest first, as far back as anybody is told of them."""
+    """Return the newest batches, newest first, as far back as events are readable."""
     found: list[TailBatch] = []
     events = 0
     while len(found) < ROWS_MAX:
@@ -180,10 +182,10 @@ def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
     return found
 
 
-def _wished(
-    world: World, topic: Topic, wish: TailWish, events: Sequence[TailEvent]
+def _select_events(
+    world: World, topic: Topic, wish: TailRequest, events: Sequence[TailEvent]
 ) -> list[tuple[TailEvent, str | None]]:
-    """Return the events that are wished for, each with the name of its subscription."""
+    """Return the matching events, each with the name of its subscription."""
     ordinals = {event.ordinal for event in events if event.ordinal is not None}
     names = subscription_names(world, topic.name, topic.topic_id, ordinals)
     named = [(e, None if e.ordinal is None else names.get(e.ordinal, f"#{e.ordinal}")) for e in events]

@@ -1,4 +1,4 @@
-"""The lanes of all topics that somebody has to look at, in the order in which that comes."""
+"""The lanes of all topics that need a check, in the order of the check."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tagcast.rows.subscription import SUBSCRIPTIONS
 
 ANY_TIME = 1 << 53
 Places = tuple[Lane | None, ...]
-"""For each shard of the index the last lane of it that was shown."""
+"""For each shard of the index, the last lane shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, by name, with what it owes first; *accepted_at* is when that was accepted.
+    """A lane that is not active, with its name and its first pending delivery, accepted at *accepted_at*.
 
-    *host* is where its pushes go, None of a group; *unverified* is why its endpoint may not be pushed to yet.
-    *generation* is the lane's own: each act on a lane gives it a new one.
+    *host* is its push target, None for a group. *unverified* is the reason why its endpoint is unverified. Each change
+    of a lane gives it a new *generation*.
     """
 
     topic: str
@@ -43,15 +43,15 @@ class UrgentLane:
 
     @property
     def accepted_at(self) -> int | None:
-        """Return since when the head is owed."""
+        """Since when the head is pending."""
         return None if self.head is None else accepted_at_of(self.head.message_id)
 
 
 def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLane]:
-    """Return lanes by the instant at which somebody has to look at them: the next attempt, or the earliest expiry.
+    """Return lanes by their next check: the next attempt, or the earliest expiry.
 
-    The index is eventually consistent, and lanes move in it while it is read: one may be missing, or come twice.
-    A paused lane that owes nothing is not in it. Raises InvalidRequestError when *cursor* is none of this list.
+    The index is eventually consistent, and lanes move while it is read: one may be missing or appear twice. A paused
+    lane without a backlog is not listed. Raises InvalidRequestError for an invalid *cursor*.
     """
     after = (None,) * WAKE_SHARDS if cursor is None else _read(cursor)
     shards = [_shard(world, shard, limit + 1, last) for shard, last in enumerate(after)]
@@ -59,7 +59,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
     last = list(after)
     for shard, lane in found[:limit]:
         last[shard] = lane
-    named = _named(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
+    named = _with_names(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
     known = _subscriptions(world, named)
     shown = (_urgent(world, lane, name, known.get(lane.subscription_id)) for lane, name in named)
     return Page(tuple(shown), _written(last) if len(found) > limit else None)
@@ -70,14 +70,14 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
     return [(shard, LANES.value_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
 
 
-def _named(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
-    """Return lanes with the names of their subscriptions; one whose name is not known any more is left out."""
+def _with_names(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
+    """Return lanes with the names of their subscriptions, without lanes whose name is unknown."""
     named = ((lane, subscription_name(world, lane.topic, lane.subscription_id)) for lane in lanes)
     return [(lane, name) for lane, name in named if name is not None]
 
 
 def _subscriptions(world: World, named: list[tuple[Lane, str]]) -> dict[str, Subscription]:
-    """Return the subscriptions of lanes, read together, by their ids."""
+    """Return the subscriptions of lanes from one read, by id."""
     rows = world.store.get_many([subscription_key(lane.topic, name) for lane, name in named])
     return {each.subscription_id: each for each in map(SUBSCRIPTIONS.value_of, rows.values())}
 
@@ -92,7 +92,7 @@ def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> Urg
 
 
 def find_lane(world: World, topic: str, name: str) -> UrgentLane:
-    """Return one lane as the list has it, an active one too. Raises NotFoundError (topic, subscription)."""
+    """Return one lane as in the list, including an active one. Raises NotFoundError (topic, subscription)."""
     subscription = get_subscription(world, topic, name)
     row = stored.lane(world.store, topic, subscription.subscription_id)
     lane = row or Lane(topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)
@@ -115,12 +115,12 @@ def _read(cursor: str) -> Places:
 
 
 def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
-    """Return a lane of which only its place in the index is known."""
+    """Return a lane with only its place in the index."""
     return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, int(wake_at))
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts that gave no answer within the last hour, in no order that means anything, from *cursor* on."""
+    """Return the hosts without a response within the last hour, in arbitrary order, from *cursor* on."""
     rows, now = host_rows(world.store, after=cursor or "", limit=limit + 1), world.clock.now()
     hosts = (HOSTS.value_of(row) for row in rows[:limit])
     following = stored.place(rows[limit]) if len(rows) > limit else None

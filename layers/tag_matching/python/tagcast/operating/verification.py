@@ -1,4 +1,4 @@
-"""Use cases of endpoint verification: put a subscription whose endpoint has agreed, or waits; ask once more.
+"""Use cases of endpoint verification: store a subscription with a verified or unverified endpoint; verify again.
 
 See docs/semantics.md, Endpoint verification.
 """
@@ -25,21 +25,28 @@ from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.lanes import retry_now
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscribing import Made, Result, Wanted, check_time, check_version, put_subscriptions
+from tagcast.registry.subscribing import (
+    Result,
+    StoredSubscription,
+    SubscriptionRequest,
+    check_time,
+    check_version,
+    put_subscriptions,
+)
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
-from tagcast.sealing.secrets import keeping, opened
+from tagcast.sealing.secrets import keep_secrets, open_secrets
 from tagcast.settings import Signature
-from tagcast.verification import VERIFIABLE, Consent
+from tagcast.verification import VERIFIABLE, VerificationResult
 
 ASKED_WITHIN_S = 8.0
-"""No further endpoint is asked 8 s after the request came, because one may take ten seconds."""
+"""A request starts no further verification after 8 s, because one may take ten seconds."""
 
 
-def has_to_agree(world: World, wanted: str | None) -> bool:
-    """Say whether an endpoint is asked whose subscriber wants it *required*, *none*, or as the deployment has it.
+def needs_verification(world: World, wanted: str | None) -> bool:
+    """Return whether an endpoint must be verified: the subscriber wants it *required*, *none*, or the default.
 
-    Raises InvalidRequestError if this deployment asks all of them.
+    Raises InvalidRequestError if this deployment verifies all endpoints.
     """
     if world.verification.is_optional:
         return wanted == "required"
@@ -60,14 +67,14 @@ def put_verified(
     asks: bool,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Put a subscription as :func:`put_subscription` does; if it *asks*, an endpoint that is new to it has to agree.
+    """Store a subscription like :func:`put_subscription`. If it *asks*, a new endpoint must be verified.
 
-    One that did not is subscribed, and is pushed nothing until it does.
+    Without a confirmation the subscription is stored, and nothing is pushed until its endpoint confirms.
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
     if asks:
-        settings = _agreed(world, settings, known, keeps)
+        settings = _verify_endpoint(world, settings, known, keeps)
     made = put_subscription(world, topic, name, settings, if_match, keeps=keeps)
     _wake_if_it_waited(world, known, made[0])
     return made
@@ -82,18 +89,18 @@ def change_verified(
     *,
     wanted: str | None = None,
 ) -> Subscription:
-    """Give a subscription what *change* makes of it; *if_match* is the version that it must have.
+    """Store a subscription with the settings that *change* returns. *if_match* is its required version.
 
-    An endpoint that stays keeps its consent, or goes on waiting for it, unless *wanted* says something else; a new one
-    has to agree as :func:`has_to_agree` says, and if the former one did not. Raises NotFoundError and what
-    :func:`put_verified` does.
+    An unchanged endpoint stays verified or unverified, unless *wanted* says otherwise. A new one must be verified if
+    :func:`needs_verification` says so, or if the previous one was unverified. Raises NotFoundError and the errors of
+    :func:`put_verified`.
     """
 
     def attempt() -> Subscription:
         known = get_subscription(world, topic, name)
         check_version(known, if_match)
         settings = change(known)
-        asks = has_to_agree(world, wanted)
+        asks = needs_verification(world, wanted)
         if wanted is None:
             asks = asks or settings.endpoint == known.settings.endpoint or known.settings.unverified is not None
         try:
@@ -104,8 +111,10 @@ def change_verified(
     return until_won(world, f"topic {topic}", attempt)
 
 
-def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking: Collection[str]) -> list[Result]:
-    """Put subscriptions as :func:`put_subscriptions` does; the endpoints of those named by *asking* have to agree.
+def put_all_verified(
+    world: World, topic: str, wanted: Sequence[SubscriptionRequest], asking: Collection[str]
+) -> list[Result]:
+    """Store subscriptions like :func:`put_subscriptions`; the endpoints of those in *asking* must be verified.
 
     Raises NotFoundError (topic).
     """
@@ -113,48 +122,50 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
     read_topic(world, topic)
     known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
     results: dict[str, Result] = {}
-    ready: list[Wanted] = []
+    ready: list[SubscriptionRequest] = []
     for each in wanted:
         before, settings = known.get(each.name), each.settings
         try:
             check_version(before, each.if_match)
             if each.name in asking:
-                settings = _agreed(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
+                settings = _verify_endpoint(world, settings, before, each.keeps, came_s + ASKED_WITHIN_S)
             ready.append(replace(each, settings=settings))
         except (InvalidRequestError, PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
     results |= {each.name: result for each, result in zip(ready, made, strict=True)}
     for result in made:
-        if isinstance(result, Made):
+        if isinstance(result, StoredSubscription):
             _wake_if_it_waited(world, known.get(result.subscription.name), result.subscription)
     return [results[each.name] for each in wanted]
 
 
-def _agreed(
+def _verify_endpoint(
     world: World,
     settings: SubscriptionSettings,
     known: Subscription | None,
     keeps: frozenset[str],
     until_s: float = math.inf,
 ) -> SubscriptionSettings:
-    """Return *settings* with what their endpoint answered, before or now; UnavailableError if that has no time left.
+    """Return *settings* with the result of the verification, kept or new. Raises UnavailableError without time left.
 
-    It is asked with the secrets that its pushes will have, those that *known* keeps among them.
+    The request is signed with the secrets of later pushes, including those that *known* keeps.
     """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
-        return _limited(replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second))
+        return _limit_rate(
+            replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
+        )
     if settings.endpoint.protocol not in VERIFIABLE:
         return settings
     refusal = world.guard.refusal(settings.endpoint)
-    if refusal is not None:  # Another look-up decides whether it is put at all, and may answer otherwise.
-        return _as_answered(settings, Consent(refusal))
+    if refusal is not None:  # A second DNS look-up decides whether it is stored, and may differ.
+        return _as_answered(settings, VerificationResult(refusal))
     check_time(world, until_s)
     if known is None:
-        return _as_answered(settings, _asked(world, settings, None))
-    to_come = replace(known, settings=keeping(world, settings, known, keeps))
-    return _as_answered(settings, _asked(world, opened(world, to_come).settings, known.subscription_id))
+        return _as_answered(settings, _ask(world, settings, None))
+    to_come = replace(known, settings=keep_secrets(world, settings, known, keeps))
+    return _as_answered(settings, _ask(world, open_secrets(world, to_come).settings, known.subscription_id))
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
@@ -163,14 +174,14 @@ def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscripti
 
 
 def verify(world: World, topic: str, name: str) -> Subscription:
-    """Ask the endpoint once more if it has not agreed yet; if it does, what waits for it goes on.
+    """Verify an unverified endpoint again; if it confirms, its lane continues.
 
-    Raises NotFoundError, and UnavailableError while its secrets cannot be read.
+    Raises NotFoundError, and UnavailableError while its secrets cannot be decrypted.
     """
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
         return known
-    consent = _asked(world, opened(world, known).settings, known.subscription_id)
+    consent = _ask(world, open_secrets(world, known).settings, known.subscription_id)
 
     def answered(present: SubscriptionSettings) -> SubscriptionSettings:
         return _as_answered(present, consent) if present.endpoint == known.settings.endpoint else present
@@ -181,23 +192,23 @@ def verify(world: World, topic: str, name: str) -> Subscription:
 
 
 def wake(world: World, subscription: Subscription) -> None:
-    """Let the lane of a subscription whose endpoint may be pushed to go on; one that is paused stays so."""
+    """Let the lane of a subscription with a verified endpoint continue, unless it is paused."""
     if subscription.settings.unverified is None:
         with suppress(ConflictError, NotFoundError):
             retry_now(world, subscription.topic, subscription.name)
 
 
-def _asked(world: World, settings: SubscriptionSettings, subscription_id: str | None) -> Consent:
+def _ask(world: World, settings: SubscriptionSettings, subscription_id: str | None) -> VerificationResult:
     if settings.signature is Signature.V1A and subscription_id is not None:
         world.signer.prepare()
     return world.verification.verifier.ask(settings, world.dice.secret(), subscription_id)
 
 
-def _as_answered(settings: SubscriptionSettings, consent: Consent) -> SubscriptionSettings:
-    return _limited(replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second))
+def _as_answered(settings: SubscriptionSettings, consent: VerificationResult) -> SubscriptionSettings:
+    return _limit_rate(replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second))
 
 
-def _limited(settings: SubscriptionSettings) -> SubscriptionSettings:
-    """Return *settings* with no higher rate than the endpoint agreed to."""
+def _limit_rate(settings: SubscriptionSettings) -> SubscriptionSettings:
+    """Return *settings* with a rate no higher than the endpoint allowed."""
     rates = [each for each in (settings.max_per_second, settings.allowed_per_second) if each is not None]
     return replace(settings, max_per_second=min(rates, default=None))

@@ -1,4 +1,4 @@
-"""Pull groups: members `pull` what was handed over to their group, and say by `answering` what came of it.
+"""Pull groups: members `pull` messages from their group's queue, and acknowledge or release them with `answering`.
 
-`group` ends their entries, `handles` are the receipt handles. See docs/protocol.md, Pull groups.
+`group` ends their entries; `handles` are the receipt handles. See docs/protocol.md, Pull groups.
 """

@@ -1,4 +1,4 @@
-"""What members say of what they pulled: done, not now, not yet."""
+"""Members' answers to pulled messages: acknowledge, nack, extend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tagcast.rows.message import MessageRow
 
 
 class Status(StrEnum):
-    """What became of one receipt handle; the last four changed nothing."""
+    """The result for one receipt handle; the last four mean no change."""
 
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
@@ -28,8 +28,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A receipt handle and what became of it; *new* is the one that stands for it since it was extended."""
+class HandleResult:
+    """A receipt handle and its result; after an extension *new* replaces it."""
 
     receipt_handle: str
     status: Status
@@ -37,30 +37,30 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class _Good:
-    """A handle that is good: its message is owed to the group, and nobody else has it."""
+class _ValidHandle:
+    """A valid handle: its message is pending for the group, and no other member has it."""
 
     text: str
     handle: Handle
     row: MessageRow
 
-    def answered(self, status: Status, new: str | None = None) -> Answered:
-        return Answered(self.text, status, new)
+    def answered(self, status: Status, new: str | None = None) -> HandleResult:
+        return HandleResult(self.text, status, new)
 
 
-def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[Answered, ...]:
-    """End as delivered what these handles stand for. Raises NotFoundError, ConflictError, UnavailableError."""
+def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[HandleResult, ...]:
+    """End the deliveries of these handles as delivered. Raises NotFoundError, ConflictError, UnavailableError."""
     group = group_of(world, topic, name)
     answers = []
-    for looked in _looked_at(world, group, handles):
-        if isinstance(looked, _Good):
+    for looked in _check_handles(world, group, handles):
+        if isinstance(looked, _ValidHandle):
             handle = looked.handle
             entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
             if end_pulled(world, group, looked.row, entry):
                 answers.append(looked.answered(Status.ACKNOWLEDGED))
                 continue
-            [looked] = _looked_at(world, group, (looked.text,))
-        assert isinstance(looked, Answered), "an ended delivery is not pending"
+            [looked] = _check_handles(world, group, (looked.text,))
+        assert isinstance(looked, HandleResult), "an ended delivery is not pending"
         answers.append(looked)
     done = (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED, Status.OVER)
     known = [handle_of(each.receipt_handle, group) for each in answers if each.status in done]
@@ -69,11 +69,11 @@ def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> 
     return tuple(answers)
 
 
-def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[Answered, ...]:
-    """Let what these handles stand for be pulled again, by anybody, *delay_s* from now; 12 h after its pull at last."""
+def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[HandleResult, ...]:
+    """Make the messages of these handles visible again *delay_s* from now, at most 12 h after their pull."""
     group = group_of(world, topic, name)
-    looked_at = _looked_at(world, group, handles)
-    good = [each for each in looked_at if isinstance(each, _Good)]
+    looked_at = _check_handles(world, group, handles)
+    good = [each for each in looked_at if isinstance(each, _ValidHandle)]
     seconds = {}
     for each in good:
         keep_failure(world, group, each.row.message, each.handle.number, Status.RETURNED.value)
@@ -81,19 +81,19 @@ def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay
         seconds[each.handle.receipt] = max(0, min(queue_s(world, delay_s), left_s))
     if seconds:
         world.group_queues.hide(GroupQueue.of(group), seconds)
-    return tuple(each.answered(Status.RETURNED) if isinstance(each, _Good) else each for each in looked_at)
+    return tuple(each.answered(Status.RETURNED) if isinstance(each, _ValidHandle) else each for each in looked_at)
 
 
 def extend(
     world: World, topic: str, name: str, handles: Sequence[str], visibility_timeout_s: int
-) -> tuple[Answered, ...]:
-    """Keep what these handles stand for from others until *visibility_timeout_s* from now, under new handles.
+) -> tuple[HandleResult, ...]:
+    """Hide the messages of these handles until *visibility_timeout_s* from now, under new handles.
 
-    Raises InvalidRequestError, and changes nothing, where that would be more than 12 h after a pull.
+    Raises InvalidRequestError, without any change, if that is more than 12 h after a pull.
     """
     group = group_of(world, topic, name)
-    looked_at = _looked_at(world, group, handles)
-    good = [each for each in looked_at if isinstance(each, _Good)]
+    looked_at = _check_handles(world, group, handles)
+    good = [each for each in looked_at if isinstance(each, _ValidHandle)]
     seconds = queue_s(world, visibility_timeout_s)
     until = world.clock.now() + seconds * 1000
     late = [each.text for each in good if until > each.handle.pulled_at + HIDDEN_S_MAX * 1000]
@@ -109,17 +109,19 @@ def extend(
     refused: set[str] = set()
     if good:
         refused.update(world.group_queues.hide(GroupQueue.of(group), {each.handle.receipt: seconds for each in good}))
-    return tuple(_extended(group, each, until, refused) if isinstance(each, _Good) else each for each in looked_at)
+    return tuple(
+        _extended(group, each, until, refused) if isinstance(each, _ValidHandle) else each for each in looked_at
+    )
 
 
-def _extended(group: Subscription, good: _Good, until: int, refused: set[str]) -> Answered:
+def _extended(group: Subscription, good: _ValidHandle, until: int, refused: set[str]) -> HandleResult:
     if good.handle.receipt in refused:
         return good.answered(Status.EXPIRED)
     return good.answered(Status.EXTENDED, replace(good.handle, until=until).text(group))
 
 
-def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[_Good | Answered]:
-    """Return for each handle that it is good, or what it is instead; at most 100 of them."""
+def _check_handles(world: World, group: Subscription, texts: Sequence[str]) -> list[_ValidHandle | HandleResult]:
+    """Return for each of at most 100 handles that it is valid, or why not."""
     handles = {text: handle_of(text, group) for text in texts}
     ids = {handle.message_id: None for handle in handles.values() if handle is not None}
     rows = stored.messages_with(world.store, group.topic, list(ids), group.ordinal) if ids else {}
@@ -129,15 +131,15 @@ def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[
 
 def _standing(
     group: Subscription, text: str, handle: Handle | None, rows: dict[str, MessageRow], now: int
-) -> _Good | Answered:
+) -> _ValidHandle | HandleResult:
     if handle is None:
-        return Answered(text, Status.UNKNOWN)
+        return HandleResult(text, Status.UNKNOWN)
     row = rows.get(handle.message_id)
     if row is None:
-        return Answered(text, Status.OVER)
+        return HandleResult(text, Status.OVER)
     if group.ordinal not in row.map.owed:
         got = row.map.entry(group.ordinal).state is EntryState.DELIVERED
-        return Answered(text, Status.ALREADY_ACKNOWLEDGED if got else Status.OVER)
+        return HandleResult(text, Status.ALREADY_ACKNOWLEDGED if got else Status.OVER)
     if now >= handle.until:
-        return Answered(text, Status.EXPIRED)
-    return _Good(text, handle, row)
+        return HandleResult(text, Status.EXPIRED)
+    return _ValidHandle(text, handle, row)

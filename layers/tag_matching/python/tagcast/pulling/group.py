@@ -1,4 +1,4 @@
-"""The group that a member names, and how entries of its queue end."""
+"""The group of a member's request, and the ends of its queue entries."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import GroupQueue, QueueCounts, World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.due import Pulled, last_pull, pulled_put
+from tagcast.rows.due import FailedPulls, last_pull, pulled_put
 from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
-    """Return the group or raise NotFoundError for it or its topic, ConflictError if that subscription is none."""
+    """Return the group. Raises NotFoundError for it or its topic, ConflictError for another kind of subscription."""
     found = get_subscription(world, topic, name)
     if not found.settings.is_group:
         raise ConflictError(f"subscription {name} is pushed to; only a group (protocol pull) is pulled from")
@@ -25,24 +25,26 @@ def group_of(world: World, topic: str, name: str) -> Subscription:
 
 
 def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None:
-    """Return about how much lies in the queue of a group; None if it does not say, or *subscription* is no group."""
+    """Return the approximate length of a group's queue; None if unavailable, or if *subscription* is no group."""
     if not subscription.settings.is_group:
         return None
-    with suppress(UnavailableError):  # The rest of the group is shown all the same.
+    with suppress(UnavailableError):  # The rest of the group is still shown.
         return world.group_queues.counts(GroupQueue.of(subscription))
     return None
 
 
 def queue_s(world: World, seconds: float) -> int:
-    """Return *seconds* as a queue counts them, whole and as short as the time of *world* is."""
+    """Return *seconds* for a queue: whole, and scaled to the time of *world*."""
     return ceil(seconds / world.time_scale)
 
 
 def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
-    """End the delivery to *group* as *entry*; *row* is its message as read, when it was owed. Say whether it still was.
+    """End the delivery to *group* as *entry*; return whether it was pending.
 
-    The end of each delivery is put once, so nobody else is in the way but who ends the same one, or closes the round.
-    UnavailableError: somebody was, again and again.
+    *row* is its message as read while pending.
+
+    Each end is written once, so only a writer of the same end, or of the round, conflicts. Raises UnavailableError
+    after repeated conflicts.
     """
     known: MessageRow | None = row
     for _ in range(TRIES_MAX):
@@ -50,15 +52,15 @@ def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry)
             return False
         if end_alone(world.store, known, group.ordinal, entry):
             return True
-        known = stored.again(world.store, known)
+        known = stored.read_again(world.store, known)
     raise UnavailableError("other requests are ending deliveries of the message; try again")
 
 
 def end_after_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
-    """Settle as *state* what nobody acknowledged in *pulls* pulls, with what is known of the last of them."""
+    """End a delivery as *state* after *pulls* pulls without acknowledgement, with the details of the last pull."""
     entry = Entry(state)
     if pulls:
-        known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
+        known = stored.failed_pulls(world.store, group.topic, row.message.message_id).get(group.ordinal)
         entry = last_pull(known, pulls, world.clock.now()).entry(state)
     publish_dead_letter(world, group, row.message, entry)
     if end_pulled(world, group, row, entry):
@@ -66,6 +68,6 @@ def end_after_pull(world: World, group: Subscription, row: MessageRow, state: En
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
-    """Write down that *pulls* pulls came to nothing, so that people see it while the entry is owed."""
-    pulled = Pulled(pulls, world.clock.now(), outcome)
+    """Record *pulls* failed pulls, for display while the entry is pending."""
+    pulled = FailedPulls(pulls, world.clock.now(), outcome)
     world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))

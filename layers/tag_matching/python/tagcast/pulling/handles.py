@@ -1,6 +1,6 @@
-"""Receipt handles: what a member has in its hand for each message that it pulled.
+"""Receipt handles: a member's token for each message that it pulled.
 
-A handle says everything about its pull, so that nothing is stored for it, and nobody but the service can make one. See
+A handle contains everything about its pull, so nothing is stored; only the service can create one. See
 docs/semantics.md, Pull groups.
 """
 
@@ -18,14 +18,14 @@ from tagcast.model import Subscription
 FORMAT = 1
 MAC_BYTES = 16
 HIDDEN_S_MAX = 43_200
-"""A message can stay invisible for at most 12 hours after its pull, because SQS gives no more."""
+"""The visibility timeout ends at most 12 hours after the pull, the limit of SQS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The *number*-th pull of a message, at *pulled_at*; it is nobody else's before *until*.
+    """Pull *number* of a message, at *pulled_at*, with its visibility timeout until *until*.
 
-    *receipt* is what its group's queue knows it by.
+    *receipt* is its id in the group's queue.
     """
 
     message_id: str
@@ -35,15 +35,15 @@ class Handle:
     receipt: str
 
     def text(self, group: Subscription) -> str:
-        """Return the handle as a member of *group* gets it."""
+        """Return the handle as text for a member of *group*."""
         said = json.dumps([FORMAT, *astuple(self)], separators=(",", ":")).encode()
         return urlsafe_b64encode(_mac(group, said) + said).decode().rstrip("=")
 
 
 def handle_of(text: str, group: Subscription) -> Handle | None:
-    """Return the handle in *text*; None if it was not made for *group*.
+    """Return the handle in *text*; None if it was not created for *group*.
 
-    What was made for another group, or before the group was removed and made anew, has another secret.
+    Handles of another group, or of an earlier group with this name, have another secret.
     """
     try:
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
-"""A pull: what lies in a group's queue is given to one of its members, for as long as it asked for."""
+"""A pull: gives messages of a group's queue to one of its members, with a visibility timeout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tagcast.ports import GroupQueue, Received, World
 from tagcast.pulling.group import end_after_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
-from tagcast.registry.members import check_agreement
+from tagcast.registry.members import check_filter
 from tagcast.registry.waiting import waiting
 from tagcast.rows import stored
 from tagcast.rows.due import NOT_ACKNOWLEDGED
@@ -19,22 +19,21 @@ from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
-"""A pull goes on for at most 5 s after its wait if all that it got had ended before."""
+"""A pull goes on for at most 5 s after its wait while it finds only ended messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a member, *member_id*, asks for: how many messages, how long to wait, for how long nobody else gets them.
+class PullRequest:
+    """The request of *member_id*: how many messages, how long to wait, and the visibility timeout.
 
-    Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for. They never add up
-    to more than *size_max*: a message has at most *around_max* and seven times its body, which is what a control
-    character takes in JSON that is text in JSON.
+    When the encoded sizes from *size_of* reach *size_enough*, no more are requested. They never exceed *size_max*: a
+    message has at most *around_max* plus seven times its body, the cost of a control character in nested JSON.
     """
 
     messages_max: int
     wait_s: int
     visibility_timeout_s: int
-    size_of: Callable[[Handed], int]
+    size_of: Callable[[PulledMessage], int]
     size_enough: int
     size_max: int
     around_max: int
@@ -42,22 +41,22 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """A message as a member gets it: a pull is an attempt as a push is."""
+class PulledMessage:
+    """A pulled message: a pull is an attempt, like a push."""
 
     attempt: Push
     receipt_handle: str
 
 
-def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
-    """Give a member of the group what lies in its queue, and end what cannot be given any more.
+def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
+    """Give messages of the group's queue to a member, and end those that cannot be delivered any more.
 
-    A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
-    member wants another filter than its group has), UnavailableError, ThrottledError (too many wait).
+    A paused group gives none, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError
+    (different filter), UnavailableError, ThrottledError (too many waiting requests).
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:
-        check_agreement(world, group, wish.member_id)
+        check_filter(world, group, wish.member_id)
     lane = stored.lane(world.store, topic, group.subscription_id)
     if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
         if wish.wait_s:
@@ -75,16 +74,16 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 
 @dataclass(slots=True)
 class _Visit:
-    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
+    """The progress of one pull, which waits for the first message until *until* (monotonic).
 
-    *entries* are those of the queue that it met first, by message.
+    *entries* are the first seen queue entries, by message.
     """
 
     world: World
     group: Subscription
-    wish: Wish
+    wish: PullRequest
     until: float
-    handed: dict[str, Handed] = field(default_factory=dict)
+    handed: dict[str, PulledMessage] = field(default_factory=dict)
     entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
     bound: int = 0
@@ -94,7 +93,7 @@ class _Visit:
         return GroupQueue.of(self.group)
 
     def limit(self) -> int:
-        """Return how many may be received next: each of them has to fit, since every receipt counts as a pull."""
+        """Return how many to receive next: each must fit, because every receipt counts as a pull."""
         if self.size >= self.wish.size_enough:
             return 0
         if not self.bound:
@@ -111,7 +110,7 @@ class _Visit:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
 
     def received(self, limit: int) -> Sequence[Received]:
-        """Return what lies in the queue; only if that is nothing, wait for it, in a place of the topic."""
+        """Receive from the queue; only if it is empty, wait in a place of the topic."""
         found = self.receive(limit, 0)
         wait_s = self.wait_s()
         if found or not wait_s:
@@ -126,7 +125,7 @@ class _Visit:
         )
 
     def take(self, received: Sequence[Received]) -> None:
-        """Hand out what is still owed; end, or take out of the queue, what is not."""
+        """Hand out pending messages; end the others, or delete them from the queue."""
         store, topic = self.world.store, self.group.topic
         rows = stored.messages_with(
             store, topic, list({each.message_id: None for each in received}), self.group.ordinal
@@ -136,10 +135,10 @@ class _Visit:
             self.world.group_queues.delete(self.queue, gone)
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
-        """Hand out one message; return False if its place in the queue is to go.
+        """Hand out one message; return False if its queue entry must be deleted.
 
-        What this very pull has handed out is another copy; or the same entry comes again, if the pull takes longer than
-        that was invisible: then its place stays, and only the later handle is good.
+        This pull may receive a message again: another copy, which is deleted, or the same entry after its visibility
+        timeout, which stays, with only the later handle valid.
         """
         if row is None or self.group.ordinal not in row.map.owed:
             return False
@@ -157,7 +156,7 @@ class _Visit:
             keep_failure(self.world, self.group, message, failed, NOT_ACKNOWLEDGED)
         until = now + queue_s(self.world, self.wish.visibility_timeout_s) * 1000
         handle = Handle(message.message_id, received.times, now, until, received.receipt)
-        handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
+        handed = PulledMessage(Push(self.group, message, received.times), handle.text(self.group))
         self.handed[message.message_id] = handed
         self.size += self.wish.size_of(handed)
         return True

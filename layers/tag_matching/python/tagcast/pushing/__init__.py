@@ -1,7 +1,7 @@
-"""From a run of deliveries to requests, and what follows from each outcome.
+"""Turns a run of deliveries into requests, and each outcome into its consequence.
 
-`engine` is the line of gates that every run passes, and pushes what is left; `circuit`, `rate_limit` and `push_slots`
-are asked on the way. `retry` knows the delay after a failure.
-`envelope` says what is sent, `batch_form` what of several messages at once, `webhook_signature` signs it;
-`response_text` is what is remembered of an answer.
+`engine` passes every run through the gates and pushes the rest; it consults `circuit`, `rate_limit` and `push_slots`.
+`retry` computes the delay after a failure.
+`envelope` builds the request, `batch_form` that of several messages, `webhook_signature` signs it;
+`response_text` shortens a response for storage.
 """

@@ -1,4 +1,4 @@
-"""What a batch looks like on the wire: one array of envelopes or CloudEvents, or several messages for a queue.
+"""The wire format of a batch: one array of envelopes or CloudEvents, or several messages for a queue.
 
 See docs/http-api.md, Batches; the batch format of CloudEvents 1.0 (JSON event format, 4).
 """
@@ -17,16 +17,16 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 BATCH_FORMATS = frozenset(each for each in ContentFormat if format_of(each).batch_type)
-"""Formats in which messages tell themselves apart, so that one body can carry several."""
+"""Formats whose messages carry their own id, so that one body can contain several."""
 
 
 def shared_item(message: Message, content_format: ContentFormat) -> Content:
-    """Return what all batches that hold *message* in *content_format* have in common."""
+    """Return the part of *message* in *content_format* that all batches share."""
     return Content(format_of(content_format).shared_item(message))
 
 
 def item_bytes(push: Push) -> int:
-    """Return how many bytes a message takes in a batch, without what is around it there."""
+    """Return the bytes of a message in a batch, without separators."""
     settings = push.subscription.settings
     if settings.endpoint.protocol is Protocol.SQS:
         sent = queue_message(push)
@@ -37,16 +37,16 @@ def item_bytes(push: Push) -> int:
 def batch_request(
     batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content], sign: Sign | None = None
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with its key of the service.
+    """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
 
-    *shared* is what :func:`shared_item` returned for each message; the others are those of
+    *shared* holds the :func:`shared_item` of each message; other arguments are those of
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
     """
     parts = array_parts(batch, shared)
     headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts, sign)
     headers["content-type"] = format_of(batch.subscription.settings.content_format).batch_type
     headers["x-tagcast-batch"] = str(len(batch.pushes))
-    headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.
+    headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Equal for all: retries are pushed alone.
     return HttpRequest(parts, headers)
 
 
@@ -58,7 +58,7 @@ def batch_event(batch: PushBatch) -> bytes:
 
 
 def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...]:
-    """Return the array of all messages of *batch* as it is written, in parts of which the large ones are *shared*."""
+    """Return the array of all messages of *batch* in parts, the large ones *shared*."""
     form, parts = format_of(batch.subscription.settings.content_format), [b"["]
     for push, each in zip(batch.pushes, shared, strict=True):
         if len(parts) > 1:
@@ -68,17 +68,17 @@ def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...
 
 
 ANSWER_BYTES_MAX = 64 * 1024
-"""At most 64 KiB of an answer are read; a hundred names take a tenth of it."""
+"""At most 64 KiB of a response are read; a hundred names take a tenth of it."""
 NAMED = "named in batchItemFailures"
 MALFORMED = "malformed batchItemFailures"
 _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"
 
 
-def answered(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
-    """Return what *answer* makes of a request that was *taken*.
+def read_response(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
+    """Return the outcome of an accepted request after reading its response *answer*.
 
-    An object may name messages that failed. One that is cut off, or names something else, fails the batch as a whole,
-    as it does for Lambda; every other answer takes all. A byte order mark before it means nothing.
+    An object may list failed messages. If it is truncated or lists unknown ids, the whole batch fails, as in Lambda.
+    Any other response accepts all. A byte order mark is ignored.
     """
     answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):
@@ -97,7 +97,7 @@ def answered(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
 
 
 def _ids(named: object) -> set[str] | None:
-    """Return the ids that a list of failures names, or None if it is none."""
+    """Return the ids in a list of failures, or None for an invalid list."""
     if not isinstance(named, list):
         return None
     ids = [each.get(_NAME) if isinstance(each, dict) else None for each in named]

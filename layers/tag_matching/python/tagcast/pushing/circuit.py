@@ -1,7 +1,7 @@
-"""The circuit of a host: while it gives no answer to many lanes, attempts at it are one probe at a time.
+"""The circuit breaker of a host: while many lanes get no response, only one probe at a time is attempted.
 
-A host that answers costs nothing: its row is written when attempts get no answer, and read by lanes that had none,
-or after an answer in a process that had none. See docs/protocol.md, Circuits.
+A responding host costs nothing. Its row is written after attempts without a response, and read by lanes without one, or
+after a response in a process that had none before. See docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tagcast.rows.host import Host, host_put, read_host
 from tagcast.settings import UNVERIFIED
 
 CIRCUIT = "circuit"
-"""Why a delivery waits that is not attempted because the circuit of its host is open."""
+"""The reason of a delivery that waits because the circuit of its host is open."""
 LANES_MIN, WINDOW_S = 5, 60
-"""As many lanes get no answer within that time before the circuit of their host opens."""
+"""The circuit opens when this many lanes get no response within this time."""
 PROBE_GAP_S = 10
-"""The next probe may begin 10 s after one failed."""
+"""The next probe may begin 10 s after a failed one."""
 CIRCUIT_WAIT_S_MIN, CIRCUIT_WAIT_S_MAX = 20.0, 512.0
-"""Between these a lane waits before it asks again, half to all of the time since the circuit opened."""
+"""Bounds of a lane's wait before it checks again: half to all of the time since the circuit opened."""
 REOPENED_S = CIRCUIT_WAIT_S_MAX
 """A circuit that opens again within this time keeps its age."""
 PROBE_GRACE_S = 30
-"""Another lane may begin a probe 30 s after one should have ended, because its worker died then."""
+"""Another lane may probe 30 s after a probe should have ended, because its worker died."""
 UNREACHED_S = 3_600
 """A host's row counts for an hour after its last write."""
 HOSTS_MAX = 10_000
@@ -39,23 +39,22 @@ HOSTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _News:
-    """When a host last gave this process an answer, and when it gave none since then."""
+    """The last response of a host to this process, and the first missing one since then."""
 
     answered_at: int | None = None
     unreached_at: int | None = None
 
 
 class HostNews(dict[str, _News]):
-    """What this process lately heard of hosts."""
+    """Recent responses of hosts to this process."""
 
 
 @dataclass(slots=True)
 class CircuitCheck:
     """Whether a subscription may attempt its host in one invocation: freely, as the *probe* of an open circuit, or not.
 
-    No attempt is made before *until*, if that is set. *reached* says whether the host gave an answer to any attempt
-    that was made, and *is_news* that this process had none before that one.
-    *has_news*: there is something to tell.
+    If *until* is set, no attempt is made before it. *reached*: the host responded to an attempt. *is_news*: this
+    process had no response before. *has_news*: there is something to record.
     """
 
     world: World
@@ -69,18 +68,18 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Say whether the host gave this process no answer, and none within the window before that."""
+        """Whether the host's last attempts from this process got no response."""
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
         return news.answered_at is None or news.answered_at <= self.world.clock.now() - _ms(self.world, WINDOW_S)
 
     def doubt(self) -> None:
-        """Remember that there is reason to ask before an attempt."""
+        """Require a check before the next attempt."""
         _news(self.world, self.host).unreached_at = self.world.clock.now()
 
     def hear(self, outcome: Outcome) -> None:
-        """Remember of one attempt whether the host gave an answer."""
+        """Record whether one attempt got a response."""
         news, now = _news(self.world, self.host), self.world.clock.now()
         self.reached = self.reached or not outcome.unreached
         if outcome.unreached:
@@ -91,9 +90,9 @@ class CircuitCheck:
         self.has_news = self.has_news or self.is_news or outcome.unreached
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
-        """Ask before an attempt at a host that is doubtful; who is to probe it claims that for its *attempt_s*.
+        """Check a doubtful host before an attempt. The lane that probes claims the probe for its *attempt_s*.
 
-        A lane that made an attempt lately (*attempted_at*) leaves the probe to others, whose retries are not spent yet.
+        A lane with a recent attempt (*attempted_at*) leaves the probe to others, to spare its retries.
         """
         host, now = await self.look(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -113,9 +112,9 @@ class CircuitCheck:
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def tell(self) -> None:
-        """Tell what came of the attempts: an answer closes the circuit, a vain probe lets the next come.
+        """Record the results: a response closes the circuit; a failed probe allows the next.
 
-        A probe that lost its claim tells nothing.
+        A probe that lost its claim records nothing.
         """
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
@@ -131,20 +130,20 @@ class CircuitCheck:
             await self._record()
 
     async def _close(self, known: Host) -> None:
-        """Close the circuit; another lane that writes at the same time had an answer, or is the next to get none."""
+        """Close the circuit. A concurrent writer got a response too, or is the next without one."""
         closed = _next(self.world, known, probe_at=None, failures={}, closed_at=self.world.clock.now())
         with suppress(ConditionLostError):
             await self._write(known, closed)
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Write that an attempt got no answer; after several lost conditions that is left to the next attempt."""
+        """Record an attempt without a response. After several lost conditions, the next attempt does so."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()
             if known is not None and known.is_open(self.world.clock.now()):
                 return
-            changed = failed(self.world, known, self.host, lane)
+            changed = add_failure(self.world, known, self.host, lane)
             try:
                 await self._write(known, changed)
             except ConditionLostError:
@@ -155,7 +154,7 @@ class CircuitCheck:
             return
 
     async def look(self) -> Host | None:
-        """Read the row of the host."""
+        """Return the row of the host."""
         return await self.world.executor.run(partial(read_host, self.world.store, self.host))
 
     async def _write(self, known: Host | None, changed: Host) -> None:
@@ -163,23 +162,23 @@ class CircuitCheck:
 
 
 def _wait_s(world: World, host: Host) -> float:
-    """Return how long a lane waits at most before it asks again: the longer, the longer the circuit has been open."""
+    """Return the maximal wait of a lane before it checks again. It grows with the age of the open circuit."""
     open_s = 0.0 if host.opened_at is None else (world.clock.now() - host.opened_at) / 1000 * world.time_scale
     return min(max(open_s, CIRCUIT_WAIT_S_MIN), CIRCUIT_WAIT_S_MAX)
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return a part of a backlog in which what was never attempted waits for what its *head* waits for.
+    """Return deliveries in which those never attempted wait for the same reason as their *head*.
 
-    Only the head's row is told that a circuit is open, or its endpoint not verified, since a backlog may be long.
+    Only the head's row records an open circuit or an unverified endpoint, because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)
     return [replace(due, last_outcome=due.last_outcome or head.last_outcome) for due in dues]
 
 
-def failed(world: World, known: Host | None, name: str, lane: str) -> Host:
-    """Return the row of a host after an attempt of one more lane got no answer from it."""
+def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
+    """Return the row of a host after another lane's attempt got no response."""
     now = world.clock.now()
     if known is None or now >= known.kept_until:
         known = Host(name, 0 if known is None else known.version, {}, 0)

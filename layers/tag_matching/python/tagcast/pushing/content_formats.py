@@ -1,4 +1,4 @@
-"""The content formats, one object each: what a push of that format carries to an endpoint of each kind.
+"""The content formats, one object each: the body and headers of a push to each kind of endpoint.
 
 Formats: docs/http-api.md, Pushes; CloudEvents 1.0 with its HTTP binding (binary mode) and its JSON format (structured
 mode, and the format of batches).
@@ -18,7 +18,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push
 
 NOBODY = "0"
-"""The owner of topics where no account is known."""
+"""The owner of topics if no account is known."""
 AGENT = "Qcloud Notification Service Agent"
 CLOUDEVENT_TYPE = "tagcast.message"
 CLOUDEVENTS_BATCH_TYPE = "application/cloudevents-batch+json"
@@ -35,7 +35,7 @@ _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
-    """The part that all pushes of one message in one format have in common; it is encoded once and shared."""
+    """The part that all pushes of one message in one format share, encoded once."""
 
     octets: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -50,13 +50,13 @@ class QueueMessage:
 
 
 class Format(ABC):
-    """One content format. *batch_type* is the media type of a batch; empty if messages do not tell themselves apart."""
+    """One content format. *batch_type* is the media type of a batch; empty if messages carry no id of their own."""
 
     batch_type = ""
 
     @abstractmethod
     def headers(self, message: Message) -> dict[str, str]:
-        """Return the headers of an HTTP push that say what the body is."""
+        """Return the HTTP headers that describe the body."""
 
     @abstractmethod
     def queue_message(self, push: Push) -> QueueMessage:
@@ -71,11 +71,11 @@ class Format(ABC):
         return message.draft.body
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        """Return the body of an HTTP push, or an item of a batch, in parts of which the large one is *shared*."""
+        """Return the body of an HTTP push, or an item of a batch, in parts; the large one is *shared*."""
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of a push as CMQ makes it; they replace others."""
+        """Return the headers of a CMQ push, which replace others."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:
@@ -84,7 +84,7 @@ class Format(ABC):
 
 
 class _Json(Format):
-    """The envelope: the message with all that is known of it, as one JSON object."""
+    """The envelope: the message with all its attributes as one JSON object."""
 
     batch_type = JSON_TYPE
 
@@ -95,13 +95,13 @@ class _Json(Format):
         return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), push.message.trace.fields)
 
     def function_event(self, push: Push) -> bytes:
-        return compact(envelope(push))
+        return compact_json(envelope(push))
 
     def shared(self, message: Message) -> bytes:
-        return compact(_shared_fields(message))[1:-1]
+        return compact_json(_shared_fields(message))[1:-1]
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        before, after = compact(_fields_before(push))[:-1], compact(_fields_after(push))[1:]
+        before, after = compact_json(_fields_before(push))[:-1], compact_json(_fields_after(push))[1:]
         return before + b",", shared, b"," + after
 
 
@@ -121,7 +121,7 @@ class _Simplified(Format):
         return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})
 
     def function_event(self, push: Push) -> bytes:
-        return compact(body_fields(push.message))
+        return compact_json(body_fields(push.message))
 
 
 class _CmqSimplified(_Simplified):
@@ -138,7 +138,7 @@ class _CmqSimplified(_Simplified):
 
 
 class _CmqJson(_CmqSimplified):
-    """CMQ's JSON body over HTTP; a body of bytes is base64 in it."""
+    """CMQ's JSON body over HTTP. Binary bodies are base64."""
 
     def shared(self, message: Message) -> bytes:
         draft = message.draft
@@ -147,12 +147,12 @@ class _CmqJson(_CmqSimplified):
             "msgBody": draft.body.decode() if draft.is_text else base64_text(draft.body),
             "publishTime": message.accepted_at // 1000,
         }
-        return compact(fields)[1:-1]
+        return compact_json(fields)[1:-1]
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
         owner = int(account)  # CMQ sends it as a number.
         named = {"TopicOwner": owner, "topicName": push.message.topic, "subscriptionName": push.subscription.name}
-        return compact(named)[:-1] + b",", shared, b"}"
+        return compact_json(named)[:-1] + b",", shared, b"}"
 
 
 class _CloudEvents(Format):
@@ -226,7 +226,7 @@ def _fields_after(push: Push) -> dict[str, object]:
 def structured_cloudevent(message: Message) -> str:
     """Return *message* as a CloudEvent in the JSON format, all in ASCII.
 
-    Data whose type is JSON is put in as it is written; JSON that does not parse travels as ``data_base64``.
+    Data with a JSON media type is embedded as written; invalid JSON becomes ``data_base64``.
     """
     draft, media_type = message.draft, content_type(message)
     attributes: dict[str, object] = {**_cloudevent_attributes(message), "datacontenttype": media_type}
@@ -249,14 +249,14 @@ def _cloudevent_attributes(message: Message) -> dict[str, str]:
     }
     if message.replay_of is not None:
         attributes["replayof"] = message.replay_of
-    # The documented extension "partitioning" has no empty value.
+    # The documented extension "partitioning" may not be empty.
     return attributes | ({"partitionkey": message.ordering_key} if message.ordering_key else {})
 
 
 def cloudevent_header(value: str) -> str:
-    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding, 3.1.3.2).
+    """Return *value* encoded for a ``ce-`` header (CloudEvents HTTP binding, 3.1.3.2).
 
-    Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
+    Space, double quote, percent and all characters outside printable ASCII become percent-encoded UTF-8.
 
     >>> cloudevent_header('Euro € 😀 "5%"')
     'Euro%20%E2%82%AC%20%F0%9F%98%80%20%225%25%22'
@@ -273,7 +273,7 @@ def content_type(message: Message) -> str:
 
 
 def body_fields(message: Message) -> dict[str, str]:
-    """Return the body as a field of JSON: as text, or as base64 under another name."""
+    """Return the body as a JSON field: as text, or as base64 under another name."""
     draft = message.draft
     return {"body": draft.body.decode()} if draft.is_text else {"body_base64": base64_text(draft.body)}
 
@@ -282,10 +282,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def compact(value: Mapping[str, object]) -> bytes:
+def compact_json(value: Mapping[str, object]) -> bytes:
     """Return *value* as JSON without spaces, in UTF-8.
 
-    >>> compact({"a": "é"}).decode(), compact({"a": "\\ud800"}).decode()
+    >>> compact_json({"a": "é"}).decode(), compact_json({"a": "\\ud800"}).decode()
     ('{"a":"é"}', '{"a":"\\\\ud800"}')
     """
     try:
@@ -295,7 +295,7 @@ def compact(value: Mapping[str, object]) -> bytes:
 
 
 def valid_json(body: bytes) -> str | None:
-    """Return *body* as text if it is JSON (which knows no NaN), else None.
+    """Return *body* as text if it is JSON (without NaN), else None.
 
     >>> valid_json(b"[1]"), valid_json(b"[NaN]"), valid_json(b"\\xff")
     ('[1]', None, None)
@@ -313,7 +313,7 @@ def valid_json(body: bytes) -> str | None:
 
 
 def ascii_json(text: str) -> str:
-    """Return the same JSON in ASCII; outside of its strings it is that anyway.
+    """Return the same JSON in ASCII. Only its strings may have other characters.
 
     >>> ascii_json('["é"]')
     '["\\\\u00e9"]'

@@ -1,4 +1,4 @@
-"""The engine: a run of one subscription's deliveries passes the gates, one after the other, and what is left is sent.
+"""The push engine: a run of one subscription's deliveries passes the gates in turn, and the rest is pushed.
 
 See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 """
@@ -34,43 +34,43 @@ from tagcast.model import (
 from tagcast.ports import Clock, GroupQueue, QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
 from tagcast.pushing.push_slots import CLOCK_STEP_S, SLOTS, BytesInFlight, Priority, PushSlots, Slot
-from tagcast.pushing.rate_limit import RATE, Permit, take
+from tagcast.pushing.rate_limit import RATE, Permit, take_permit
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.queues import queue_group
 from tagcast.rows import stored
-from tagcast.sealing.secrets import at_hand, opened
+from tagcast.sealing.secrets import cached_secrets, open_secrets
 from tagcast.settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
 
 PUT_OFF_S = 10
-"""How long the service waits before it tries a delivery again that it could not attempt."""
+"""Seconds until the service retries a delivery that it could not attempt."""
 
 Delivery = tuple[Message, int]
-"""A message and the number of attempts made so far."""
+"""A message and the number of its previous attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt after which the delivery is still owed."""
+    """A failed attempt whose delivery is still pending."""
 
     outcome: Outcome
     next_attempt_at: int
     past: PastAttempt
-    """The attempt as it is remembered."""
+    """The attempt as it is stored."""
 
     @property
     def not_before(self) -> int | None:
-        """Return when the receiver asked to be tried again, if it did: whatever else comes, nobody tries earlier."""
+        """The receiver's Retry-After as an instant, or None. No other retry is earlier."""
         return None if self.outcome.retry_after_s is None else self.next_attempt_at
 
 
 Result = Entry | Failure
-"""What an attempt leaves: a terminal entry, or a failure after which the delivery is still owed."""
+"""The result of an attempt: a terminal entry, or a failure whose delivery is still pending."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Nothing more of a run may begin before *until*, for this *reason*."""
+class Hold:
+    """No further delivery of a run may begin before *until*, for this *reason*."""
 
     until: int
     reason: str
@@ -78,11 +78,10 @@ class Held:
 
 @dataclass(slots=True)
 class RunResult:
-    """What came of a run's deliveries, by message id: terminal entries and failures; the rest was not started.
+    """The results of a run by message id: terminal entries and failures. Other deliveries were not started.
 
-    *enqueued* are those that lie in the queue of their group: they are still owed, but nobody has to deliver them.
-    *judged* are those to which the subscription's filter function has just said yes. *got_through* counts what the
-    receiver took, or the queue of its group.
+    *enqueued* are in the queue of their group: still pending, but not for the engine. *judged* passed the filter
+    function in this run. *got_through* counts the successes, including deliveries to a group's queue.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
@@ -90,27 +89,27 @@ class RunResult:
     enqueued: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
     got_through: int = 0
-    held: Held | None = None
+    held: Hold | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing came of any delivery."""
+        """Whether no delivery has a result."""
         return not (self.ended or self.failures or self.enqueued or self.judged)
 
     def add(self, result: RunResult) -> None:
-        """Add what came of others of the same run."""
+        """Add the results of other deliveries of the same run."""
         self.ended |= result.ended
         self.failures |= result.failures
         self.enqueued |= result.enqueued
         self.got_through += result.got_through
 
 
-def alive(
+def drop_expired(
     world: World, subscription: Subscription, deliveries: Sequence[Delivery], result: RunResult, now: int
 ) -> list[Delivery]:
-    """Return those of *deliveries* whose life is not over at *now*, and end the others in *result*.
+    """Return the *deliveries* that have not expired at *now*, and end the others in *result*.
 
-    Nobody looks at the clock between this and the push: it may be set anew at any time.
+    The clock is not read again before the push, because it may be set back or forward.
     """
     waiting = []
     for message, made in deliveries:
@@ -128,9 +127,9 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 
 
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
-    """Return what comes of a delivery that the service itself could not attempt: it is not counted as an attempt.
+    """Return the failure of a delivery that the service itself could not attempt. It does not count as an attempt.
 
-    Only its life ends it, and then at once. *made* are the attempts before.
+    Only expiry ends such a delivery, and then at once. *made* is the number of earlier attempts.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
@@ -140,11 +139,11 @@ def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
 async def attempt(
     world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, circuit: CircuitCheck
 ) -> dict[str, Result]:
-    """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
+    """Push *deliveries* in one request at *now*; return the counted results by message id.
 
-    Only a subscription with batches gets several. Nobody knows for which message a request fails that fails as a whole:
-    that counts for its head alone. In order, nothing behind the first failed one counts. All others are as if they had
-    not been pushed.
+    Only a subscription with batches gets several. If a request fails as a whole, the failing message is unknown, and
+    the failure counts for the head alone. If ordered, no result behind the first failure counts. Other deliveries stay
+    as if they had not been pushed.
     """
     pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
     started = world.clock.monotonic()
@@ -155,15 +154,15 @@ async def attempt(
     took_ms = round((world.clock.monotonic() - started) * 1000)
     circuit.hear(outcome)
     ended_at, results = world.clock.now(), dict[str, Result]()
-    for push in pushes[: _counted(pushes, outcome)]:
+    for push in pushes[: _count_attempted(pushes, outcome)]:
         message_id = push.message.message_id
         its = outcome.of(message_id) if outcome.failed else outcome
         results[message_id] = _result(world, push, its, ended_at, took_ms)
     return results
 
 
-def _counted(pushes: Sequence[Push], outcome: Outcome) -> int:
-    """Return of how many of the *pushes* in one request, from its head on, the attempt counts."""
+def _count_attempted(pushes: Sequence[Push], outcome: Outcome) -> int:
+    """Return for how many of the *pushes* in one request, from its head on, the attempt counts."""
     if not outcome.delivered:
         return 1
     failed = [place for place, push in enumerate(pushes) if push.message.message_id in outcome.failed]
@@ -182,7 +181,7 @@ def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: 
 
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
-    """Return when a delivery is attempted again whose *failures*-th attempt ended at *ended_at*."""
+    """Return the next attempt of a delivery whose *failures*-th attempt ended at *ended_at*."""
     wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
     return ended_at + round(wait_s / world.time_scale * 1000)
 
@@ -211,7 +210,10 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 
 
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
-    """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
+    """Return the state of a lane after *failures*.
+
+    Without any, it is blocked behind deliveries that were not started.
+    """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
     decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
@@ -221,9 +223,10 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
 
 
 def independent_state_after(failures: Collection[Failure], *, got_through: bool, has_more: bool) -> LaneState:
-    """Return the state of a lane under INDEPENDENT_RETRY after *failures*; *has_more*: not all of the run was started.
+    """Return the state of a lane under INDEPENDENT_RETRY after *failures*; *has_more*: some deliveries were not
+    started.
 
-    Contact is lost if nothing *got through*, and a failure says nothing of its own message.
+    Contact is lost if nothing *got through* and a failure was not a refusal of its own message.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -233,14 +236,14 @@ def independent_state_after(failures: Collection[Failure], *, got_through: bool,
 
 
 KNOWN_MAX = 10_000
-"""A process remembers its last push to at most 10,000 receivers."""
+"""A process remembers the last push to at most 10,000 receivers."""
 HEAD_STARTS = SLOTS // 2
-"""A batch begins with its slowest receivers, at most half of the slots, so that the others find slots beside them."""
+"""A batch starts with its slowest receivers, in at most half of the slots, so that the others find free slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastPush:
-    """How a receiver's next push ranks after the last one, and how long that took, in seconds."""
+    """The priority of a receiver's next push, and the duration of its last one in seconds."""
 
     priority: Priority
     took_s: float
@@ -250,7 +253,7 @@ NEVER = LastPush(Priority.UNKNOWN, 0.0)
 
 
 class LastPushes(dict[str, LastPush]):
-    """This process's last push to each subscription, by its id; it orders pushes, and nothing else."""
+    """This process's last push to each subscription, by id. It only orders pushes."""
 
     def remember(self, receiver: str, last: LastPush) -> None:
         """Remember the *last* push to the subscription with the id *receiver*."""
@@ -259,11 +262,11 @@ class LastPushes(dict[str, LastPush]):
         self[receiver] = last
 
 
-def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
-    """Return the *ordinals* of subscriptions of one topic in the order in which their pushes are begun.
+def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
+    """Return the *ordinals* of a topic's subscriptions in the order of their pushes.
 
-    A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. Between different
-    subscriptions no order is promised.
+    A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. No order is promised
+    between subscriptions.
     """
     if len(ordinals) < 2:
         return list(ordinals)
@@ -275,7 +278,7 @@ def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]
 
 
 def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:
-    """Return the ordinals in *took*, beside the seconds that each took: first the *head* slowest, then the others.
+    """Return the ordinals in *took*, pairs with seconds: first the *head* slowest, then the others.
 
     >>> slowest_first([(0, 0.1), (1, 3.0), (2, 0.0), (3, 9.0), (4, 0.2)], head=2)
     [3, 1, 0, 2, 4]
@@ -286,18 +289,18 @@ def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) ->
 
 
 Request = Sequence[Delivery]
-"""What is pushed together, in its order."""
+"""Deliveries pushed together, in their order."""
 
 
 ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
-"""A batch waits for what is under way until no push of it began for 0.75 s, for each 500 subscriptions of it."""
+"""A batch stops waiting for responses 0.75 s per 500 subscriptions after the start of its last push."""
 
 
 @dataclass(slots=True)
 class InFlight:
-    """The runs of a batch that have something under way, by the ordinals of their subscriptions.
+    """The runs of a batch with pushes in flight, by the ordinals of their subscriptions.
 
-    What counts is when the last push began: while pushes begin, nobody has the time to read the answers that are there.
+    The wait counts from the start of the last push: while pushes start, the loop has no time to read responses.
     """
 
     clock: Clock
@@ -308,12 +311,12 @@ class InFlight:
 
     @classmethod
     def of(cls, clock: Clock, subscriptions: int) -> InFlight:
-        """Return those of a batch that pushes to so many *subscriptions*."""
+        """Return an empty instance for a batch with this number of *subscriptions*."""
         return cls(clock, ANSWERED_WITHIN_S * max(1, math.ceil(subscriptions / SUBSCRIPTIONS_WITHIN)))
 
     @contextmanager
     def flight(self, ordinal: int) -> Iterator[None]:
-        """Count something that is under way to a subscription while the context lasts."""
+        """Count a push or a function call in flight to a subscription while the context lasts."""
         self._runs[ordinal] = self._runs.get(ordinal, 0) + 1
         self._begun_s = self.clock.monotonic()
         self._begun.set()
@@ -325,7 +328,7 @@ class InFlight:
                 del self._runs[ordinal]
 
     async def late(self) -> tuple[int, ...]:
-        """Wait until something is late; return the ordinals of the subscriptions from which an answer is missing."""
+        """Wait until a response is late; return the ordinals of the subscriptions without one."""
         while True:  # It ends: with the batch.
             await self._begun.wait()
             self._begun.clear()
@@ -337,10 +340,10 @@ class InFlight:
 
 
 @dataclass(slots=True, eq=False)
-class Watch:
-    """What a batch sees of the run of one subscription: what is under way, and what came of the rest.
+class RunWatch:
+    """A batch's view of one subscription's run: its pushes in flight, and its results.
 
-    Once the batch has left it, the run begins nothing more.
+    After the batch left it, the run starts nothing more.
     """
 
     in_flight: InFlight
@@ -348,10 +351,10 @@ class Watch:
     is_left: bool = False
     parts: list[RunResult] = field(default_factory=list)
     pushed: set[str] = field(default_factory=set)
-    """The messages of which a push was begun."""
+    """The messages whose push was started."""
 
     def result(self) -> RunResult:
-        """Return what has come of the run, as it is now."""
+        """Return the current results of the run."""
         result = RunResult(held=self.parts[0].held if self.parts else None)
         for part in self.parts:
             result.add(part)
@@ -361,11 +364,11 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One subscription's deliveries in their order, which are attempted together.
+    """One subscription's deliveries in their order, attempted together.
 
-    Pushes start within *seconds*, in *slots*. *unjudged* are the messages to which its filter function has yet to say
-    yes. *answered*: the receiver answered well just now, so that its window is open from the beginning.
-    With *asks_circuit* the attempt before failed, *attempted_at*, and the circuit of the host is asked first.
+    Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*:
+    the receiver just answered well, so its window is open from the beginning. *asks_circuit*: the previous attempt, at
+    *attempted_at*, failed, so the circuit of the host is checked first.
     """
 
     subscription: Subscription
@@ -378,17 +381,17 @@ class Run:
     asks_circuit: bool = False
     attempted_at: int | None = None
     permit: Permit | None = None
-    """What the rate of the subscription lets begin, and when, if it has one."""
-    watch: Watch | None = None
-    """Of the batch that the run belongs to, if that may leave it."""
+    """The permit of the subscription's rate, if it has one."""
+    watch: RunWatch | None = None
+    """The watch of the batch that may leave this run; None otherwise."""
 
     @property
     def is_left(self) -> bool:
-        """Say whether nothing more may begin, because the batch went on without this run."""
+        """Whether the batch continued without this run, so that nothing more may begin."""
         return self.watch is not None and self.watch.is_left
 
     def flight(self, pushes: Sequence[Delivery] = ()) -> AbstractContextManager[None]:
-        """Return the context of something that is under way: *pushes*, or a question to the filter function."""
+        """Return a context that counts *pushes*, or a call of the filter function, as in flight."""
         if self.watch is None:
             return nullcontext()
         self.watch.pushed.update(message.message_id for message, _ in pushes)
@@ -398,8 +401,8 @@ class Run:
 def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
     """Split *deliveries*, in their order, into as few requests as the subscription's bounds allow.
 
-    What failed before is alone in its request, so that it takes nothing else with it. Of fewer deliveries there are
-    never more requests.
+    A delivery that failed before is alone in its request, so that no other fails with it. Fewer deliveries never need
+    more requests.
     """
     batching = subscription.settings.batching
     if batching is None:
@@ -423,9 +426,9 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
-    Nothing new is started after a failure that leaves its delivery owed, but for one that the receiver of independent
-    deliveries refused; nor when the time of the run is over, which begins with the first push. That one waits for a
-    slot at most as long.
+    After a failure with a pending delivery nothing new starts, except after a refusal by the receiver of independent
+    deliveries. Nothing starts after the run's time, which begins with the first push; the first push waits as long for
+    a slot.
     """
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
@@ -438,7 +441,7 @@ async def send_in_order(world: World, run: Run) -> RunResult:
 
 @dataclass(slots=True)
 class _Sender:
-    """The deliveries of a run, and how far they came."""
+    """The deliveries of a run, and its progress."""
 
     world: World
     run: Run
@@ -457,7 +460,7 @@ class _Sender:
         self.receiver = self.run.subscription.subscription_id
 
     async def send(self, lead: bool = True, held: Slot | None = None) -> None:
-        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        """Push the next requests one after the other in one slot. The *lead* opens the window after a good answer."""
         try:
             while self.waiting and (self.run.permit is None or self.taken < self.run.permit.count):
                 opens = lead and self.answered and len(self.waiting) > 1
@@ -474,9 +477,9 @@ class _Sender:
                 held = await self.take(request, before)
                 if held is None:
                     return
-                if not self.begun:  # The receiver's time is not what the service made it wait.
+                if not self.begun:  # Waiting for a slot does not use up the receiver's time.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
-                if self.is_stopped or self.run.is_left:  # While it waited.
+                if self.is_stopped or self.run.is_left:  # While waiting.
                     return
                 await self.attempt(request)
                 if not self.may_go_on():
@@ -486,32 +489,32 @@ class _Sender:
                 self.run.slots.give_back(held)
 
     async def turn(self) -> None:
-        """Wait until the rate of the subscription lets the next attempt begin."""
+        """Wait for the next permit of the subscription's rate."""
         permit, place = self.run.permit, self.taken
         self.taken += 1
         if permit is not None and (wait_s := permit.wait_s(place, self.world.clock.now())):
             await self.world.clock.pause(wait_s)
 
     async def take(self, request: Request, before: Slot | None) -> Slot | None:
-        """Take a slot for *request*, if there is one in time, and give the one *before* back."""
+        """Take a slot for *request* in time, or return None; return the slot *before*."""
         priority = Priority.ANSWERED if self.answered else self.known.get(self.receiver, NEVER).priority
         pushes = [(self.run.subscription, message) for message, _ in request]
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
 
     def stops_after(self, failure: Failure) -> bool:
-        """Say whether nothing new is started after a failure: the receiver may not take anything."""
+        """Return whether nothing new starts after a failure, because the receiver may not accept anything."""
         return not (failure.outcome.refused and self.run.subscription.settings.is_independent)
 
     def may_go_on(self) -> bool:
         return not (self.is_stopped or self.run.is_left) and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
-        """Attempt what is not over; what does not count of a request that failed stands first again.
+        """Attempt the unexpired deliveries. Uncounted ones of a failed request become the first again.
 
-        Nothing may come between the look at lives and the push.
+        Nothing may happen between the check of expiry and the push.
         """
         now = self.world.clock.now()
-        waiting = alive(self.world, self.run.subscription, request, self.result, now)
+        waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)
         if not waiting:
             return
         began_s = self.world.clock.monotonic()
@@ -537,73 +540,73 @@ class _Sender:
 
 
 JUDGED_AT_ONCE = 100
-"""A filter function is asked about at most 100 messages, as docs/filters.md says."""
+"""A filter function gets at most 100 messages in a call (docs/filters.md)."""
 NOT_TAKEN = "the group's queue did not take it"
 NOT_OPENED = "the signing secret cannot be read"
 
 
 async def attempt_run(world: World, run: Run) -> RunResult:
-    """Attempt what the gates let through.
+    """Attempt the deliveries that pass the gates.
 
-    Each gate leaves deliveries out of the run, and says in the result how they ended, failed, or what holds them. What
-    is in none of these was not started.
+    Each gate removes deliveries from the run and records in the result how they ended, failed, or are held. Deliveries
+    without a result were not started.
     """
     result = RunResult()
     if run.watch is not None:
         run.watch.parts.append(result)
-    run = _expired(world, run, result)
-    run = _verified(run, result)
-    run = await _circuit(world, run, result)
-    run = await _rate(world, run, result)
-    run = await _filter_function(world, run, result)
-    run = await _keys(world, run, result)
+    run = _end_expired(world, run, result)
+    run = _hold_unverified(run, result)
+    run = await _check_circuit(world, run, result)
+    run = await _take_permit(world, run, result)
+    run = await _call_filter_function(world, run, result)
+    run = await _prepare_keys(world, run, result)
     if run.deliveries and not run.is_left:
-        sent = _enqueued(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
+        sent = _enqueue(world, run) if run.subscription.settings.is_group else send_in_order(world, run)
         result.add(await sent)
     return result
 
 
-def _expired(world: World, run: Run, result: RunResult) -> Run:
-    """End what is past its life."""
-    return replace(run, deliveries=alive(world, run.subscription, run.deliveries, result, world.clock.now()))
+def _end_expired(world: World, run: Run, result: RunResult) -> Run:
+    """End expired deliveries."""
+    return replace(run, deliveries=drop_expired(world, run.subscription, run.deliveries, result, world.clock.now()))
 
 
-def _verified(run: Run, result: RunResult) -> Run:
-    """Hold everything while the endpoint has not agreed to be pushed to: until then what stands first only expires."""
+def _hold_unverified(run: Run, result: RunResult) -> Run:
+    """Hold everything while the endpoint is unverified: until then the head can only expire."""
     if run.subscription.settings.unverified is None or not run.deliveries:
         return run
-    result.held = Held(run.deliveries[0][0].expires_at, UNVERIFIED)
+    result.held = Hold(run.deliveries[0][0].expires_at, UNVERIFIED)
     return replace(run, deliveries=())
 
 
-async def _circuit(world: World, run: Run, result: RunResult) -> Run:
-    """Ask whether the host may be attempted, if the attempt before failed; a probe is made with the head alone."""
+async def _check_circuit(world: World, run: Run, result: RunResult) -> Run:
+    """Check the host's circuit if the previous attempt failed. A probe attempts only the head."""
     if not (run.deliveries and run.asks_circuit and run.circuit.is_doubtful):
         return run
     attempt_s = run.subscription.settings.timeout_s + judging_s(run.subscription)
     await run.circuit.ask(attempt_s, run.attempted_at)
     if run.circuit.until is not None:
-        result.held = Held(min(run.circuit.until, run.deliveries[0][0].expires_at), CIRCUIT)
+        result.held = Hold(min(run.circuit.until, run.deliveries[0][0].expires_at), CIRCUIT)
         return replace(run, deliveries=())
     return replace(run, deliveries=run.deliveries[:1]) if run.circuit.probe else run
 
 
-async def _rate(world: World, run: Run, result: RunResult) -> Run:
-    """Take as many attempts as the rate of the subscription lets begin soon; *held* says when the next is free."""
+async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
+    """Take permits for as many attempts as the rate allows soon; *held* has the time of the next one."""
     rate = run.subscription.settings.max_per_second
     if rate is None or not run.deliveries:
         return run
     requests = requests_of(run.subscription, run.deliveries, run.slots.bytes)
-    permit = await take(world, run.subscription.subscription_id, rate, len(requests))
-    result.held = Held(permit.free_at, RATE)
+    permit = await take_permit(world, run.subscription.subscription_id, rate, len(requests))
+    result.held = Hold(permit.free_at, RATE)
     return replace(run, deliveries=[each for some in requests[: permit.count] for each in some], permit=permit)
 
 
-async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
-    """Ask the filter function once about all that it has not judged yet, in a slot like a push's.
+async def _call_filter_function(world: World, run: Run, result: RunResult) -> Run:
+    """Call the filter function once for all unjudged messages, in a slot like a push.
 
-    Without a slot nothing is started. An error under the policy ``block`` is a failed attempt of the first message in
-    question: what stands before it goes on, what stands behind it is not started and stays unjudged.
+    Without a slot nothing starts. An error under the policy ``block`` is a failed attempt of the first message in
+    question. Messages before it continue; messages behind it are not started and stay unjudged.
     """
     function = function_of(run.subscription) if run.unjudged else None
     if function is None:
@@ -616,15 +619,15 @@ async def _filter_function(world: World, run: Run, result: RunResult) -> Run:
     if slot is None:
         return replace(run, deliveries=())
     try:
-        return replace(run, deliveries=await _judged(world, run, function, asked, result))
+        return replace(run, deliveries=await _apply_verdicts(world, run, function, asked, result))
     finally:
         run.slots.give_back(slot)
 
 
-async def _judged(
+async def _apply_verdicts(
     world: World, run: Run, function: FunctionFilter, asked: Sequence[Delivery], result: RunResult
 ) -> Sequence[Delivery]:
-    """End or fail those of *asked* that must not be pushed; return what remains of the run's deliveries."""
+    """End or fail the *asked* deliveries that must not be pushed; return the rest of the run."""
     subscription = run.subscription
     with run.flight():
         verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
@@ -652,10 +655,10 @@ async def _judged(
     return run.deliveries[: run.deliveries.index(asked[0])]
 
 
-async def _keys(world: World, run: Run, result: RunResult) -> Run:
-    """Open the secrets of the subscription, and read the service's seeds, if a push needs them.
+async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
+    """Decrypt the subscription's secrets, and read the service's seeds, if a push needs them.
 
-    While they cannot be read nothing is pushed. That is no attempt, since the trouble is the service's.
+    If they are unreadable, nothing is pushed. This is no attempt, because the fault is the service's.
     """
     settings = run.subscription.settings
     needs_keys = settings.sealed is not None or settings.signature is Signature.V1A
@@ -663,12 +666,12 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
         return run
     try:
         is_prepared = settings.signature is not Signature.V1A or world.signer.is_ready
-        ready = at_hand(world, run.subscription) if is_prepared else None
+        ready = cached_secrets(world, run.subscription) if is_prepared else None
         if ready is None:
             ready = await world.executor.run(partial(_with_keys, world, run.subscription))
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
-        for message, made in alive(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
+        for message, made in drop_expired(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
             result.failures[message.message_id] = put_off(world, message, made, NOT_OPENED)
         return replace(run, deliveries=())
     return replace(run, subscription=ready)
@@ -677,17 +680,17 @@ async def _keys(world: World, run: Run, result: RunResult) -> Run:
 def _with_keys(world: World, subscription: Subscription) -> Subscription:
     if subscription.settings.signature is Signature.V1A:
         world.signer.prepare()
-    return opened(world, subscription)
+    return open_secrets(world, subscription)
 
 
-async def _enqueued(world: World, run: Run) -> RunResult:
-    """Send the deliveries to the queue of the group, in their order, ten at a time until the time of the run is over.
+async def _enqueue(world: World, run: Run) -> RunResult:
+    """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
-    That is no attempt: a pull is. What the queue does not take fails, with as many attempts as it had, since the
-    trouble is the service's. What is not reached is left for later. See docs/protocol.md, Pull groups.
+    This is no attempt; a pull is. A delivery that the queue refuses fails with its number of attempts unchanged,
+    because the fault is the service's. The rest is left for later. See docs/protocol.md, Pull groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
-    waiting = alive(world, group, run.deliveries, result, world.clock.now())
+    waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())
     if not waiting:
         return result
     entries = await world.executor.run(partial(_entries, world, group, [message for message, _ in waiting]))
@@ -701,14 +704,14 @@ async def _enqueued(world: World, run: Run) -> RunResult:
             if message.message_id not in lost:
                 result.enqueued.add(message.message_id)
                 result.got_through += 1
-            elif not result.failures:  # Those behind it were not tried, as far as anybody has to know.
+            elif not result.failures:  # Deliveries behind the first failure count as not tried.
                 result.failures[message.message_id] = put_off(world, message, made, NOT_TAKEN)
     world.telemetry.count("HandedOver", len(result.enqueued))
     return result
 
 
 def _entries(world: World, group: Subscription, messages: Sequence[Message]) -> list[QueueEntry]:
-    """Return the entries of *messages*; only an ordered queue is told their orders."""
+    """Return the entries of *messages*. Only an ordered queue gets their ordering keys."""
     ordering = Ordering.NONE
     if group.settings.ordered and (topic := stored.topic(world.store, group.topic)) is not None:
         ordering = topic.settings.ordering

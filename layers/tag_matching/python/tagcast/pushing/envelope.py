@@ -1,4 +1,4 @@
-"""What a push looks like on the wire: its body by its content format, its headers within bounds, and its signature.
+"""The wire format of a push: the body by its content format, bounded headers, and the signature.
 
 Headers: docs/http-api.md, Pushes; Standard Webhooks for the signature.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tagcast.model import ContentFormat, Message, Push, Subscription
-from tagcast.pushing.content_formats import NOBODY, Content, QueueMessage, body_fields, compact, format_of
+from tagcast.pushing.content_formats import NOBODY, Content, QueueMessage, body_fields, compact_json, format_of
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 HEADERS_BYTES_MAX = 4096
@@ -21,7 +21,7 @@ _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey",
 
 
 def fitting(headers: dict[str, str]) -> dict[str, str]:
-    """Return *headers* in at most 4 KiB: what would be missed least is left out first."""
+    """Return *headers* in at most 4 KiB; the least important are dropped first."""
     characters = sum(map(len, headers)) + sum(map(len, headers.values()))
     if UTF8_BYTES_MAX * characters + HEADER_BYTES_AROUND * len(headers) <= HEADERS_BYTES_MAX:
         return headers
@@ -33,7 +33,7 @@ def fitting(headers: dict[str, str]) -> dict[str, str]:
 
 
 def header_bytes(headers: Mapping[str, str]) -> int:
-    """Return how many bytes *headers* take in a request.
+    """Return the bytes of *headers* in a request.
 
     >>> header_bytes({"x-tenant": "a"})
     13
@@ -43,19 +43,19 @@ def header_bytes(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body, in parts of which the large one is shared, and all headers of a POST; their names are lower case."""
+    """The body in parts, the large one shared, and all headers of a POST with lower-case names."""
 
     parts: tuple[bytes, ...]
     headers: Mapping[str, str]
 
     @property
     def body(self) -> bytes:
-        """Return the whole body."""
+        """The whole body."""
         return b"".join(self.parts)
 
 
 def content(message: Message, content_format: ContentFormat) -> Content:
-    """Return what every HTTP push of *message* in *content_format* carries."""
+    """Return the part that every HTTP push of *message* in *content_format* shares."""
     form = format_of(content_format)
     headers = form.headers(message) | {"x-tagcast-tags": json.dumps(message.tags), **message.trace.fields}
     replayed = {} if message.replay_of is None else {"x-tagcast-replay-of": message.replay_of}
@@ -70,11 +70,10 @@ def http_request(
     account: str = NOBODY,
     sign: Sign | None = None,
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with its key of the service.
+    """Return the request for an HTTP endpoint, signed with its secret and, by *sign*, with the service's keys.
 
-    *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
-    the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. Headers
-    take at most 4 KiB: some are left out where they would take more. Raises SecretError.
+    *sent_at* is the time of the attempt, *version* that of this software, and *shared* the :func:`content` of the
+    message. *account* is the owner of the topic in CMQ's format. Headers above 4 KiB are dropped. Raises SecretError.
     """
     message, content_format = push.message, push.subscription.settings.content_format
     form, shared = format_of(content_format), shared or content(message, content_format)
@@ -95,7 +94,7 @@ def function_event(push: Push) -> bytes:
 
 
 def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
-    """Return the JSON event with which a filter function is asked for one verdict on each of *messages*."""
+    """Return the JSON event that asks a filter function for one verdict on each of *messages*."""
     asked = [
         {
             "message_id": message.message_id,
@@ -106,4 +105,4 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
         }
         for message in messages
     ]
-    return compact({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
+    return compact_json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})

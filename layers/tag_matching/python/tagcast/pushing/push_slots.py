@@ -1,10 +1,10 @@
-"""Who may push when: slots that all receivers of an invocation share, and that no dead one can take.
+"""Push slots: all receivers of an invocation share them, and no dead receiver can take them all.
 
 See docs/protocol.md, Pushing.
 
-A receiver that has not answered yet holds one slot. Receivers that answered well in this batch go first, then those
-that did the last time. A host holds at most an eighth of all slots, and one more for each of its good answers. Waiting
-for a slot is the service's time: it is measured here and never booked to the receiver.
+A push in flight holds one slot. Receivers that answered well in this batch go first, then those that did the last time.
+A host holds at most an eighth of all slots, plus one for each of its good answers. Waiting for a slot is measured as
+the service's time and never counted against the receiver.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from tagcast.pushing.envelope import content
 
 BYTES_MAX = 64 * 1024 * 1024
 SURE_BYTES_MAX = 4 * 1024
-"""Below this a content is not encoded only to learn its size."""
+"""Smaller contents are not encoded only to measure them."""
 ESCAPED_MAX = 6
-"""JSON makes at most 6 bytes of one."""
+"""JSON escapes one byte into at most 6."""
 COPIES = 6
-"""AWS's SDK holds about 6 copies of what one call sends."""
+"""AWS's SDK holds about 6 copies of a request."""
 ITEM_BYTES_AROUND = 256
-"""In a batch no name, number or comma around a message takes more."""
+"""An upper bound for names, numbers and commas around a message in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one push needs in memory; pushes of the same *key* share it."""
+    """The memory of one push. Pushes with the same *key* share it."""
 
     key: tuple[str, ...]
     size: int
 
 
 class BytesInFlight:
-    """Counts the loads under way. A load that is larger than everything allowed goes alone."""
+    """Counts the loads in flight. A load larger than the bound goes alone."""
 
     def __init__(self, total: int = BYTES_MAX) -> None:
         self._total = total
@@ -50,7 +50,7 @@ class BytesInFlight:
         self._items: dict[tuple[str, ContentFormat, Protocol], int] = {}
 
     def load_of(self, subscription: Subscription, message: Message) -> Load:
-        """Return the load of a push: over HTTP all pushes of a message in one format share the content."""
+        """Return the load of a push. Over HTTP, all pushes of a message in one format share the content."""
         settings = subscription.settings
         if settings.batching is None:
             form, size = settings.content_format.value, self._size(message, settings.content_format)
@@ -61,26 +61,26 @@ class BytesInFlight:
         return Load((message.message_id, form, subscription.subscription_id), COPIES * size)
 
     def item_size(self, subscription: Subscription, message: Message) -> int:
-        """Return how many bytes *message* takes in a batch, or slightly more."""
+        """Return the bytes of *message* in a batch, or slightly more."""
         key = message.message_id, subscription.settings.content_format, subscription.settings.endpoint.protocol
         if key not in self._items:
             self._items[key] = item_bytes(Push(subscription, message, 1)) + ITEM_BYTES_AROUND
         return self._items[key]
 
     def fits(self, loads: Sequence[Load]) -> bool:
-        """Say whether *loads* may be added now."""
+        """Return whether *loads* may be added now."""
         added = sum(load.size for load in loads if load.key not in self._holders)
         return not added or self._used == 0 or self._used + added <= self._total
 
     def add(self, loads: Sequence[Load]) -> None:
-        """Count one more holder of each of *loads*."""
+        """Add one holder to each of *loads*."""
         for load in loads:
             holders = self._holders.get(load.key, 0)
             self._holders[load.key] = holders + 1
             self._used += 0 if holders else load.size
 
     def remove(self, loads: Sequence[Load]) -> bool:
-        """Count one holder less of each, and say whether it was the last of any."""
+        """Remove one holder from each of *loads*, and return whether one lost its last."""
         was_last = False
         for load in loads:
             holders = self._holders.pop(load.key)
@@ -102,32 +102,32 @@ class BytesInFlight:
 
 
 SLOTS = 800
-"""Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
+"""Pushes in flight: each holds a socket or a thread, and Lambda allows 1,024 of either."""
 HOSTS_MIN = 8
-"""A host takes at most an eighth of the slots, so that eight dead hosts take them all."""
+"""A host takes at most an eighth of the slots: it needs eight dead hosts to take them all."""
 STARTS_AT_ONCE = 4
-"""After 4 starts the loop looks at answers again, so that none waits for a thousand starts."""
+"""After 4 starts the loop reads responses again, so that none waits for a thousand starts."""
 Pushes = Sequence[tuple[Subscription, Message]]
-"""What one request pushes."""
+"""The deliveries of one request."""
 CLOCK_STEP_S = 0.001
-"""Clocks tell milliseconds: an instant that is nearer than that has come."""
+"""Clocks have milliseconds: an instant nearer than this has come."""
 
 
 class Priority(IntEnum):
-    """Which receivers get a free slot first."""
+    """The order in which receivers get free slots."""
 
     ANSWERED = 0
     """The receiver answered well in this batch."""
     TRUSTED = 1
-    """It did the last time that this process pushed to it."""
+    """This process's last push to the receiver succeeded."""
     UNKNOWN = 2
     FAILING = 3
-    """It did not, the last time."""
+    """This process's last push to the receiver failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What a request takes: a place among those to its *host*, and memory for its *loads*."""
+    """The resources of a request: a place at its *host*, and memory for its *loads*."""
 
     host: str
     priority: Priority
@@ -149,7 +149,7 @@ class _Waiter:
 
 
 class PushSlots:
-    """The slots of one invocation, on one event loop; leave it as a context when all pushes have ended."""
+    """The slots of one invocation, on one event loop. Leave the context after all pushes have ended."""
 
     def __init__(self, clock: Clock, total: int = SLOTS, bytes_max: int = BYTES_MAX) -> None:
         self._clock = clock
@@ -169,7 +169,7 @@ class PushSlots:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End what waits for instants; by now nobody waits for a slot."""
+        """Stop the timers. Nothing waits for a slot any more."""
         if self._turn is not None:
             self._turn.cancel()
         if self._deadline is not None:
@@ -179,10 +179,10 @@ class PushSlots:
     async def take(
         self, host: str, priority: Priority, until: float, pushes: Pushes = (), instead_of: Slot | None = None
     ) -> Slot | None:
-        """Take a slot for *pushes*; wait for one until the clock's monotonic time is *until*, else return None.
+        """Take a slot for *pushes*; wait for one until the monotonic time *until*, else return None.
 
-        A slot that is free is taken at any time. Those of the same priority get theirs in the order of asking. The slot
-        *instead_of* which this one is taken is given back, and kept for this one if there is memory for it.
+        A free slot is taken at any time. Requests of equal priority are served in order. *instead_of* is returned, and
+        kept for this request if there is memory for it.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:
@@ -209,17 +209,17 @@ class PushSlots:
         return slot if granted else None
 
     def give_back(self, slot: Slot) -> None:
-        """Return a slot that was taken."""
+        """Return a slot."""
         self._release(slot)
         self._call(self._hosts[slot.host])
 
     def answered(self, host: str) -> None:
-        """Hear that a push to *host* got through: one more may be under way there."""
+        """Record a successful push to *host*: one more may be in flight there."""
         self._hosts[host].answers += 1
         self._call(self._hosts[host])
 
     def _call(self, owner: _Host) -> None:
-        """Let those who waited for room at one host join the others, as far as there is room now."""
+        """Queue the requests that waited for a place at one host, as far as there are places now."""
         room = self._room(owner)
         called: list[_Waiter] = []
         while owner.waiting and len(called) < room:
@@ -230,7 +230,7 @@ class PushSlots:
         self._grant()
 
     def tell(self, telemetry: Telemetry) -> None:
-        """Count what waiting for slots came to."""
+        """Record the waiting times as metrics."""
         if self.waited_ms:
             telemetry.count("SlotWaitMs", self.waited_ms)
         if self.refused:
@@ -259,7 +259,7 @@ class PushSlots:
             self._lines[waiter.slot.priority].appendleft(waiter)
 
     def _grant(self) -> None:
-        """Give slots to those who wait, in order, as far as there are any."""
+        """Give slots to waiting requests, in order, while there are any."""
         short = False
         for line in self._lines.values():
             while line and self._free > 0 and self._starts_left > 0:
@@ -292,7 +292,7 @@ class PushSlots:
             self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
 
     async def _refuse_the_late(self) -> None:
-        """Send away those whose time is over, as long as anybody waits."""
+        """Refuse waiting requests whose time is over."""
         while waiting := self._waiting():
             until = min(waiter.until for waiter in waiting)
             if until == float("inf"):

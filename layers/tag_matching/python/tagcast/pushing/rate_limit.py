@@ -1,4 +1,4 @@
-"""The rate of a subscription: attempts are given away one after the other, to whichever process asks.
+"""The rate limit of a subscription: permits are given out one after the other, across all processes.
 
 See docs/protocol.md, Pushing.
 """
@@ -16,16 +16,16 @@ from tagcast.rows.rate import RATE_ROWS, free_update
 
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
-"""Attempts are given away at most 2 s ahead, because the invocation that takes them waits for the last of them."""
+"""Permits are given at most 2 s ahead, because the invocation waits for the last one."""
 RATE = "rate"
-"""Why a delivery waits that was not attempted because of its subscription's rate."""
+"""The reason of a delivery that waits for its subscription's rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave for *count* attempts, the first at *start_us* at the earliest, each *gap_us* after the one before.
+    """A permit for *count* attempts, the first at *start_us* or later, each *gap_us* after the previous one.
 
-    Instants are in microseconds since 1970. *free_us* is when an attempt is free that nobody took yet.
+    Instants are in microseconds since 1970. *free_us* is the time of the next permit that is still free.
     """
 
     count: int
@@ -35,11 +35,11 @@ class Permit:
 
     @property
     def free_at(self) -> int:
-        """Return the next free instant in milliseconds, not before it."""
+        """The next free instant in milliseconds, rounded up."""
         return -(-self.free_us // 1000)
 
     def wait_s(self, place: int, now: int) -> float:
-        """Return how long to wait at *now* for the attempt in this *place*, the first being 0.
+        """Return the seconds to wait at *now* for the attempt number *place*, counted from 0.
 
         >>> Permit(2, 1_000_000, 500_000.0, 2_000_000).wait_s(1, 1_200)
         0.3
@@ -47,12 +47,12 @@ class Permit:
         return max(0.0, self.start_us + place * self.gap_us - now * 1000) / SECOND_US
 
 
-def permitted(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
-    """Return how many of *wanted* attempts begin within the horizon, if those before are given away until *known*.
+def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
+    """Return the permit for *wanted* attempts within the horizon, if earlier ones are taken until *known*.
 
-    >>> permitted(None, 1_000, 10, 2.0)
+    >>> plan_permit(None, 1_000, 10, 2.0)
     Permit(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
-    >>> permitted(9_000_000, 1_000, 10, 2.0).count
+    >>> plan_permit(9_000_000, 1_000, 10, 2.0).count
     0
     """
     gap_us = SECOND_US / per_second
@@ -62,16 +62,16 @@ def permitted(known: int | None, now: int, wanted: int, per_second: float) -> Pe
     return Permit(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
 
 
-async def take(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
-    """Take up to *wanted* attempts of a subscription that has a rate.
+async def take_permit(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
+    """Take a permit for up to *wanted* attempts of a subscription with a rate.
 
-    Nothing is permitted while others are faster again and again.
+    After repeated conflicts the permit is empty.
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
         rate = await run(partial(RATE_ROWS.read, world.store, sid))
         known = None if rate is None else rate.free_us
-        permit = permitted(known, world.clock.now(), wanted, per_second * world.time_scale)
+        permit = plan_permit(known, world.clock.now(), wanted, per_second * world.time_scale)
         if not permit.count:
             return permit
         try:

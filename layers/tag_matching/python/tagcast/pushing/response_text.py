@@ -1,4 +1,4 @@
-"""What a receiver said, as people may see it: short, with control characters made visible, without secrets.
+"""A receiver's response for display: short, with visible control characters, without secrets.
 
 See docs/http-api.md, Attempts.
 """
@@ -12,13 +12,12 @@ from urllib.parse import quote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
-"""At most 4 KiB of an answer are looked at, and its last 512 characters are not shown, because a secret may be cut
-off there."""
+"""At most 4 KiB of a response are read; the last 512 characters are hidden, because a secret may be cut there."""
 SHOWN_BYTES_MAX = 1_024
 REDACTED = "[redacted]"
 SECRET_PREFIX = "whsec_"
 SECRET_LENGTH_MIN = 6
-"""Shorter ones are no secrets, and would redact words."""
+"""Shorter texts are no secrets, and would redact words."""
 _ELLIPSIS = "…"
 _SCHEMES = r"(?:bearer|basic|digest|negotiate|aws4-hmac-sha256)"
 _NAMES = r"[\w-]*(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)[\w-]*"
@@ -29,9 +28,9 @@ _SENSITIVE = re.compile(
 
 
 def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
-    r"""Return what may be shown of an answer, in at most :data:`SHOWN_BYTES_MAX` bytes.
+    r"""Return the displayable part of a response, at most :data:`SHOWN_BYTES_MAX` bytes.
 
-    *secrets* are those of the subscription. What looks like credentials goes, too.
+    The subscription's *secrets* and anything that looks like credentials are redacted.
 
     >>> response_text(b"no\x00 such\nkey, Authorization: Bearer abc.def, sorry")
     'no\\x00 such\\nkey, Authorization: Bearer [redacted], sorry'
@@ -45,11 +44,13 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     text = _SENSITIVE.sub(rf"\g<kept>{REDACTED}", text)
     if len(answer) >= READ_BYTES_MAX:
         text = text[: -max((EDGE_LENGTH, *map(len, forms)))]
-    return _bounded("".join(map(_visible, text)))
+    return _truncate("".join(map(_visible, text)))
 
 
 def _forms(secrets: Collection[str]) -> set[str]:
-    """Return the secrets as they may be said: whole, without prefix or scheme, and as part of a URL or of JSON."""
+    """Return the forms of the secrets in a response: complete, without prefix or scheme, or escaped in a URL or
+    JSON.
+    """
     plain = {form for each in secrets for form in (each, each.removeprefix(SECRET_PREFIX), each.partition(" ")[2])}
     long = [each for each in plain if len(each) >= SECRET_LENGTH_MIN]
     return {form for each in long for form in (each, quote_plus(each), json.dumps(each)[1:-1])}
@@ -59,7 +60,7 @@ def _visible(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     written = text.encode()
     if len(written) <= SHOWN_BYTES_MAX:
         return text

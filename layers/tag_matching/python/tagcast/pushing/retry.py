@@ -1,7 +1,7 @@
-"""The notify strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
+"""The retry strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
 
-Deliveries that the service itself could not attempt wait for ``PUT_OFF_S`` of the engine instead, those at a host that
-gives no answer for its circuit.
+A delivery that the service could not attempt waits ``PUT_OFF_S`` of the engine instead; one at a host without responses
+waits for the circuit.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ DECAY_RETRIES_MAX = 176
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """What follows from a failed attempt: *state* is BLOCKED (then *next_attempt_at* is set), DISCARDED or EXPIRED."""
+    """The consequence of a failed attempt: BLOCKED (with *next_attempt_at*), DISCARDED or EXPIRED."""
 
     state: EntryState
     next_attempt_at: int | None = None
 
 
 def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None:
-    """Return the seconds between the *failures*-th failure and the next attempt, or None when retries are spent.
+    """Return the seconds between the *failures*-th failure and the next attempt, or None after the last retry.
 
-    *jitter_s* is a number drawn from ``BACKOFF_INTERVAL_S_RANGE``; only BACKOFF_RETRY without an interval uses it.
+    *jitter_s* is drawn from ``BACKOFF_INTERVAL_S_RANGE``; only BACKOFF_RETRY without an interval uses it.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> [delay_s(decay, n, 0.0) for n in (1, 2, 3, 9, 10, 11, 176, 177)]
@@ -52,9 +52,9 @@ def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None
 
 
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
-    """Return when a delivery that waits for itself may be attempted: by its schedule, or as its receiver asked.
+    """Return when an independent delivery may be attempted: by its schedule, or by Retry-After.
 
-    What stood in the backlog before *retry_all_at* is due, because a person wanted all of it tried again.
+    Deliveries in the backlog before *retry_all_at* are due, because a person requested a retry of all.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
@@ -72,9 +72,9 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 
 
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
-    """Return the seconds until the next attempt at a receiver that has taken nothing for *lost_s*.
+    """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s*.
 
-    Those of one message alone come by its own schedule.
+    A single message follows its own schedule.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]
@@ -93,10 +93,10 @@ def after_failure(
     jitter_s: float,
     time_scale: float,
 ) -> Disposition:
-    """Decide what becomes of a delivery whose *failures*-th attempt failed at *ended_at*.
+    """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
-    Retrying never prolongs a life: a retry that would start at or after *expires_at* expires the delivery
-    instead. What a receiver asks for by Retry-After counts in real seconds; *time_scale* divides our own delays.
+    A retry never extends a life: if it would start at or after *expires_at*, the delivery expires. Retry-After counts
+    in real seconds; *time_scale* divides our own delays.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):

@@ -1,4 +1,4 @@
-"""The headers that every request has, and its signatures: Standard Webhooks, by a secret or a key of the service."""
+"""The common headers of every request, and its signatures: Standard Webhooks, by a secret or by the service's keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tagcast.model import Subscription
 from tagcast.settings import Signature, SubscriptionSettings
 
 Sign = Callable[[str, bytes], Sequence[bytes]]
-"""Makes the ed25519 signatures of a content by the keys of a subscription, whose id comes first."""
+"""Signs a content with ed25519 by the keys of a subscription, whose id is the first argument."""
 
 
 class SecretError(ValueError):
-    """A webhook secret is not ``whsec_`` and base64 of at least one byte."""
+    """A webhook secret is not ``whsec_`` plus base64 of at least one byte."""
 
 
 def signed_headers(
@@ -27,7 +27,7 @@ def signed_headers(
     parts: Sequence[bytes],
     sign: Sign | None = None,
 ) -> dict[str, str]:
-    """Return the headers that say who sends a request to *subscription*, and sign it, and those that it chose itself.
+    """Return the headers that identify and sign a request to *subscription*, and its own static headers.
 
     Raises SecretError.
     """
@@ -66,10 +66,10 @@ def signatures(
     body: Iterable[bytes],
     sign: Callable[[bytes], Sequence[bytes]] | None = None,
 ) -> str:
-    """Return all signatures that *settings* ask for, with spaces between; none is empty.
+    """Return all signatures of *settings*, separated by spaces. None is empty.
 
-    There is one by each secret that signs at *sent_at* (milliseconds), and one by each of the subscription's keys of
-    the service, by *sign*, if they ask for it. Who knows one of them verifies the push. Raises SecretError.
+    Each secret valid at *sent_at* (milliseconds) adds one, and so does each of the subscription's service keys, by
+    *sign*. A receiver can verify the push with any of them. Raises SecretError.
     """
     parts, timestamp = tuple(body), sent_at // 1000
     made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]

@@ -1,4 +1,4 @@
-"""Topics, subscriptions and shadows: who is subscribed to what.
+"""Topics, subscriptions and shadows.
 
-`directory` is what a process knows of a topic while its version stays the same; `shadowing` watches candidates.
+`directory` caches a topic while its version stays the same; `shadowing` evaluates candidate filters.
 """

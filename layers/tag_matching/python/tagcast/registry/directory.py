@@ -1,7 +1,7 @@
-"""Topics with their subscriptions, as read from the registry and kept while their version stays the same.
+"""Topics with their subscriptions, cached while their version stays the same.
 
-A publish may use a topic for a moment without reading it; a change of the topic waits for that. See docs/limits.md,
-Hot keys.
+A publish may use a topic for a moment without reading it; a change of the topic waits until no publish does. See
+docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions, reading
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN, index_of
-from tagcast.registry.kept_subscriptions import KEPT_MIN, Kept
-from tagcast.registry.shadowing import ReadyShadow, ready
+from tagcast.registry.kept_subscriptions import KEPT_MIN, StoredSubscriptions
+from tagcast.registry.shadowing import ReadyShadow, compile_shadows
 from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
 
 DIRECTORIES_MAX = 256
 CLOCKS_APART_S = 0.1
-"""A change answers so much later than publishers may know what was before, because two clocks may run apart."""
+"""A change waits this much longer than publishers cache the topic, because two clocks may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When a process began to read something, on both of its clocks."""
+    """The beginning of a read, on both clocks of the process."""
 
     monotonic_s: float = -math.inf
     at: int = 0
 
     @classmethod
     def of(cls, world: World) -> Look:
-        """Return the look that begins now; where every publish reads for itself, no clock is asked."""
+        """Return a look that begins now. Without caching, no clock is read."""
         return cls(world.clock.monotonic(), world.clock.now()) if world.topic_known_s else NEVER
 
     def still_counts(self, world: World) -> bool:
-        """Say whether what was read then may still be used, whichever clock stood still while the process did."""
+        """Return whether the read may still be used, even if one clock stood still with the process."""
         known_s = world.topic_known_s
         if not known_s:
             return False
@@ -54,15 +54,15 @@ NEVER = Look()
 
 
 def wait_for_publishers(world: World) -> None:
-    """Return when no publish that begins from now on knows what was before a change that is stored."""
+    """Return when every later publish sees a stored change."""
     if world.topic_known_s:
         world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do.
+    """The index of a topic's filters, compiled or loaded at the first match; most functions never need it.
 
-    One that others may have kept (*is_kept*) is made even for a change of it.
+    If *is_kept*, other processes may have stored it, and a change builds it as well.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
@@ -71,7 +71,7 @@ class LazyIndex:
         self._index = made
 
     def get(self) -> Index:
-        """Return the index; the first call makes it."""
+        """Return the index; the first call builds it."""
         if self._index is None:
             self._index = self._make()
         return self._index
@@ -79,7 +79,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes, made *anew* where there is nothing to change, or too much."""
+        """Return the index after changes, built *anew* if there is no index yet or too much changed."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:
@@ -89,7 +89,7 @@ class LazyIndex:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """All subscriptions of a topic at one version, with their filters compiled into one index, and the shadows."""
+    """All subscriptions of a topic at one version, with one index of their filters, and the shadows."""
 
     topic: Topic
     by_ordinal: Mapping[int, Subscription]
@@ -97,15 +97,15 @@ class Directory:
     index: LazyIndex
     shadows: tuple[ReadyShadow, ...] = ()
     in_order: frozenset[int] = frozenset()
-    """The ordinals of subscriptions that keep an order."""
+    """The ordinals of ordered subscriptions."""
     look: Look = NEVER
 
     def match(self, message: Message) -> Matched:
-        """Return who receives *message*, and whose filters failed."""
+        """Return the subscriptions that match *message*, and those whose filters failed."""
         return self.index.get().match(message)
 
     def only(self, name: str) -> Directory:
-        """Return the topic as if it had no other subscription than *name*, nor shadows; or raise NotFoundError."""
+        """Return the topic with the subscription *name* alone, without shadows; or raise NotFoundError."""
         subscription = self.by_name.get(name)
         if subscription is None:
             raise NotFoundError("subscription", name)
@@ -114,11 +114,11 @@ class Directory:
 
 
 class Directories(dict[str, Directory]):
-    """The last directory of each topic that this process has seen."""
+    """The last directory of each topic in this process."""
 
 
 def read_topic(world: World, name: str) -> Topic:
-    """Return the topic as it stands now or raise NotFoundError."""
+    """Return the current topic, or raise NotFoundError."""
     topic = stored.topic(world.store, name)
     if topic is None:
         raise NotFoundError("topic", name)
@@ -126,9 +126,9 @@ def read_topic(world: World, name: str) -> Topic:
 
 
 def publishing_directory(world: World, name: str) -> Directory:
-    """Return the topic as :func:`directory_of` does; in some deployments as it was read up to a second ago.
+    """Return the topic like :func:`directory_of`; some deployments allow it to be up to a second old.
 
-    There every change of it is acknowledged only when nobody knows what was before.
+    There a change of the topic is acknowledged only after the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.look.still_counts(world):
@@ -137,26 +137,26 @@ def publishing_directory(world: World, name: str) -> Directory:
 
 
 def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
-    """Return the topic as :func:`directory_of` does, by the help of what is kept of a large one beside the table.
+    """Return the topic like :func:`directory_of`, using the stored copy of a large one.
 
-    Where all of a large topic has to be read, it does so until *until_s* on the monotonic clock. Then it raises
-    UnavailableError as well: the next try goes on behind what was read.
+    If a large topic must be read completely, it reads until *until_s* (monotonic) and then raises UnavailableError; the
+    next call continues there.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 
 
 def directory_of(world: World, name: str) -> Directory:
-    """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
+    """Return the topic with every subscription acknowledged before this call, or raise NotFoundError.
 
-    The version is read strongly consistent each time; subscriptions only when it changed, and if they are known
-    from a little earlier, only those that changed. They are taken together when the version before and after
-    reading them is the same. Raises UnavailableError while they change faster than they can be read.
+    The version is read strongly consistent each time, and subscriptions only after a change: with a recent copy, only
+    the changed ones. They are valid together if the version before and after the read is the same. Raises
+    UnavailableError while they change faster than they can be read.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 
 
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
-    """Return one subscription as it is now, None if there is none; of a large topic no other one is read for it.
+    """Return one current subscription, or None; for a large topic no other is read.
 
     Its name is in the history of its filter. Raises NotFoundError.
     """
@@ -170,7 +170,7 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
 
 
 def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
-    """Return the topic; only with *until_s* what is kept beside the table is asked for, and kept."""
+    """Return the topic; with *until_s*, use and update the copy stored beside the table."""
     look = Look.of(world)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
@@ -178,9 +178,9 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
     if known is not None and _same_version(known.topic, topic):
         fresh: Directory | None = replace(known, topic=topic)
     else:
-        fresh = None if known is None else _refreshed(world, known, topic)
+        fresh = None if known is None else _refresh(world, known, topic)
     if fresh is None and until_s is not None and topic.subscription_count >= KEPT_MIN:
-        fresh = _kept(world, topic, until_s)
+        fresh = _load_kept(world, topic, until_s)
     if fresh is not None:
         directories[name] = replace(fresh, look=look)
         return directories[name]
@@ -195,8 +195,8 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
     return directories[name]
 
 
-def _kept(world: World, topic: Topic, until_s: float) -> Directory:
-    """Return a large topic as it was kept, with what changed since."""
+def _load_kept(world: World, topic: Topic, until_s: float) -> Directory:
+    """Return a large topic from its stored copy plus the changes since."""
     kept = kept_subscriptions.load(world, topic)
     if kept is not None and (fresh := _since(world, topic, kept)) is not None:
         reading.forget(world, topic)
@@ -207,25 +207,25 @@ def _kept(world: World, topic: Topic, until_s: float) -> Directory:
     return fresh
 
 
-def _since(world: World, topic: Topic, kept: Kept) -> Directory | None:
-    """Return *topic* as it was *kept*, with what changed since; None if that was too much."""
+def _since(world: World, topic: Topic, kept: StoredSubscriptions) -> Directory | None:
+    """Return *topic* from its *kept* copy plus the changes since; None if those are too many."""
     then = replace(topic, subscriptions_version=kept.version)
     index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)
     if not _same_version(then, topic):
-        return _refreshed(world, known, topic)
+        return _refresh(world, known, topic)
     shadows = stored.shadows(world.store, topic.name)
     if not _same_version(topic, read_topic(world, topic.name)):
         return None
-    return replace(known, topic=topic, shadows=ready(shadows, known.by_ordinal))
+    return replace(known, topic=topic, shadows=compile_shadows(shadows, known.by_ordinal))
 
 
 def _same_version(one: Topic, other: Topic) -> bool:
     return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
 
 
-def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None:
-    """Return *known* with the changes up to *topic*, or None if more has to be read."""
+def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
+    """Return *known* with the changes up to *topic*, or None if more must be read."""
     changes = stored.changes(world.store, known.topic, topic)
     if changes is None or not _same_version(topic, read_topic(world, topic.name)):
         return None
@@ -239,13 +239,13 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
         if was is None or (was.ordinal, was.settings.filter) != (each.ordinal, each.settings.filter):
             filters[each.ordinal] = each.settings.filter
     gone = [name for name, each in changed.items() if each is None]
-    by_name = kept_subscriptions.changed(known.by_name, {each.name: each for each in present}, gone)
-    by_ordinal = kept_subscriptions.changed(known.by_ordinal, {each.ordinal: each for each in present}, removed)
+    by_name = kept_subscriptions.apply_changes(known.by_name, {each.name: each for each in present}, gone)
+    by_ordinal = kept_subscriptions.apply_changes(known.by_ordinal, {each.ordinal: each for each in present}, removed)
     in_order = known.in_order - {*removed, *(each.ordinal for each in present)} | _in_order(present)
     index = known.index
     if filters or removed:
         index = index.changed(filters, removed, lambda: index_of(world, topic, by_ordinal))
-    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), in_order)
+    return Directory(topic, by_ordinal, by_name, index, compile_shadows(shadows, by_ordinal), in_order)
 
 
 def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:
@@ -255,7 +255,7 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=LazyIndex(lambda: index_of(world, topic, by_ordinal)),
-        shadows=ready(shadows, by_ordinal),
+        shadows=compile_shadows(shadows, by_ordinal),
         in_order=_in_order(subscriptions),
     )
 

@@ -1,4 +1,4 @@
-"""Use case of one subscription's filter: give it another one, and leave all else as it is, secrets included."""
+"""The use case of changing one subscription's filter, with all other settings and secrets unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tagcast.registry.subscriptions import get_subscription
 def change_filter(
     world: World, topic: str, name: str, filter: Mapping[str, object] | None, if_match: int | None = None
 ) -> Subscription:
-    """Replace the filter, as a new version of the subscription; *if_match* is the version that it must have.
+    """Replace the filter, as a new version of the subscription; *if_match* is its required version.
 
     Raises NotFoundError, InvalidFilterError, PreconditionFailedError.
     """

@@ -1,4 +1,4 @@
-"""The history of subscriptions' filters: which one was in force when, and how long that is remembered."""
+"""The history of subscriptions' filters: when each version was in force, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def history_of(world: World, subscription: Subscription) -> list[FilterVersion]:
 
 
 def forget_old_versions(world: World, subscription: Subscription) -> None:
-    """Keep the last 20 versions and all that were still in force within the longest life."""
+    """Delete old versions, except the last 20 and all that were in force within the longest message life."""
     if subscription.version <= VERSIONS_KEPT:
         return
     history = history_of(world, subscription)
@@ -33,7 +33,7 @@ def forget_old_versions(world: World, subscription: Subscription) -> None:
 
 
 def filter_version(world: World, topic: str, ordinal: int, version: int) -> FilterVersion | None:
-    """Return one version of the filter of *ordinal*, as long as it is kept."""
+    """Return one version of the filter of *ordinal*, while it is kept."""
     history = stored.filter_versions(world.store, topic, ordinal, ordinal)
     return next((each for each in history if each.version == version), None)
 

@@ -1,4 +1,4 @@
-"""Pull groups as the registry makes them: what is fixed once one is made, its secret, its queue."""
+"""Pull groups in the registry: their fixed settings, their secret, their queue."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tagcast.ports import GroupQueue, World
 from tagcast.rows.lane import Filling, Lane
 
 PUBLISHED_S = 60
-"""60 s after a group is made, every publish that did not know of it has ended, and so has the call that makes it."""
+"""60 s after a group's creation, every publish that did not see it has ended, and so has the creating call."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
-    """Return *settings*, those of a group with the secret that *known* has, or a new one for a new group.
+    """Return a group's *settings* with the secret of *known*, or with a new one for a new group.
 
-    Raises ConflictError when *known* would become a group, or none any more, or be ordered otherwise: its
-    queue holds what it is owed.
+    Raises ConflictError if *known* would become a group, stop being one, or change its order, because its queue holds
+    its pending messages.
     """
     if known is not None:
         kept = known.settings
@@ -33,21 +33,21 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
 
 
 def make_queue(world: World, group: Subscription) -> None:
-    """Make the queue of a group that is about to be stored, or stored again; `sweep` removes one without a group."""
+    """Create the queue of a group before storing it; `sweep` deletes a queue without a group."""
     world.group_queues.make(GroupQueue.of(group))
 
 
 def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:
-    """Return the lane of a new *group* of *owner* that gets what was accepted before it; None if it gets nothing.
+    """Return the lane of a new *group* of *owner* that receives older messages; None if it receives none.
 
-    Its worker adds that to the backlog before anything is handed over, so that all comes in its order.
+    Its worker adds those to the backlog first, so that all messages come in order.
     """
     start_from = group.settings.start_from
     if start_from is None:
         return None
     now = world.clock.now()
     begins_at = now + round(PUBLISHED_S * 1000 / world.time_scale)
-    # An earlier topic of that name may have left messages that were kept: they are none of this one.
+    # Kept messages of an earlier topic with this name do not belong to this one.
     accepted_from = max(start_from, owner.created_at)
     return Lane(
         topic=group.topic,

@@ -1,4 +1,4 @@
-"""The index of one version of a topic: loaded where somebody built it before, else built, a large one part by part.
+"""The index of one topic version: loaded if another process stored it, else built, a large one part by part.
 
 See docs/protocol.md, Wide messages.
 """
@@ -12,38 +12,38 @@ from dataclasses import dataclass, field
 from tagcast.errors import UnavailableError
 from tagcast.filters.index import parted_index
 from tagcast.filters.index.changed_index import Index
-from tagcast.filters.index.parted_index import Part, parts_of
+from tagcast.filters.index.parted_index import IndexPart, parts_of
 from tagcast.filters.index.topic_index import SnapshotError, TopicIndex
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions
 
 ARCHIVED_SUBSCRIPTIONS_MIN = 200
-"""Below this many subscriptions, compiling is quicker than a request to the archive."""
+"""With fewer subscriptions, compiling is faster than a request to the archive."""
 EFFORT_MAX = 3_000_000
-"""About half a second of a processor: what takes longer is built in parts, none of which takes more."""
+"""About half a second of CPU: a larger index is built in parts of at most this effort."""
 BUILD_FOR_S = 8.0
-"""A publish begins no further part of an index after this time, because its request has to be answered."""
+"""A publish starts no further part of an index after this time, because its request needs an answer."""
 
 
 @dataclass(slots=True)
 class Building:
-    """What a process has of the index *name*, which takes longer than one request."""
+    """This process's progress on the index *name*, which takes longer than one request."""
 
     name: str
-    parts: list[Part]
+    parts: list[IndexPart]
     snapshots: dict[str, bytes] = field(default_factory=dict)
 
 
 class Buildings(dict[str, Building]):
-    """The indexes that this process did not finish, by the ids of their topics."""
+    """The unfinished indexes of this process, by topic id."""
 
 
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
-    """Return the index of one version of a topic, from the archive when it is large and somebody built it before.
+    """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    What was kept of the topic may be newer in part than its version, and is named by its *digest*. Raises
-    UnavailableError when it takes longer than a request may: who asks again goes on behind what was built.
+    A stored copy of the topic may be newer in part than its version; its *digest* names it. Raises UnavailableError if
+    it takes too long: the next request continues with what was built.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         return TopicIndex.build(kept_subscriptions.filters(by_ordinal))
@@ -52,7 +52,7 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
     name = f"{topic.topic_id}/{kept}"
     content = world.index_archive.load(name)
     if content is not None:
-        with suppress(SnapshotError):  # It is of another format: build it anew.
+        with suppress(SnapshotError):  # A snapshot of another format: build it again.
             return parted_index.from_snapshot(content)
     buildings = world.memory.of(Buildings)
     building = buildings.pop(topic.topic_id, None)
@@ -65,15 +65,15 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
     if not _go_on(world, topic, building, until):
         buildings[topic.topic_id] = building
         raise UnavailableError(f"the filters of topic {topic.name} are being indexed; try again")
-    content = parted_index.joined([building.snapshots[part.digest] for part in building.parts])
+    content = parted_index.join_snapshots([building.snapshots[part.digest] for part in building.parts])
     world.index_archive.save(name, content)
     return parted_index.from_snapshot(content)
 
 
 def _go_on(world: World, topic: Topic, building: Building, until: float) -> bool:
-    """Load what others built, and build parts until *until*, but one at least; say whether none is left.
+    """Load stored parts, and build others until *until*, but at least one; return whether none is left.
 
-    Each process begins elsewhere, so that many who publish at the same time do not build the same parts.
+    Each process begins elsewhere, so that simultaneous publishers build different parts.
     """
     snapshots, count = building.snapshots, len(building.parts)
     first, is_over = int(world.dice.uniform(0, count)), False

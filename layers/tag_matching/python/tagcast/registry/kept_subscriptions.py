@@ -1,8 +1,8 @@
-"""The subscriptions of a large topic in one object beside the table, of which a process takes apart what it needs.
+"""The subscriptions of a large topic in one object beside the table, decoded piece by piece on demand.
 
-A process that knows nothing of the topic loads it and reads only what changed since: the rows of 100,000 subscriptions
-are some ten thousand read units of one key, which gives 3,000 a second to all processes together, and seconds of work.
-See docs/limits.md, Hot keys.
+A process that starts without the topic loads the object and reads only later changes. Reading the rows of 100,000
+subscriptions takes seconds and some ten thousand read units of one key, which has 3,000 a second for all processes. See
+docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tagcast.rows.subscription import KeptSubscription, filters_kept, kept_in, s
 K = TypeVar("K", int, str)
 
 KEPT_MIN = 1_000
-"""A topic with fewer subscriptions is read sooner than an object is."""
+"""A topic with fewer subscriptions is read faster from the table."""
 FORMAT = "tagcast-subscriptions-1"
 PIECE = 250
-"""Subscriptions are decoded 250 together, neighbours by their ordinals."""
+"""Subscriptions are decoded 250 together, by neighbouring ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """All subscriptions of a topic at one version, and the ordinals of those that keep an order.
+class StoredSubscriptions:
+    """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
-    Some of them may be newer: the changes of the topic since its version name these. *digest* names exactly all.
+    Some may be newer; the topic's changes since its version list them. *digest* identifies the content.
     """
 
     version: int
@@ -43,34 +43,37 @@ class Kept:
     in_order: frozenset[int]
 
 
-def load(world: World, topic: Topic) -> Kept | None:
-    """Return *topic* as it was kept last; None if nothing usable is kept."""
+def load(world: World, topic: Topic) -> StoredSubscriptions | None:
+    """Return the last stored copy of *topic*; None without a usable one."""
     content = world.index_archive.load(_name(topic))
     return None if content is None else _opened(content)
 
 
-def _opened(content: bytes) -> Kept | None:
+def _opened(content: bytes) -> StoredSubscriptions | None:
     first, *pieces = content.split(b"\n")
     try:
-        form, version, ordinals, names, in_order = json.loads(unpacked(first))
-    except (zlib.error, ValueError, TypeError):  # It is damaged, or of another format: read the table.
+        form, version, ordinals, names, in_order = json.loads(unpack_line(first))
+    except (zlib.error, ValueError, TypeError):  # Damaged, or of another format: read the table.
         return None
     if form != FORMAT:
         return None
     apart = _Pieces(ordinals[::PIECE], pieces)
-    by_ordinal = _TakenApart(dict(zip(ordinals, ordinals, strict=True)), apart, {})
-    by_name = _TakenApart(dict(zip(names, ordinals, strict=True)), apart, {})
-    return Kept(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
+    by_ordinal = _LazySubscriptions(dict(zip(ordinals, ordinals, strict=True)), apart, {})
+    by_name = _LazySubscriptions(dict(zip(names, ordinals, strict=True)), apart, {})
+    return StoredSubscriptions(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
 
 
-def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept:
-    """Keep all *subscriptions* of *topic*, and return them; what is newer than its version its changes since name."""
+def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
+    """Store all *subscriptions* of *topic*, and return them.
+
+    Newer ones are listed by the topic's changes since its version.
+    """
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
     in_order = [each.ordinal for each in ordered if each.keeps_order]
-    lines = [packed(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
+    lines = [pack_line(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
     for start in range(0, len(ordered), PIECE):
-        lines.append(packed(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
+        lines.append(pack_line(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
     content = b"\n".join(lines)
     world.index_archive.save(_name(topic), content)
     kept = _opened(content)
@@ -79,23 +82,23 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
 
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
-    """Return the filters of all subscriptions; of those that are kept nothing else is taken apart."""
-    if isinstance(by_ordinal, _TakenApart):
+    """Return the filters of all subscriptions, without decoding other fields of stored ones."""
+    if isinstance(by_ordinal, _LazySubscriptions):
         return by_ordinal.filters()
     return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
 
 
-def changed(
+def apply_changes(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
-    """Return *known* with those that are other *now*, and without those that are *gone*; no other is taken apart."""
-    if isinstance(known, _TakenApart):
+    """Return *known* with the changes in *now*, and without *gone*; others are not decoded."""
+    if isinstance(known, _LazySubscriptions):
         return known.changed(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}
 
 
 class _Pieces:
-    """Subscriptions as they are kept; *firsts* are the first ordinals of the pieces."""
+    """Stored subscriptions; *firsts* are the first ordinals of the pieces."""
 
     def __init__(self, firsts: Sequence[int], pieces: Sequence[bytes]) -> None:
         self._firsts, self._pieces = firsts, pieces
@@ -104,18 +107,18 @@ class _Pieces:
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
             piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
-            self._known |= subscriptions_kept(kept_in(unpacked(piece)))
+            self._known |= subscriptions_kept(kept_in(unpack_line(piece)))
         return self._known[ordinal]
 
     def filters(self) -> dict[int, Mapping[str, object] | None]:
         found: dict[int, Mapping[str, object] | None] = {}
         for piece in self._pieces:
-            found |= filters_kept(kept_in(unpacked(piece)))
+            found |= filters_kept(kept_in(unpack_line(piece)))
         return found
 
 
-class _TakenApart(Mapping[K, Subscription]):
-    """Subscriptions by a key, each of which stands in a piece by its ordinal, or is newer."""
+class _LazySubscriptions(Mapping[K, Subscription]):
+    """Subscriptions by key, decoded on demand: each is in a piece by ordinal, or newer."""
 
     def __init__(
         self, ordinals: Mapping[K, int], pieces: _Pieces, newer: Mapping[K, Subscription] | None = None
@@ -134,11 +137,11 @@ class _TakenApart(Mapping[K, Subscription]):
     def __len__(self) -> int:
         return len(self._ordinals)
 
-    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _TakenApart[K]:
+    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _LazySubscriptions[K]:
         ordinals = {**self._ordinals, **{key: each.ordinal for key, each in now.items()}}
         for key in set(gone) - now.keys():
             ordinals.pop(key, None)
-        return _TakenApart(ordinals, self._pieces, {**self._newer, **now})
+        return _LazySubscriptions(ordinals, self._pieces, {**self._newer, **now})
 
     def filters(self) -> dict[K, Mapping[str, object] | None]:
         kept = self._pieces.filters()
@@ -148,13 +151,13 @@ class _TakenApart(Mapping[K, Subscription]):
         }
 
 
-def packed(content: str) -> bytes:
-    """Return *content* as one line of an object, deflated."""
+def pack_line(content: str) -> bytes:
+    """Return *content* as one deflated line of an object."""
     return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
-def unpacked(line: bytes) -> bytes:
-    """Return what :func:`packed` made a line of."""
+def unpack_line(line: bytes) -> bytes:
+    """Return the content of a :func:`pack_line` line."""
     return zlib.decompress(base64.b64decode(line))
 
 

@@ -1,4 +1,4 @@
-"""Use cases of a group's members: who lives, who leaves, who wants another filter than the group has."""
+"""Use cases of a group's members: who is alive, who leaves, and whose filter differs from the group's."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, ConflictError, DisagreementError, NotFoundError
 from tagcast.filters.difference import digest
-from tagcast.membership import MEMBERS_MAX, Change, Heartbeat, Member, MembershipChange, Registration
+from tagcast.membership import MEMBERS_MAX, Heartbeat, Member, MemberChange, MembershipChange, Registration
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.member import MEMBERS, member_gone, renewal
 
 NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
-"""What differs between such a group and a member that relies on order."""
+"""The difference between an unordered group and a member that relies on order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who is alive, by id, the digest of the filter that all share (None where each has its own), and their order."""
+    """The live members by id, the digest of their common filter (None: each has its own), and their order."""
 
     members: tuple[Member, ...]
     shared: str | None
     is_ordered: bool = True
 
     def agrees(self, member: Member) -> bool:
-        """Say whether the member wants what the group has."""
+        """Return whether the member's filter and order equal the group's."""
         return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 
-def noted(
+def record_heartbeat(
     world: World, heartbeat: Heartbeat, registration: Registration | None, known: Sequence[Member], is_refused: bool
 ) -> tuple[Member, ...]:
-    """Write down that the sender of *heartbeat* lives, tell what changed by that, and return who is alive.
+    """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. Who joins renews the *registration* of what it pulls from, as read, in the same
-    transaction: ConditionLostError if that went meanwhile. Raises ConflictError when the group is full.
+    *known* are the members as read. A new member renews the *registration* of its subscription in the same transaction:
+    raises ConditionLostError if that was deleted. Raises ConflictError if the group is full.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)
@@ -60,22 +60,22 @@ def noted(
         world.store.write(MEMBERS.put(member, topic, group, member.client.member_id))
     wish = (member.digest, member.is_ordered)
     if is_join or before is None or (before.digest, before.is_ordered) != wish:
-        change = Change.REFUSED if is_refused else Change.JOINED
+        change = MemberChange.REFUSED if is_refused else MemberChange.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))
     return tuple(sorted((*alive, member), key=lambda each: each.client.member_id))
 
 
 def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
-    """Tell of each member whose heartbeats ceased, once, from the process that notices it first."""
+    """Announce each member whose heartbeats stopped, once, from the process that notices it first."""
     now = world.clock.now()
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:
         if not member.is_gone and not member.is_alive(now):
-            _tell_gone(world, topic, group, member, Change.LOST, alive)
+            _tell_gone(world, topic, group, member, MemberChange.LOST, alive)
 
 
-def _tell_gone(world: World, topic: str, group: str, member: Member, change: Change, alive: int) -> bool:
+def _tell_gone(world: World, topic: str, group: str, member: Member, change: MemberChange, alive: int) -> bool:
     try:
         world.store.write(member_gone(topic, group, member))
     except ConditionLostError:
@@ -85,7 +85,10 @@ def _tell_gone(world: World, topic: str, group: str, member: Member, change: Cha
 
 
 def leave(world: World, topic: str, group: str, member_id: str) -> None:
-    """Let a member go at once; what it has under way comes back to the group. NotFoundError if it never was one."""
+    """Remove a member at once; its messages in flight return to the group.
+
+    Raises NotFoundError for an unknown member.
+    """
 
     def attempt() -> None:
         known = stored.members(world.store, topic, group)
@@ -93,31 +96,31 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
         if member is None:
             raise NotFoundError("client", member_id)
         alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
-        if not member.is_gone and not _tell_gone(world, topic, group, member, Change.LEFT, alive):
+        if not member.is_gone and not _tell_gone(world, topic, group, member, MemberChange.LEFT, alive):
             raise ConditionLostError
 
     until_won(world, f"group {group}", attempt)
 
 
 def membership(world: World, topic: str, group: str) -> Membership:
-    """Return who is alive; NotFoundError when there is no such group."""
+    """Return the live members. Raises NotFoundError without such a group."""
     known = stored.members(world.store, topic, group)
     subscription = stored.subscription(world.store, topic, group)
     if not known and subscription is None:
         raise NotFoundError("group", group)
     alive = tuple(member for member in known if member.is_alive(world.clock.now()))
-    return Membership(alive, None) if subscription is None else shared_by(alive, subscription)
+    return Membership(alive, None) if subscription is None else shared_membership(alive, subscription)
 
 
-def shared_by(alive: tuple[Member, ...], group: Subscription) -> Membership:
-    """Return who is *alive* of a group whose members share what it gets."""
+def shared_membership(alive: tuple[Member, ...], group: Subscription) -> Membership:
+    """Return the membership of a group whose *alive* members share its messages."""
     return Membership(alive, digest(group.settings.filter), group.settings.ordered)
 
 
-def check_agreement(world: World, subscription: Subscription, member_id: str) -> None:
-    """Refuse a member that wants another filter, or an order that its group does not keep: it is given nothing.
+def check_filter(world: World, subscription: Subscription, member_id: str) -> None:
+    """Refuse a member whose filter or order differs from its group's: it receives nothing.
 
-    Who never sent a heartbeat wants whatever the group has. Raises DisagreementError.
+    A consumer without heartbeats accepts any filter. Raises DisagreementError.
     """
     member = MEMBERS.read(world.store, subscription.topic, subscription.name, member_id)
     filter = subscription.settings.filter

@@ -1,7 +1,7 @@
-"""The use case of a heartbeat: it makes a group that is absent, and never changes what others share.
+"""The use case of a heartbeat: it creates an absent group, and never changes a shared one.
 
-A member that wants another filter than the group has is told what differs. So a group means one thing at a time, and
-what is new about it is a version that somebody put on purpose (docs/consumers.md).
+A member whose filter differs from the group's gets the difference as an error. So a group has one filter at a time, and
+only an explicit update changes it (docs/consumers.md).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import World
-from tagcast.registry.members import NOT_ORDERED, Membership, noted, shared_by
+from tagcast.registry.members import NOT_ORDERED, Membership, record_heartbeat, shared_membership
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import REGISTRATIONS
 
 RETRIES = 16
-"""As often as RocketMQ tries again by default."""
+"""RocketMQ's default number of retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as a member sees it: the subscription that it pulls from, who is alive, and whether it was just made."""
+    """A group for a member: its subscription, its live members, and whether it was just created."""
 
     subscription: Subscription
     membership: Membership
@@ -51,11 +51,11 @@ class Group:
 
 
 def register(world: World, heartbeat: Heartbeat) -> Group:
-    """Take a heartbeat: make the group if it is absent, and let its sender be a member.
+    """Accept a heartbeat: create the group if it is absent, and add its sender as a member.
 
-    When this returns, every message that is accepted from now on is matched against the group's filter. Raises
-    NotFoundError (topic), InvalidFilterError, InvalidRequestError (name too long), DisagreementError (the group's
-    filter is another), ConflictError (no group, the other mode, or full).
+    Every message accepted after the return is matched by the group's filter. Raises NotFoundError (topic),
+    InvalidFilterError, InvalidRequestError (name too long), DisagreementError (different filter), ConflictError (no
+    group, other mode, or full).
     """
     heartbeat = replace(heartbeat, filter=canonical(heartbeat.filter))
     if heartbeat.mode is Mode.BROADCASTING and len(heartbeat.group) > GROUP_LENGTH_MAX:
@@ -82,12 +82,12 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
             known, registration = _put(world, heartbeat, known)
     differs = _difference(known, heartbeat)
-    alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
+    alive = record_heartbeat(world, heartbeat, None if is_new else registration, members, bool(differs))
     if differs:
         detail = f"the group has another filter or order, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
     shares = heartbeat.mode is Mode.CLUSTERING
-    return Group(known, shared_by(alive, known) if shares else Membership(alive, None), is_new)
+    return Group(known, shared_membership(alive, known) if shares else Membership(alive, None), is_new)
 
 
 def _difference(group: Subscription, heartbeat: Heartbeat) -> tuple[str, ...]:
@@ -105,7 +105,10 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
 
 
 def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tuple[Subscription, Registration]:
-    """Make what the sender pulls from, or give *known* its filter, unless others were faster (ConditionLostError)."""
+    """Create the sender's subscription, or give *known* its filter.
+
+    Raises ConditionLostError on a concurrent change.
+    """
     version = 1 if known is None else known.version + 1
     registration = Registration(
         topic=heartbeat.topic,

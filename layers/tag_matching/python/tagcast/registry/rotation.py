@@ -1,4 +1,4 @@
-"""The use case of exchanging a subscription's secret: for a while, pushes are signed with the former one, too."""
+"""The use case of rotating a subscription's secret: for a grace period, the previous one signs pushes, too."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tagcast.errors import ConditionLostError, ConflictError, PreconditionFailed
 from tagcast.model import Protocol, Subscription, SubscriptionSettings
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.sealing.secrets import opened
+from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import FormerSecret
 
 GRACE_S_MAX = 7 * 86_400
 FORMERS_MAX = 3
-"""At most 3 exchanged secrets sign beside the present one; of more, those that end first go at once."""
+"""At most 3 previous secrets sign beside the current one; the earliest to expire are dropped."""
 
 
 def generated_secret(world: World) -> str:
-    """Return a new secret of 256 bits, as subscribers write them."""
+    """Return a new secret of 256 bits in its text form."""
     return f"whsec_{b64encode(sha256(world.dice.secret().encode()).digest()).decode()}"
 
 
 def rotate_secret(
     world: World, topic: str, name: str, secret: str, grace_s: int, if_match: int | None = None
 ) -> tuple[Subscription, int | None]:
-    """Give the subscription another secret; return it and until when the former one signs besides, if it does.
+    """Rotate the subscription's secret; return it and the end of the previous secret's signatures, if any.
 
-    A secret that it has already changes nothing, so that this can be repeated. Raises NotFoundError, ConflictError
-    (nothing is signed of it), PreconditionFailedError, UnavailableError.
+    The current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError (pushes are not
+    signed by a secret), PreconditionFailedError, UnavailableError.
     """
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 
@@ -59,7 +59,7 @@ def _rotate(
         raise ConflictError("secrets are allowed only for pushes over HTTP")
     if if_match is not None and known.version != if_match:
         raise PreconditionFailedError(f"the subscription has version {known.version}")
-    present = opened(world, known).settings
+    present = open_secrets(world, known).settings
     changed = present if present.secret == secret else change(present)
     ends_at = max((former.until for former in changed.formers), default=None)
     if changed is present:

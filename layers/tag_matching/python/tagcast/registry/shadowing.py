@@ -1,4 +1,6 @@
-"""Watching shadows while messages are published: what they say beside the active filters, sent to nobody."""
+"""Evaluates shadows while messages are published; their verdicts are compared with the active filters and never
+delivered.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,19 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.shadow import DIFFERENCES, Comparison, Shadow, counts_update, sample_put
 
 SAMPLES_PER_PUBLISH = 5
-"""At most 5 differences of each kind are kept of one publish call, because a batch has to stay cheap."""
+"""At most 5 differences of each kind are stored per publish call, to keep batches cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyShadow:
-    """A shadow, compiled, and the partition of what is seen of it beside the present active filter."""
+    """A compiled shadow, and the partition of its comparison with the current active filter."""
 
     ordinal: int
     filter: CompiledFilter
     partition: str
 
     def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
-        """Return what both filters say; *matched* are the ordinals whose active filters matched.
+        """Return the comparison of both filters; *matched* are the ordinals whose active filters matched.
 
         Unknown (None) is no match, as everywhere. A shadow that fails would not deliver: it is an error.
         """
@@ -40,10 +42,10 @@ class ReadyShadow:
         return Comparison.ONLY_SHADOW if would_match else Comparison.NEITHER
 
 
-def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
-    """Compile the shadows of present subscriptions.
+def compile_shadows(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
+    """Compile the shadows of existing subscriptions.
 
-    Left out are those beside a function filter: what it says is not known while a message is published.
+    Shadows beside a function filter are left out: its verdict is unknown at publish time.
     """
     return tuple(
         ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.settings.filter))
@@ -53,14 +55,14 @@ def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> 
 
 
 def is_function(filter: Mapping[str, object] | None) -> bool:
-    """Say whether user code decides, later than publishing."""
+    """Return whether a filter function decides, after publishing."""
     return filter is not None and filter.get("kind") == "function"
 
 
 def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:
-    """Count what *shadows* say of messages that were accepted just now: one write of counts per shadow.
+    """Count the verdicts of *shadows* on newly accepted messages: one write of counts per shadow.
 
-    Never raises: the messages are accepted, whatever becomes of statistics. What is lost is counted.
+    Never raises: statistics must not affect accepted messages. Losses are counted.
     """
     for shadow in shadows:
         try:

@@ -1,4 +1,4 @@
-"""Use cases of shadows: begin one, look at it, make it the active filter, end it."""
+"""Use cases of shadows: create, view, promote, delete."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, observed, shadow_delete
+from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, read_observations, shadow_delete
 from tagcast.rows.topic import change_update
 
 SHADOWS_MAX = 10
-"""Of one topic: each costs a write per publish call."""
+"""Shadows of one topic: each costs a write per publish call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """A shadow and what it said so far beside the present active filter, with differences as samples.
+    """A shadow and its counts beside the current active filter, with differences as samples.
 
-    A change of the active filter begins new counts; they come back when that filter does.
+    Each active filter has its own counts; they return when that filter does.
     """
 
     shadow: Shadow
@@ -43,10 +43,10 @@ class ShadowReport:
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
-    """Run *filter* beside the active one; return the shadow and whether it began now.
+    """Run *filter* beside the active one; return the shadow and whether it is new.
 
-    The same filter again changes nothing; another one ends the shadow and begins a new one.
-    Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).
+    The same filter changes nothing; another one replaces the shadow. Raises NotFoundError, InvalidFilterError,
+    ConflictError (too many, or the active filter is a function).
     """
     wanted = canonical(filter)
     if is_function(wanted):
@@ -80,7 +80,7 @@ def _read_shadow(world: World, subscription: Subscription) -> Shadow:
 
 
 def _report(world: World, shadow: Shadow, subscription: Subscription) -> ShadowReport:
-    counts, samples = observed(world, shadow.observations(subscription.settings.filter))
+    counts, samples = read_observations(world, shadow.observations(subscription.settings.filter))
     return ShadowReport(shadow, subscription.version, counts, samples)
 
 
@@ -91,7 +91,7 @@ def get_shadow(world: World, topic: str, name: str) -> ShadowReport:
 
 
 def delete_shadow(world: World, topic: str, name: str) -> None:
-    """End the shadow; what was seen of it is never shown again and goes by its time to live."""
+    """Delete the shadow. Its counts are never shown again and expire by their time to live."""
 
     def attempt() -> None:
         owner = read_topic(world, topic)
@@ -102,9 +102,9 @@ def delete_shadow(world: World, topic: str, name: str) -> None:
 
 
 def promote_shadow(world: World, topic: str, name: str, shadow_version: int | None = None) -> Subscription:
-    """Make the shadow the active filter, as a new version of the subscription, and end the shadow; all or nothing.
+    """Make the shadow the active filter, as a new version of the subscription, and delete the shadow; all or nothing.
 
-    PreconditionFailedError when *shadow_version* is not the present shadow's, NotFoundError when there is none.
+    Raises PreconditionFailedError if *shadow_version* is not the current one, NotFoundError without a shadow.
     """
 
     def attempt() -> Subscription:

@@ -1,4 +1,4 @@
-"""How subscriptions are put, one or many: each is judged on its own, and those put together share a transaction."""
+"""Stores subscriptions, one or many: each is validated on its own; several share a transaction."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
-from tagcast.sealing.secrets import keeping, sealed
+from tagcast.sealing.secrets import keep_secrets, seal_secrets
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
-"""A topic may have 100,000 subscriptions, fewer while no map is kept in sections."""
+"""A topic may have 100,000 subscriptions; fewer if maps are not stored in sections."""
 PUT_TOGETHER = 25
-"""Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
+"""Subscriptions of a transaction; each takes three rows: itself, its filter version, and its secrets or lane."""
 FILTER_BYTES_MAX = 1024 * 1024
-"""Of their filters, each of which is written twice; DynamoDB takes 4 MiB."""
+"""Bytes of filters in a transaction; each is written twice, and DynamoDB accepts 4 MiB."""
 BEGUN_WITHIN_S = 20.0
-"""No further piece of a request is begun 20 s after it came, because it has to be answered within 29 s."""
+"""A request starts no further piece after 20 s, because it must answer within 29 s."""
 
 NO_VERSION = 0
-"""Of what does not exist: versions count from 1."""
+"""The version of a missing subscription; versions count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A subscription as somebody wants it; *if_match* is the version that it must have, :data:`NO_VERSION` for none.
+class SubscriptionRequest:
+    """The requested subscription. *if_match* is its required version, :data:`NO_VERSION` for a new one.
 
-    Of what it has, the secrets stay that are among *keeps*.
+    Existing secrets in *keeps* stay.
     """
 
     name: str
@@ -57,8 +57,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A subscription as it was put, whether it is new, and its lane if that has to be filled."""
+class StoredSubscription:
+    """A stored subscription, whether it is new, and its lane if that must be filled."""
 
     subscription: Subscription
     is_new: bool
@@ -66,21 +66,21 @@ class Made:
 
 
 Refusal = ConflictError | UnavailableError | InvalidRequestError
-"""Why one subscription was not put, whatever became of those beside it."""
-Result = Made | Refusal | InvalidFilterError
+"""The reason why one subscription was not stored, independent of the others."""
+Result = StoredSubscription | Refusal | InvalidFilterError
 
 
-def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s: float) -> list[Result]:
-    """Put each of *wanted*, at most 100 whose names differ; return what came of each, in their order.
+def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionRequest], came_s: float) -> list[Result]:
+    """Store each of *wanted*, at most 100 with distinct names; return the results in their order.
 
-    The request came at *came_s* on the monotonic clock. Raises NotFoundError (topic).
+    The request arrived at *came_s* (monotonic). Raises NotFoundError (topic).
     """
     results: dict[str, Result] = {}
-    valid: list[Wanted] = []
+    valid: list[SubscriptionRequest] = []
     for each in wanted:
         try:
             check_time(world, came_s + BEGUN_WITHIN_S)
-            valid.append(checked(world, topic, each))
+            valid.append(validate(world, topic, each))
         except (InvalidFilterError, InvalidRequestError, UnavailableError) as refusal:
             results[each.name] = refusal
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
@@ -91,12 +91,14 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
 
 
 def check_time(world: World, until_s: float) -> None:
-    """Raise UnavailableError from *until_s* on: what is not begun then is for another request."""
+    """Raise UnavailableError after *until_s*: the rest needs another request."""
     if world.clock.monotonic() >= until_s:
         raise UnavailableError("the request ran out of time; send it again")
 
 
-def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> Sequence[Made | Refusal]:
+def _put(
+    world: World, topic: str, group: Sequence[SubscriptionRequest], until_s: float
+) -> Sequence[StoredSubscription | Refusal]:
     try:
         check_time(world, until_s)
         return put_together(world, topic, group)
@@ -104,8 +106,8 @@ def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> S
         return [refusal] * len(group)
 
 
-def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
-    """Return *wanted* in its canonical form; InvalidFilterError or InvalidRequestError if it cannot be stored."""
+def validate(world: World, topic: str, wanted: SubscriptionRequest) -> SubscriptionRequest:
+    """Return *wanted* in its canonical form. Raises InvalidFilterError or InvalidRequestError."""
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
     if settings.dead_letter_topic == topic:
         raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic", FaultCode.CONFLICT),))
@@ -116,26 +118,26 @@ def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
 
 
 def put_together(
-    world: World, topic: str, wanted: Sequence[Wanted], also: tuple[Write, ...] = ()
-) -> list[Made | Refusal]:
-    """Put all of *wanted* (:func:`checked`, no name twice) that nothing forbids in one transaction, with *also*.
+    world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: tuple[Write, ...] = ()
+) -> list[StoredSubscription | Refusal]:
+    """Store all valid ones of *wanted* (:func:`validate`, distinct names) in one transaction, with *also*.
 
-    The topic's version is raised by one for each, so that its row names as many changes. Raises NotFoundError (topic)
-    and UnavailableError, when nothing is put.
+    Each raises the topic's version by one, so that its row lists every change. Raises NotFoundError (topic) and
+    UnavailableError; then nothing is stored.
     """
 
-    def attempt() -> list[Made | Refusal]:
+    def attempt() -> list[StoredSubscription | Refusal]:
         owner = read_topic(world, topic)
         known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
-        results: list[Made | Refusal] = []
+        results: list[StoredSubscription | Refusal] = []
         after, writes = owner, list(also)
         for each in wanted:
             try:
-                made, its = _prepared(world, after, each, known.get(each.name))
+                made, its = _prepare(world, after, each, known.get(each.name))
             except (ConflictError, UnavailableError, InvalidRequestError) as refusal:
                 results.append(refusal)
                 continue
-            after = _counting(after, made)
+            after = _count(after, made)
             writes += its
             results.append(made)
         if after is not owner:
@@ -144,15 +146,15 @@ def put_together(
 
     results = until_won(world, f"topic {topic}", attempt)
     for made in results:
-        if isinstance(made, Made):
+        if isinstance(made, StoredSubscription):
             if made.lane is not None:
                 world.workflow.start(topic, made.lane.subscription_id, made.lane.generation)
             forget_old_versions(world, made.subscription)
     return results
 
 
-def _counting(owner: Topic, made: Made) -> Topic:
-    """Return *owner* as it counts *made*, too."""
+def _count(owner: Topic, made: StoredSubscription) -> Topic:
+    """Return *owner* with *made* counted."""
     return replace(
         owner,
         subscriptions_version=owner.subscriptions_version + 1,
@@ -161,29 +163,34 @@ def _counting(owner: Topic, made: Made) -> Topic:
     )
 
 
-def _topic_update(owner: Topic, after: Topic, results: Sequence[Made | Refusal]) -> Write:
-    names = [made.subscription.name for made in results if isinstance(made, Made)]
+def _topic_update(owner: Topic, after: Topic, results: Sequence[StoredSubscription | Refusal]) -> Write:
+    names = [made.subscription.name for made in results if isinstance(made, StoredSubscription)]
     added = after.next_ordinal - owner.next_ordinal
     return change_update(owner, *names, subscriptions=added, ordinals=added)
 
 
-def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | None) -> tuple[Made, tuple[Write, ...]]:
-    """Return what *wanted* becomes beside all that *owner* counts already, and its writes."""
+def _prepare(
+    world: World, owner: Topic, wanted: SubscriptionRequest, known: Subscription | None
+) -> tuple[StoredSubscription, tuple[Write, ...]]:
+    """Return the result of *wanted* for an *owner* with its previous counts, and its writes."""
     check_version(known, wanted.if_match)
-    settings = keeping(world, wanted.settings, known, wanted.keeps)
+    settings = keep_secrets(world, wanted.settings, known, wanted.keeps)
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
-    changed, secrets = sealed(world, changed, known)
+    changed, secrets = seal_secrets(world, changed, known)
     if changed.settings.is_group:
         make_queue(world, changed)
     lane = lane_to_fill(world, owner, changed) if known is None else None
     filled = () if lane is None else (lane_put(lane),)
-    return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+    return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
 
 
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if any of it changed."""
+    """Give *known* another filter, as a new version, together with *also*.
+
+    Raises ConditionLostError on a concurrent change.
+    """
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
@@ -193,7 +200,7 @@ def replace_filter(
 
 
 def check_version(known: Subscription | None, if_match: int | None) -> None:
-    """Raise PreconditionFailedError unless *known* has the version *if_match*, if there is one to have."""
+    """Raise PreconditionFailedError unless *known* has the version *if_match*, if given."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")

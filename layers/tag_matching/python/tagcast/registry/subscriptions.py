@@ -1,4 +1,4 @@
-"""Use cases of subscriptions: make, change, look at, list, remove, and the history of their filters."""
+"""Use cases of subscriptions: create, update, get, list, delete, and the history of their filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic, wait_for_publishers
 from tagcast.registry.filter_history import history_of
-from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
+from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, check_version, put_together, validate
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put, remove
@@ -20,7 +20,7 @@ from tagcast.rows.subscription import FilterVersion, removal_put, subscription_d
 from tagcast.rows.topic import change_update
 
 VERSIONS_AT_ONCE = 88
-"""A transaction has room for 88 versions of a removed subscription."""
+"""A transaction has room for 88 filter versions of a deleted subscription."""
 
 
 def put_subscription(
@@ -32,17 +32,17 @@ def put_subscription(
     also: tuple[Write, ...] = (),
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Create the subscription or replace it, together with *also*; return it and whether it is new.
+    """Create or replace the subscription, together with *also*; return it and whether it is new.
 
-    *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. The secrets stay that
-    are among *keeps*.
+    *if_match* is its required version, ``NO_VERSION`` if it must not exist. Existing secrets in *keeps* stay.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
-    PreconditionFailedError (*if_match* is not its version), ConflictError (too many; or what cannot change of a
-    group), UnavailableError.
+    PreconditionFailedError (other version), ConflictError (too many, or a fixed setting of a group), UnavailableError.
     """
-    (made,) = put_together(world, topic, (checked(world, topic, Wanted(name, settings, if_match, keeps)),), also)
-    if not isinstance(made, Made):
+    (made,) = put_together(
+        world, topic, (validate(world, topic, SubscriptionRequest(name, settings, if_match, keeps)),), also
+    )
+    if not isinstance(made, StoredSubscription):
         raise made
     wait_for_publishers(world)
     return made.subscription, made.is_new
@@ -51,7 +51,7 @@ def put_subscription(
 def change_subscription(
     world: World, topic: str, name: str, change: Callable[[SubscriptionSettings], SubscriptionSettings]
 ) -> Subscription:
-    """Give a subscription what *change* makes of its settings; raises as :func:`put_subscription` does."""
+    """Replace a subscription's settings with the result of *change*. Raises the errors of :func:`put_subscription`."""
 
     def attempt() -> Subscription:
         known = get_subscription(world, topic, name)
@@ -73,7 +73,7 @@ def get_subscription(world: World, topic: str, name: str) -> Subscription:
 
 
 def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None) -> Page[Subscription]:
-    """Return subscriptions in order of their names, after *cursor*."""
+    """Return subscriptions sorted by name, after *cursor*."""
     present = directory_of(world, topic).by_name
     names = sorted(name for name in present if cursor is None or name > cursor)
     return Page(tuple(present[name] for name in names[:limit]), names[limit - 1] if len(names) > limit else None)
@@ -82,7 +82,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Remove the subscription, together with *also*; what it is owed is cancelled. Its id is never used again."""
+    """Delete the subscription, together with *also*; its pending deliveries are cancelled. Its id is never reused."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -108,13 +108,13 @@ def delete_subscription(
 
 
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:
-    """Return the writes after which the history of a removed subscription goes with its name: no receipt needs it."""
+    """Return the writes that delete a subscription's history with its name, once no receipt needs it."""
     history = history_of(world, subscription)[-VERSIONS_AT_ONCE:]
     return [version_expiry(subscription.topic, version, tombstone.ttl) for version in history]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> tuple[Lane, Write]:
-    """Return the lane of a subscription as it is once that is removed, and the write."""
+    """Return the lane of a deleted subscription, and its write."""
     now = world.clock.now()
     queue = GroupQueue.of(subscription) if subscription.settings.is_group else None
     known = lane or Lane(subscription.topic, subscription.subscription_id, LaneState.ACTIVE, "", 0, 0, None, None)

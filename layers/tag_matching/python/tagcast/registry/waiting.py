@@ -1,4 +1,4 @@
-"""How requests wait: each in a place of its topic, so that those about one topic never keep out all others.
+"""Waiting requests: each takes a place of its topic, so that those of one topic never crowd out others.
 
 See docs/http-api.md, Waiting.
 """
@@ -12,7 +12,7 @@ from dataclasses import replace
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.errors import ConditionLostError, ThrottledError
 from tagcast.ports import World
-from tagcast.rows.waiting import Place, WaitingFor, leaving_update, places, taking_update
+from tagcast.rows.waiting import WaitingFor, WaitingPlace, leaving_update, places, taking_update
 
 LEFT_LATE_S = 10
 """A place is free 10 s after its wait at the latest, even if its reader died; the queue may answer late."""
@@ -20,7 +20,7 @@ LEFT_LATE_S = 10
 
 @contextmanager
 def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
-    """Hold a place of *topic* for a wait that takes *wait_s* at most. Raises ThrottledError where none is free."""
+    """Hold a place of *topic* while waiting up to *wait_s*. Raises ThrottledError without a free place."""
     place = _taken(world, topic, kind, wait_s)
     try:
         yield
@@ -29,7 +29,7 @@ def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterat
             world.store.write(leaving_update(place))
 
 
-def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Place:
+def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> WaitingPlace:
     for lost in range(1, TRIES_MAX + 1):
         now = world.clock.now()
         free = [place for place in places(world.store, topic, kind, world.waiting_max) if (place.until or 0) <= now]

@@ -1,5 +1,5 @@
-"""What makes good for accidents: `relay` repeats from the table's stream, `sweep` looks for all that is overdue.
+"""Repairs after crashes: `relay` repeats from the table's stream, `sweep` finds overdue work.
 
-The sweep's parts: `relay` (what the queue did not take), `overdue` (lanes whose redelivery died, and what lanes owe),
-`expiry` (past its life), `search` (nobody else knows of it), `removals` (what is left of groups and secrets).
+Parts of the sweep: `relay` (messages that the queue did not accept), `overdue` (lanes whose redelivery died, and
+backlogs), `expiry`, `search` (messages unknown to all others), `removals` (remains of groups and secrets).
 """

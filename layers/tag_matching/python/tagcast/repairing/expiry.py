@@ -1,7 +1,7 @@
-"""What is past its life, on lanes that sleep and in the lists of what is retained, becomes ``expired``.
+"""Expires deliveries on sleeping lanes and in the retained lists.
 
-Lanes that are awake expire their own heads. Nothing here holds more than a page of rows, and no lane waits for a
-longer backlog than its own: sleeping lanes take turns of a page each, topics follow one another in a circle.
+Awake lanes expire their own heads. This module holds at most a page of rows, and no lane waits for a longer backlog:
+sleeping lanes take turns of a page each, topics take turns in a circle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import Row, World, Write
 from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
-from tagcast.rows.due import DUES, PendingDelivery, Pulled
+from tagcast.rows.due import DUES, FailedPulls, PendingDelivery
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import postpone, wake_next
 from tagcast.rows.listed import RETAINED
@@ -30,20 +30,18 @@ from tagcast.rows.message import MESSAGES, MessageRow
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
-"""At most 10 pages without anything expired are read on, because expiry is not monotone where a retention was
-changed."""
+"""At most 10 pages without an expired delivery are read, because a changed retention breaks the order of expiry."""
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
-"""A due row is looked for among the first 1,000 of a backlog; its lane comes to what stands behind them."""
+"""A due row is looked up among the first 1,000 of a backlog; its lane handles those behind."""
 TRIES_MAX = 5
 LEFT_S = 600
-"""What is listed as retained is left to its lanes for 10 minutes after its end, because they know of attempts under
-way."""
+"""Retained messages are left to their lanes for 10 minutes after expiry, because those know attempts in flight."""
 
 
 @dataclass(slots=True)
 class _Backlog:
-    """How far the look through the backlog of a sleeping lane came."""
+    """The progress through the backlog of a sleeping lane."""
 
     lane: Lane
     after: str = ""
@@ -55,7 +53,7 @@ class _Backlog:
 
 
 async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
-    """Expire what is over on lanes that sleep, a page of each in turn; unfinished ones go behind all others."""
+    """Expire deliveries on sleeping lanes, a page of each in turn; unfinished lanes go to the end."""
     waiting = deque(_Backlog(lane) for lane in lanes)
     expired = 0
 
@@ -75,7 +73,7 @@ async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) ->
 
 
 async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
-    """Expire a page of a backlog; return how much, and whether the lane is done with."""
+    """Expire a page of a backlog; return the number, and whether the lane is finished."""
     lane, now = backlog.lane, world.clock.now()
     read = partial(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
     page = await world.executor.run(read)
@@ -101,9 +99,9 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 
 
 def expire_due(world: World, lane: Lane, owner: Subscription | None, due: PendingDelivery) -> bool:
-    """End one owed delivery as expired, with its attempts; say whether its due row is gone.
+    """End one pending delivery as expired, with its attempts; return whether its due row is gone.
 
-    It makes a dead letter of *owner*, the lane's subscription, unless that is None.
+    With *owner*, the lane's subscription, it publishes a dead letter.
     """
     entry, ordinal = due.entry(EntryState.EXPIRED), ordinal_of(due.subscription_id)
     for _ in range(TRIES_MAX):
@@ -120,7 +118,7 @@ def expire_due(world: World, lane: Lane, owner: Subscription | None, due: Pendin
 
 
 def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[int]) -> dict[int, Subscription]:
-    """Return those of the subscriptions whose expired messages make dead letters. No ordinal is used twice."""
+    """Return the subscriptions with dead letters for expired messages. Ordinals are never reused."""
     with suppress(NotFoundError):
         found = [subscription_at(world, topic, each) for each in sorted(ordinals)]
         chosen = [each for each in found if each is not None and has_dead_letter(each.settings, EntryState.EXPIRED)]
@@ -128,17 +126,17 @@ def _subscriptions_with_letters(world: World, topic: str, ordinals: Collection[i
     return {}
 
 
-def _expired_entry(known: PendingDelivery | Pulled | None) -> Entry:
+def _expired_entry(known: PendingDelivery | FailedPulls | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.entry(EntryState.EXPIRED)
 
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
-    """Let the next look at the lane be at *wake_at*; say whether nothing had joined it since it was read."""
+    """Set the lane's next check to *wake_at*; return whether no batch joined since the read."""
     return _moved(world, wake_next(lane, wake_at))
 
 
 async def _postpone(world: World, lane: Lane) -> None:
-    """Let the lane stand behind all that are overdue; whatever joined it meanwhile expires no earlier."""
+    """Move the lane behind all overdue ones; batches that joined meanwhile expire no earlier."""
     await world.executor.run(lambda: _moved(world, postpone(lane, world.clock.now())))
 
 
@@ -151,9 +149,9 @@ def _moved(world: World, move: Write) -> bool:
 
 
 async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
-    """Expire what is over in the lists of what is retained, topic by topic behind *after*, once around.
+    """Expire deliveries in the retained lists, topic by topic after *after*, once around.
 
-    Returns how much, and the topic behind which the next sweep goes on.
+    Returns the number, and the topic after which the next sweep continues.
     """
     expired, begun_at, around = 0, after, False
     while world.clock.monotonic() < ends:
@@ -185,10 +183,10 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
 
 
 async def expire_messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> int:
-    """Settle what is owed of these messages, whose first rounds are over and whose lives are, too; return how much.
+    """Expire the pending deliveries of messages past their first round and their life; return the number.
 
-    Each is named by its id and, of a wide one, a section. The caller has read that their rounds are over: whatever they
-    owe has a lane and a due row until it ends, so that what has neither has no attempts that could be forgotten.
+    Each is named by its id and, if wide, a section. The caller has checked that the rounds are over: a pending delivery
+    then has a lane and a due row until it ends, so one without either has no attempts to lose.
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
@@ -212,7 +210,7 @@ def _owner(row: Row) -> tuple[int, str]:
 async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
 ) -> dict[tuple[int, str], PendingDelivery | None]:
-    """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
+    """Return the due rows of some messages in one backlog, None without one; rows far behind are left out."""
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
     found: dict[tuple[int, str], PendingDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
@@ -229,20 +227,22 @@ def _expire_message(
     owners: Mapping[int, Subscription],
     known: MessageRow,
 ) -> int:
-    """End what a message owes as expired, with the dead letters of *owners*, and let it go; return how much."""
+    """Expire the pending deliveries of a message, with the dead letters of *owners*, and complete it; return the
+    number.
+    """
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
         enqueued = row.map.enqueued
         within = [o for o in sorted(row.map.owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
         found = {o: dues.get((o, message.message_id)) for o in within}
-        pulls = stored.pulled(store, *row.names) if enqueued else {}
+        pulls = stored.failed_pulls(store, *row.names) if enqueued else {}
         ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
         for ordinal in sorted(ends.keys() & owners.keys()):
             publish_dead_letter(world, owners[ordinal], message, ends[ordinal])
         try:
             end_many(store, row, ends, {o: due for o, due in found.items() if due})
         except ConditionLostError:
-            again = stored.again(store, row)
+            again = stored.read_again(store, row)
             if again is None:
                 break
             row = again
@@ -256,7 +256,7 @@ def _expire_message(
 
 
 async def _messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> list[MessageRow]:
-    """Return those of *messages* (at most 100) that there are; one that cannot be read hides none of the others."""
+    """Return the existing ones of *messages* (at most 100); an unreadable one hides no other."""
     read = partial(stored.message_rows, world.store, topic, list({message_id: None for message_id, _ in messages}))
     rows = await each(world, "a message", await world.executor.run(read), at_once(MESSAGES.value_of))
     found = {row.message.message_id: row for row in rows}

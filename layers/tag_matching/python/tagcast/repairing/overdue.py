@@ -1,4 +1,4 @@
-"""Lanes that are not active: those that nobody woke in time, those that sleep, and what they owe for how long."""
+"""Lanes that are not active: overdue ones, sleeping ones, and the age of their backlogs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tagcast.rows.lane_transitions import restart
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
-"""Rows of a page, lanes of a shard that one sweep looks at (most overdue first), heads whose age is read."""
+"""Rows of a page; lanes of a shard per sweep, most overdue first; heads whose age is read."""
 ANY_TIME = 1 << 53
 SOON_S = 3_600
-"""What has less than this to live is told of as expiring."""
+"""Deliveries that expire within this time count as expiring soon."""
 COUNTED_MAX = 500
 """A backlog is counted up to 500 deliveries from its head."""
 
 
 @dataclass(slots=True)
-class Lanes:
-    """What a look at the lanes found: *asleep* are those with something to expire, *blocked* the longest blocked.
+class FoundLanes:
+    """The lanes found: *asleep* have deliveries to expire, *blocked* are the longest blocked.
 
-    *watched* are those of topics whose subscriptions metrics tell apart, the same number of them at most.
+    *watched* are those of topics with metrics per subscription, at most the same number.
     """
 
     restarted: int = 0
@@ -39,8 +39,8 @@ class Lanes:
     blocked: list[Lane] = field(default_factory=list)
     watched: list[Lane] = field(default_factory=list)
 
-    def absorb(self, other: Lanes) -> None:
-        """Add what another look found; of the blocked lanes those stay whose generation is oldest."""
+    def absorb(self, other: FoundLanes) -> None:
+        """Add the lanes of another look; keep the blocked ones with the oldest generation."""
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep
@@ -48,18 +48,18 @@ class Lanes:
         self.blocked = nsmallest(HEADS_MAX, self.blocked + other.blocked, key=lambda lane: lane.generation)
 
 
-async def wake_lanes(world: World, ends: float) -> Lanes:
-    """Start the redelivery of every overdue lane that is awake under a new generation; say which lanes sleep."""
-    lanes = Lanes()
+async def wake_lanes(world: World, ends: float) -> FoundLanes:
+    """Restart the redelivery of every overdue awake lane under a new generation; return the sleeping lanes."""
+    lanes = FoundLanes()
     for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
         lanes.absorb(found)
     lanes.asleep.sort(key=lambda lane: lane.wake_at or 0)
     return lanes
 
 
-async def _shard(world: World, ends: float, shard: int) -> Lanes:
-    """Look at one part of the index, page by page."""
-    lanes, seen, last = Lanes(), 0, None
+async def _shard(world: World, ends: float, shard: int) -> FoundLanes:
+    """Read one shard of the index, page by page."""
+    lanes, seen, last = FoundLanes(), 0, None
     while seen < LANES_MAX and world.clock.monotonic() < ends:
         page = await world.executor.run(partial(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last))
         for found in await each(world, "a lane", page, partial(_look_at, world)):
@@ -70,7 +70,7 @@ async def _shard(world: World, ends: float, shard: int) -> Lanes:
     return lanes
 
 
-async def _look_at(world: World, row: Row) -> Lanes:
+async def _look_at(world: World, row: Row) -> FoundLanes:
     lane = LANES.value_of(row)
     found = await _look(world, lane)
     if lane.state is not LaneState.REMOVED and world.telemetry.watches(lane.topic):
@@ -78,26 +78,26 @@ async def _look_at(world: World, row: Row) -> Lanes:
     return found
 
 
-async def _look(world: World, indexed: Lane) -> Lanes:
+async def _look(world: World, indexed: Lane) -> FoundLanes:
     now = world.clock.now()
     if indexed.wake_at is not None and indexed.wake_at > now:
-        return Lanes(blocked=_countable(indexed))
+        return FoundLanes(blocked=_countable(indexed))
     lane = await world.executor.run(partial(stored.lane, world.store, indexed.topic, indexed.subscription_id))
     if lane is None or lane.wake_at is None:
-        return Lanes()
+        return FoundLanes()
     if lane.wake_at > now:
-        return Lanes(blocked=_countable(lane))
+        return FoundLanes(blocked=_countable(lane))
     if lane.state.is_asleep:
-        return Lanes(asleep=[lane], blocked=_countable(lane))
+        return FoundLanes(asleep=[lane], blocked=_countable(lane))
     overdue_s = (now - lane.wake_at) / 1000
     if lane.wake_at > now - round(OVERDUE_GRACE_S * 1000 / min(world.time_scale, 5.0)):
-        return Lanes(blocked=_countable(lane))
+        return FoundLanes(blocked=_countable(lane))
     restarted = await world.executor.run(lambda: _restart(world, lane, now))
-    return Lanes(restarted, overdue_s, blocked=_countable(lane))
+    return FoundLanes(restarted, overdue_s, blocked=_countable(lane))
 
 
 def _countable(lane: Lane) -> list[Lane]:
-    """Return the lane if its head counts as blocked: a pause is what somebody wanted."""
+    """Return the lane if its head counts as blocked: a pause is deliberate."""
     return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
 
 
@@ -112,23 +112,23 @@ def _restart(world: World, lane: Lane, now: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """Deliveries of a backlog, as far as it was read: how many, those that expire soon, and the age of the oldest."""
+class BacklogSummary:
+    """A backlog as far as it was read: its length, the number expiring soon, and the age of the oldest."""
 
     backlog: int = 0
     expiring: int = 0
     oldest_s: float = 0.0
 
 
-async def owed_by_all(world: World, lanes: Sequence[Lane]) -> Owed:
-    """Return what *lanes* owe together; a backlog whose head does not expire soon is not read any further."""
+async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
+    """Return the combined backlog of *lanes*. A backlog whose head does not expire soon is read no further."""
 
-    async def read(lane: Lane) -> Owed:
-        head = await world.executor.run(partial(_owed, world, lane, 1))
-        return await world.executor.run(partial(_owed, world, lane, COUNTED_MAX)) if head.expiring else head
+    async def read(lane: Lane) -> BacklogSummary:
+        head = await world.executor.run(partial(_read_backlog, world, lane, 1))
+        return await world.executor.run(partial(_read_backlog, world, lane, COUNTED_MAX)) if head.expiring else head
 
     found = await each(world, "a head", lanes, read)
-    return Owed(
+    return BacklogSummary(
         sum(one.backlog for one in found),
         sum(one.expiring for one in found),
         max((one.oldest_s for one in found), default=0.0),
@@ -136,13 +136,13 @@ async def owed_by_all(world: World, lanes: Sequence[Lane]) -> Owed:
 
 
 async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
-    """Tell operators what each of *lanes* owes, under the name of its subscription."""
+    """Record metrics of the backlog of each of *lanes*, by subscription name."""
 
     def tell(lane: Lane) -> None:
         ordinal = ordinal_of(lane.subscription_id)
         name = stored.subscription_name(world.store, lane.topic, ordinal)
         if name is not None:
-            owed = _owed(world, lane, COUNTED_MAX)
+            owed = _read_backlog(world, lane, COUNTED_MAX)
             values = {
                 "Backlog": owed.backlog,
                 "ExpiringWithinHour": owed.expiring,
@@ -153,8 +153,8 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
     await each(world, "a watched lane", lanes, lambda lane: world.executor.run(partial(tell, lane)))
 
 
-def _owed(world: World, lane: Lane, limit: int) -> Owed:
+def _read_backlog(world: World, lane: Lane, limit: int) -> BacklogSummary:
     dues, now = stored.dues(world.store, lane.subscription_id, limit=limit), world.clock.now()
     soon = now + round(SOON_S * 1000 / world.time_scale)
     oldest_s = max(((now - due.accepted_at) / 1000 for due in dues), default=0.0)
-    return Owed(len(dues), sum(due.expires_at <= soon for due in dues), oldest_s)
+    return BacklogSummary(len(dues), sum(due.expires_at <= soon for due in dues), oldest_s)

@@ -1,8 +1,8 @@
-"""Repairs from the table's stream: every queue send and every start of a workflow is repeated.
+"""Repairs from the table's stream: repeats every send to the queue and every start of a workflow.
 
-What the queue does not take is listed, and the sweep sends it again in the order of the ids. A list is written only
-when the queue is away. What is neither queued nor listed, because the table was away too, is found by the search.
-See docs/protocol.md, Invariants, 1.
+Entries that the queue does not accept are listed, and the sweep sends them again in id order. A list is written only
+while the queue is unavailable. If the table was unavailable too, the search finds the message. See docs/protocol.md,
+Invariants, 1.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One record of the stream that may need a repair: a message or a lane as it was written, or what ended of one."""
+    """A stream record that may need a repair: a written message or lane, or an end."""
 
     record_id: str
-    value: MessageRow | Lane | Ended
+    value: MessageRow | Lane | EndArrival
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A delivery of a message has its end, or a section of it has its round: perhaps nothing is owed any more."""
+class EndArrival:
+    """An ended delivery, or the closed round of a section: the message may be complete."""
 
     topic: str
     message_id: str
 
 
 def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
-    """Repeat what the writers of *arrivals* should have done; return the record ids that could not be served.
+    """Repeat the sends and starts of *arrivals*; return the ids of failed records.
 
-    What the queue does not take is listed for the sweep, so that a queue that is away for hours loses nothing and
-    holds up no lane. Raises what the store raises when it cannot be listed either: then the batch comes again.
+    Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
+    no lane. Raises the store's error if listing fails, too: then the batch comes again.
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
@@ -61,7 +61,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
                 named = (lane.topic, lane.subscription_id, lane.generation)
                 if not (lane.state.is_asleep or world.workflow.start(*named)):
                     failed.append(arrival.record_id)
-    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, Ended)}:
+    for ended in {arrival.value: None for arrival in arrivals if isinstance(arrival.value, EndArrival)}:
         complete(world.store, ended.topic, ended.message_id)
     for entry in world.queue.send(tuple(expiries)) if expiries else ():
         list_unsent(world, entry, expiries[entry])
@@ -69,7 +69,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
 
 
 def orderings(world: World) -> Callable[[str], Ordering]:
-    """Return what tells the ordering of a topic, which is read once; one that is gone has none."""
+    """Return a cached function that returns a topic's ordering. A missing topic has none."""
 
     @cache
     def of(topic: str) -> Ordering:
@@ -82,14 +82,14 @@ def orderings(world: World) -> Callable[[str], Ordering]:
 
 
 class Sending:
-    """The queue as one sweep uses it: an order of which it did not take something gets nothing more in this sweep."""
+    """One sweep's use of the queue: an order with a refused entry gets nothing more in this sweep."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all whose order goes on; return what was not sent or not taken, in the order in which it was given."""
+        """Send the entries whose order is not stopped; return those not sent or not accepted, in the given order."""
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
         refused = self._world.queue.send(offered) if offered else ()
         self._refused.update(entry.group for entry in refused)
@@ -98,15 +98,15 @@ class Sending:
 
 
 def list_unsent(world: World, entry: QueueEntry, expires_at: int) -> None:
-    """Write down what the queue did not take; a repetition writes the same row."""
+    """List an entry that the queue did not accept. The write is idempotent."""
     world.store.write(unsent_put(entry, expires_at))
     world.telemetry.count("QueueSendsLeftToSweep")
 
 
 async def resend(world: World, sending: Sending, ends: float) -> int:
-    """Send what is listed, each list in order until the queue takes no more; return how much was taken.
+    """Send the listed entries, each list in order until the queue refuses; return the number accepted.
 
-    Whatever its age: the first round settles as expired what is past its life.
+    Their age does not matter: the first round expires old messages.
     """
     return sum(
         await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))

@@ -1,7 +1,7 @@
-"""What the sweep removes: groups that are long silent, queues whose groups are gone, exchanged secrets.
+"""Removals by the sweep: groups long without heartbeats, queues without groups, and expired previous secrets.
 
-Of groups only what heartbeats made goes by itself; one that somebody put, or changed since, stays until somebody
-removes it. The sweep also tells of the last member of a group that was lost.
+Only groups created by heartbeats are removed automatically. A group that was created or updated explicitly stays until
+it is deleted. The sweep also announces the loss of a group's last member.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tagcast.rows.sealed import EXCHANGE_ROWS, exchange_delete, exchange_rows, f
 
 
 async def remove_silent(world: World, ends: float) -> int:
-    """Look at every group that heartbeats made until *ends*; return how many subscriptions were removed."""
+    """Check every group created by heartbeats, until *ends*; return the number of deleted subscriptions."""
     rows = await world.executor.run(partial(stored.registration_rows, world.store))
 
     async def look_at(row: Row) -> bool:
@@ -42,11 +42,13 @@ def _look_at(world: World, registration: Registration) -> bool:
     silence_s = max(registration.silence_s / world.time_scale, 2 * LIVENESS_S)
     if world.clock.now() < seen_at + silence_s * 1000:
         return False
-    return _removed(world, registration)
+    return _remove(world, registration)
 
 
-def _removed(world: World, registration: Registration) -> bool:
-    """Remove what a heartbeat made, unless somebody changed it since, or joins just now; say whether that was done."""
+def _remove(world: World, registration: Registration) -> bool:
+    """Delete a subscription created by heartbeats, unless it changed or a member joins; return whether it was
+    deleted.
+    """
     forget = registration_delete(registration)
     try:
         delete_subscription(world, registration.topic, registration.subscription, registration.version, (forget,))
@@ -60,7 +62,7 @@ TOPICS_AT_ONCE = 100
 
 
 async def remove_orphans(world: World) -> int:
-    """Remove the queues whose groups are gone; return how many."""
+    """Delete the queues without a group; return the number."""
     run = world.executor.run
     queues = await run(lambda: tuple(world.group_queues.every()))
     if not queues:
@@ -76,7 +78,7 @@ async def remove_orphans(world: World) -> int:
 
 
 def _topics(world: World) -> dict[str, str]:
-    """Return the names of all topics by their ids."""
+    """Return the names of all topics by id."""
     found: dict[str, str] = {}
     names = stored.topic_names(world.store, limit=TOPICS_AT_ONCE)
     while names:
@@ -86,11 +88,13 @@ def _topics(world: World) -> dict[str, str]:
 
 
 def _orphans(world: World, topic: str | None, queues: list[GroupQueue]) -> list[GroupQueue]:
-    """Return those of *queues* that no group of *topic* has (None: the topic is gone), nor a worker that empties it."""
+    """Return the *queues* without a group in *topic* (None: the topic is gone) and without a worker that empties
+    them.
+    """
     if topic is None:
         return queues
     known = directory_of(world, topic)
-    lanes = stored.lanes(world.store, topic)  # Behind the subscriptions: a removed one has a tombstone by now.
+    lanes = stored.lanes(world.store, topic)  # Read after the subscriptions: a deleted one has a tombstone by now.
     groups = {GroupQueue.of(each) for each in known.by_ordinal.values() if each.settings.is_group}
     return [
         queue
@@ -105,7 +109,7 @@ AT_ONCE = 200
 
 
 async def forget_exchanged(world: World) -> None:
-    """Remove the exchanged secrets whose time is over, 200 in one sweep; what is left comes first in the next."""
+    """Delete expired previous secrets, 200 per sweep; the rest comes first in the next."""
     read = partial(exchange_rows, world.store, world.clock.now(), AT_ONCE)
     rows = await world.executor.run(read)
     await each(world, "exchanged secrets", rows, lambda row: world.executor.run(partial(_forget, world, row)))
@@ -113,6 +117,6 @@ async def forget_exchanged(world: World) -> None:
 
 def _forget(world: World, row: Row) -> None:
     listed = EXCHANGE_ROWS.value_of(row)
-    with suppress(ConditionLostError):  # They were sealed anew, or went with their subscription.
+    with suppress(ConditionLostError):  # They were sealed again, or deleted with their subscription.
         world.store.write(formers_removal(listed))
     world.store.write(exchange_delete(listed))

@@ -1,10 +1,9 @@
-"""The search for what is owed although no due row, no queue and no list knows of it.
+"""The search for pending messages that no due row, no queue and no list contains.
 
-That is a message whose first round never came to its end, because queue and table were failing, and what is owed past
-its life. The search reads the table of messages from end to end, a part in each sweep, in passes that begin six hours
-apart, or follow each other where one takes longer. It writes nothing to ordinary messages, and no index is kept for it.
-What a pass takes and costs by the messages a second is in docs/limits.md, The search. However long it takes, nothing is
-lost: rows of a message that is owed have no time to live.
+These are messages whose first round never ended, because queue and table failed, and messages past their life. The
+search scans the messages table, a part in each sweep. Passes begin six hours apart, or follow each other if one takes
+longer. It needs no index and writes nothing to ordinary messages. Its duration and cost by message rate are in
+docs/limits.md, The search. However long it takes, nothing is lost: rows of a pending message have no time to live.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
 from tagcast.repairing.relay import Sending, list_unsent, orderings
 from tagcast.rows import stored
-from tagcast.rows.listed import FoundMessage, Pass, found_of
+from tagcast.rows.listed import FoundMessage, Pass, found_message
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
-"""A message's first round is over 15 minutes after its acceptance, unless nobody works on it."""
+"""15 minutes after acceptance, an open first round has no worker."""
 OVER_S = 3_600
-"""An hour after its life everything else has expired what a message owed."""
+"""An hour after expiry, all other code has expired a message's deliveries."""
 
 
 async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
-    """Go on with the pass, or begin the next one when it is time.
+    """Continue the pass, or begin the next one when it is time.
 
-    Returns how many messages were sent to the queue again, how many entries expired, and how far it came.
+    Returns the number of messages sent to the queue again, the number of expired entries, and the progress.
     """
     now, sent, expired = world.clock.now(), 0, 0
     scale = world.time_scale
@@ -49,7 +48,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             cursor=known.cursor,
         )
         found = await world.executor.run(read)
-        whole = await each(world, "a message found", found.rows, at_once(found_of))
+        whole = await each(world, "a message found", found.rows, at_once(found_message))
         lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])
@@ -60,7 +59,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
 
 
 async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
-    """Return a message that was found; of a wide one the sections of its map that nobody works on."""
+    """Return a found message; for a wide one, the sections of its map without a worker."""
     if not (found.is_wide and found.is_open):
         return [found]
     row = await world.executor.run(partial(stored.accepted, world.store, found.topic, found.message_id))
@@ -75,7 +74,7 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
 
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
-    """Queue these messages, in order; list what the queue does not take."""
+    """Queue these messages in order; list those that the queue does not accept."""
     ordering_of = orderings(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:

@@ -1,7 +1,7 @@
-"""The sweep: what is owed and forgotten by everything else is brought to where it belongs.
+"""The sweep: finds pending work that everything else forgot, and repairs it.
 
-Lanes that nobody woke come first, since that is quick; then all other parts, beside each other. One row that cannot be
-read or written stops nothing else. What was not reached in the time given comes first in the next sweep.
+Overdue lanes come first, because they are quick; then all other parts run concurrently. One unreadable row stops
+nothing else. The next sweep begins with what this one did not reach.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
-from tagcast.repairing.overdue import Lanes, Owed, owed_by_all, tell_watched, wake_lanes
+from tagcast.repairing.overdue import BacklogSummary, FoundLanes, read_backlogs, tell_watched, wake_lanes
 from tagcast.repairing.relay import Sending, resend
 from tagcast.repairing.removals import forget_exchanged, remove_orphans, remove_silent
 from tagcast.repairing.search import search
 from tagcast.rows.listed import SWEEP_ROWS, Progress
 
 LANES_SHARE = 0.4
-"""Lanes that are to be started again take at most 40 % of a sweep's time."""
+"""Restarting lanes takes at most 40 % of a sweep's time."""
 
 
 @dataclass(slots=True)
-class Swept:
-    """What one sweep did.
+class SweepResult:
+    """The result of one sweep.
 
-    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups; how late the most
-    overdue lane was, in seconds, and what the longest blocked lanes *owe*.
+    Numbers of *restarted* lanes, *expired* entries, *sent* messages and *removed* subscriptions of silent groups; the
+    delay of the most overdue lane in seconds; the backlog of the longest blocked lanes.
     """
 
     restarted: int = 0
@@ -36,17 +36,17 @@ class Swept:
     sent: int = 0
     removed: int = 0
     oldest_overdue_s: float = 0.0
-    owed: Owed = field(default_factory=Owed)
+    owed: BacklogSummary = field(default_factory=BacklogSummary)
     progress: Progress = field(default_factory=Progress)
-    """How far it came: what it leaves to the next."""
+    """The progress, from which the next sweep continues."""
 
 
-async def sweep(world: World, budget_s: float) -> Swept:
+async def sweep(world: World, budget_s: float) -> SweepResult:
     """Sweep once, for at most about *budget_s* seconds."""
     begins = world.clock.monotonic()
     ends = begins + budget_s
     lanes = await wake_lanes(world, begins + budget_s * LANES_SHARE)
-    swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
+    swept = SweepResult(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
     swept.progress = await world.executor.run(lambda: SWEEP_ROWS.read(world.store) or Progress())
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
     if swept.expired:
@@ -55,11 +55,11 @@ async def sweep(world: World, budget_s: float) -> Swept:
     return swept
 
 
-def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
+def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
     sending = Sending(world)
 
     async def heads() -> None:
-        swept.owed = await owed_by_all(world, lanes.blocked)
+        swept.owed = await read_backlogs(world, lanes.blocked)
         await tell_watched(world, lanes.watched)
 
     async def unsent() -> None:

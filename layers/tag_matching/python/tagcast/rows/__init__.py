@@ -1,9 +1,9 @@
-"""Everything that is stored: the only room that knows a key's prefix or an attribute's name (a test shows it).
+"""All stored rows: only this room knows key prefixes and attribute names (a test checks it).
 
-- `keys`: where rows stand, and what a row is by its key; `kind`: a key with the functions that read and write a
-  row; `values`, `ordinals`, `ended_entries`: how values stand in them;
-- one module for each subject, with its rows and its conditional writes: `topic`, `subscription`, `sealed`,
+- `keys`: the keys of all rows, and the kind of a row by its key; `kind`: a kind of row with its encoder and decoder;
+  `values`, `ordinals`, `ended_entries`: the encodings of values;
+- one module for each subject, with its rows and conditional writes: `topic`, `subscription`, `sealed`,
   `shadow`; `message`, `log`; `lane`, `due`, `listed`; `host`, `rate`, `waiting`,
   `claim`, `tail`, `member`;
-- `stored`: what the tables say, as values.
+- `stored`: reads the tables and returns values.
 """

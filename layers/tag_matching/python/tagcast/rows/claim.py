@@ -1,4 +1,4 @@
-"""Rows of what counts once: an idempotency key, with the answer to its first use, and a signed request of CMQ."""
+"""Rows that make a request count once: an idempotency key with its first answer, and a signed request of CMQ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tagcast.tables import ABSENT, Expectation, Put, Value
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a producer: the id of the message, how long it lives, how many subscriptions it matched.
+    """The answer to a producer: message id, acceptance, expiry, and the number of subscriptions that matched.
 
-    *is_replay* says that an earlier request with the same key was answered so; it is no part of the answer.
+    *is_replay*: an earlier request with the same key got this answer. It does not affect equality.
     """
 
     message_id: str
@@ -25,7 +25,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The digest of what was asked for, and what a repetition is answered while the message lives."""
+    """The digest of a request, and the answer to its repetitions while the message lives."""
 
     fingerprint: str
     accepted: Accepted
@@ -52,14 +52,14 @@ CLAIM_ROWS = Kind(claim_key, _claim_row, _claim_in)
 
 
 def claim_put(topic: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
-    """Return the write of a claim, on condition that nobody claimed *key* since *earlier* was read (None: no row)."""
+    """Return the write of a claim, unless *key* was claimed after *earlier* was read (None: no row)."""
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
     return CLAIM_ROWS.put(claim, topic, key, expect=expect)
 
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """That a signed request of CMQ was taken, and by which look at it."""
+    """A signed request of CMQ that was accepted. *taken_by* is a unique id of the acceptance."""
 
     taken_by: str
     ttl: int
@@ -73,5 +73,5 @@ NONCE_ROWS = Kind[Nonce](
 
 
 def nonce_put(nonce: Nonce, *named: str) -> Put:
-    """Return the write that takes the request that is so *named*, unless somebody took it before."""
+    """Return the write that accepts the request *named*, unless it was accepted before."""
     return NONCE_ROWS.put(nonce, *named, expect={"pk": ABSENT})

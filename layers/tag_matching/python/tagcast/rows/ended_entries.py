@@ -1,4 +1,4 @@
-"""The ended entries of a state map as an attribute of their message's row: as few bytes."""
+"""The ended entries of a state map, packed into one attribute of the message's row."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tagcast.model import Entry, EntryState
-from tagcast.rows.values import deflated_json, inflated_json
+from tagcast.rows.values import deflate_json, inflate_json
 
 OUTCOME_BYTES_MAX = 200
-"""An outcome takes at most 200 bytes of a row, as UTF-8 inside JSON, where a control character takes six."""
+"""An outcome takes at most 200 bytes of a row, as UTF-8 in JSON. A control character takes six."""
 OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
-"""How long the outcomes of entries that end now may be: the first that lets them fit into the row."""
+"""Bounds for outcomes of entries that end together: the first bound that makes the row fit is used."""
 ENTRY_BYTES = 8
-"""More than an entry without its outcome takes among many."""
+"""An upper bound for an entry without its outcome, among many."""
 _STATES = tuple(state.value for state in EntryState if state.is_terminal)
 _ELLIPSIS = "…"
 
 
-def bounded(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
-    r"""Return an outcome that can be stored (no half of a surrogate pair) and is short enough; at 0 bytes, none.
+def bound_outcome(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
+    r"""Return an outcome without lone surrogates, cut to *bytes_max*; None for 0 bytes.
 
-    >>> bounded("x" * 300)[-3:], bounded("\x00" * 300).count("\x00"), bounded("\ud800"), bounded(None)
-    ('xx…', 32, '?', None)
+    >>> bound_outcome("x" * 300)[-3:], bound_outcome("\x00" * 300).count("\x00")
+    ('xx…', 32)
+    >>> bound_outcome("\ud800"), bound_outcome(None)
+    ('?', None)
     """
     if outcome is None or bytes_max <= 0:
         return None
@@ -45,24 +47,24 @@ def _stored_bytes(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
-def shortened(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
+def shorten_outcomes(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
     """Return the entries with outcomes of at most *outcome_bytes_max*."""
-    return {ordinal: _shortened(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
+    return {ordinal: _shorten(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
 
 
-def _shortened(entry: Entry, outcome_bytes_max: int) -> Entry:
-    outcome = bounded(entry.last_outcome, outcome_bytes_max)
+def _shorten(entry: Entry, outcome_bytes_max: int) -> Entry:
+    outcome = bound_outcome(entry.last_outcome, outcome_bytes_max)
     return entry if outcome == entry.last_outcome else replace(entry, last_outcome=outcome)
 
 
 def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
-    """Return the entries, in order of their ordinals, as deflated JSON; the ordinals are left out.
+    """Return the entries, sorted by ordinal, as deflated JSON without the ordinals.
 
-    They are those of the matched that are neither owed nor finished. Columns: states, attempts, milliseconds from
-    *accepted_at* to the last attempt, which outcome, and the outcomes.
+    The ordinals are the matched ones that are neither pending nor finished. Columns: states, attempts, milliseconds
+    from *accepted_at* to the last attempt, index of the outcome, and the distinct outcomes.
 
     >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
-    >>> inflated_json(to_bytes(one, 1_000))
+    >>> inflate_json(to_bytes(one, 1_000))
     [[1, 2], [4, 0], [500, None], [0, None], ['http 500']]
     >>> of_bytes(to_bytes(one, 1_000), [3, 7], 1_000) == one
     True
@@ -79,12 +81,12 @@ def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
         [None if entry.last_outcome is None else places[entry.last_outcome] for entry in ordered],
         list(places),
     ]
-    return deflated_json(columns)
+    return deflate_json(columns)
 
 
 def of_bytes(packed: bytes, ordinals: Iterable[int], accepted_at: int) -> dict[int, Entry]:
-    """Return the entries that :func:`to_bytes` was given; *ordinals* are theirs, in any order."""
-    states, attempts, since, places, outcomes = inflated_json(packed)
+    """Return the entries packed by :func:`to_bytes`. *ordinals* may come in any order."""
+    states, attempts, since, places, outcomes = inflate_json(packed)
     return {
         ordinal: Entry(
             EntryState(_STATES[state]),

@@ -1,4 +1,4 @@
-"""Rows of hosts that gave no answer lately: whose attempts that were, and until when only one of them is made."""
+"""Rows of hosts with recent timeouts or connection failures: the state of their circuit breakers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast.tables import ABSENT, Put, Row, Table, Value
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:
-    """Return what shares its fate with other endpoints: the host and port of a URL, a queue or a function.
+    """Return the unit of failure that endpoints share: scheme, host and port of a URL, a queue or a function.
 
     >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
     'https://example.com'
@@ -29,11 +29,11 @@ def host_of(endpoint: Endpoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host that gave no answer lately; its circuit is open while *probe_at* is set.
+    """A host that did not answer recently. Its circuit is open while *probe_at* is set.
 
-    *failures* says, by subscription ids, when an attempt last got no answer. The circuit opened at *opened_at* and
-    closed at *closed_at*, if it did. The next probe may begin at *probe_at*: while one is under way, that is when its
-    claim ends. From *kept_until* on nothing of this counts any more. *version* is raised by every write.
+    *failures* maps subscription ids to the time of the last attempt without an answer. The circuit opened at
+    *opened_at* and closed at *closed_at*. The next probe may begin at *probe_at*; during a probe this is the end of its
+    claim. The row expires at *kept_until*. Every write raises *version*.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Host:
     probe_at: int | None = None
 
     def is_open(self, now: int) -> bool:
-        """Say whether attempts at this host are one probe at a time."""
+        """Return whether the circuit is open: one probe at a time."""
         return self.probe_at is not None and now < self.kept_until
 
 
@@ -79,16 +79,16 @@ HOSTS = Kind(host_key, _host_row, _host_in)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
-    """Return the write of *changed*, unless anybody wrote the row since *known* was read (None: there was none)."""
+    """Return the write of *changed*, unless the row was written after *known* was read (None: no row)."""
     return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def read_host(store: Store, name: str) -> Host | None:
-    """Return what is known of a host that gave no answer lately."""
+    """Return the state of a host that did not answer recently; None without a row."""
     row = store.get(host_key(name))
     return None if row is None else HOSTS.value_of(row)
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:
-    """Return the rows of hosts that gave no answer lately, in order of their keys, from that of *after* on."""
+    """Return rows of hosts that did not answer recently, in order of their keys, beginning at *after*."""
     return store.query(Table.MESSAGES, host_key("").pk, sk_from=after, limit=limit)

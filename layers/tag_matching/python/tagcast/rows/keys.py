@@ -1,4 +1,4 @@
-"""The keys of all rows of the two tables (docs/tables.md), and what a row is, by its key."""
+"""The keys of all rows of the two tables (docs/tables.md), and the kind of a row by its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tagcast.tables import Key, Row, Table
 
 UNSENT_SHARDS = 4
 MESSAGE_PARTITION = "MSG#"
-"""With this the partition of every message begins."""
+"""The prefix of every message's partition key."""
 _PLACES = 10**20 - 1
 
 
@@ -22,12 +22,12 @@ def topic_key(topic: str) -> Key:
 
 
 def directory_key(topic: str) -> Key:
-    """Return the key of a topic in the list of all of them."""
+    """Return the key of a topic in the list of all topics."""
     return Key(Table.REGISTRY, "TOPICS", topic)
 
 
 def counters_key(topic: str) -> Key:
-    """Return the key of what outlives a topic."""
+    """Return the key of a topic's counters, which outlive it."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
 
 
@@ -37,7 +37,7 @@ def subscription_key(topic: str, name: str) -> Key:
 
 
 def name_key(topic: str, ordinal: int) -> Key:
-    """Return the key of the name of a removed subscription."""
+    """Return the key of the name of a deleted subscription."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"NAME#{ordinal:010d}")
 
 
@@ -52,22 +52,22 @@ def shadow_key(topic: str, name: str) -> Key:
 
 
 def secrets_key(topic: str, name: str) -> Key:
-    """Return the key of the secrets of a subscription; no stream's reader is told of their partition."""
+    """Return the key of a subscription's secrets. No consumer of the stream reads their partition."""
     return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
 
 
 def exchange_key(until: int, topic: str, name: str) -> Key:
-    """Return the key that lists exchanged secrets, the earliest *until* first."""
+    """Return the key that lists rotated secrets, the earliest *until* first."""
     return Key(Table.REGISTRY, "EXCHANGED", f"{until:015d}#{topic}#{name}")
 
 
 def shadow_count_key(partition: str, shard: int) -> Key:
-    """Return the key of counts of a shadow."""
+    """Return the key of a shadow's counts."""
     return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
 
 
 def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
-    """Return the key of a sample of what a shadow saw."""
+    """Return the key of a sample that a shadow recorded."""
     return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
 
 
@@ -77,7 +77,7 @@ def message_key(topic: str, message_id: str) -> Key:
 
 
 def round_key(topic: str, message_id: str, section: int, audience: str) -> Key:
-    """Return the key of the round of an audience of one section of a wide message."""
+    """Return the key of the first round of an audience in one section of a wide message."""
     return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"ROUND#{section:05d}#{audience}")
 
 
@@ -87,7 +87,7 @@ def end_key(topic: str, message_id: str, ordinal: int) -> Key:
 
 
 def enqueued_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key that says that one delivery left its backlog for the queue of its group."""
+    """Return the key that marks a delivery as moved from its backlog to the queue of its group."""
     return Key(Table.MESSAGES, message_key(topic, message_id).pk, f"ENQUEUED#{ordinal:010d}")
 
 
@@ -102,37 +102,37 @@ def lane_key(topic: str, subscription_id: str) -> Key:
 
 
 def due_key(subscription_id: str, position: str, message_id: str) -> Key:
-    """Return the key of an owed delivery in its backlog."""
+    """Return the key of a pending delivery in its backlog."""
     return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
 
 
 def rate_key(subscription_id: str) -> Key:
-    """Return the key of what a subscription's rate has given away."""
+    """Return the key of the rate permits of a subscription."""
     return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
 
 
 def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
-    """Return the key of what came of pulls of an entry."""
+    """Return the key of an entry's failed pulls."""
     return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
 def member_key(topic: str, group: str, member_id: str) -> Key:
-    """Return the key of a consumer of a group."""
+    """Return the key of a member of a group."""
     return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", member_id)
 
 
 def registration_key(topic: str, group: str, subscription: str) -> Key:
-    """Return the key of what heartbeats made."""
+    """Return the key of a subscription that heartbeats created."""
     return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
 
 
 def sweep_key() -> Key:
-    """Return the key of how far the sweep came."""
+    """Return the key of the sweep's progress."""
     return Key(Table.MESSAGES, "SWEEP", "SWEEP")
 
 
 def nonce_key(secret_id: str, timestamp: int, nonce: str) -> Key:
-    """Return the key of a signed request of CMQ that was taken."""
+    """Return the key of an accepted signed request of CMQ."""
     return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
 
 
@@ -142,47 +142,47 @@ def watch_key(topic: str) -> Key:
 
 
 def waiting_key(topic: str) -> Key:
-    """Return the key of the places in which requests about a topic wait."""
+    """Return the key of the waiting places of a topic's requests."""
     return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
 
 
 def claim_key(topic: str, idempotency_key: str) -> Key:
-    """Return the key of what a request with an Idempotency-Key was told."""
+    """Return the key of an Idempotency-Key and its answer."""
     return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:
-    """Return the key of a host that gave no answer lately; a name may be longer than a key."""
+    """Return the key of a host that did not answer recently. A name longer than a key is hashed."""
     return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
 def retained_key(topic: str, message_id: str, section: int | None = None) -> Key:
-    """Return the key that lists a message, or a section of its map, as owed after its first round."""
+    """Return the key in the list of messages (or sections) that are pending after their first round."""
     name = message_id if section is None else f"{message_id}#{section:05d}"
     return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
 
 
 def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
-    """Return the key that lists a message as not taken by the queue; all of a topic stand in one list, by their ids.
+    """Return the key in the list of messages that the queue did not accept, in order of their ids.
 
-    *audience* tells entries of one message apart; the one for all has none.
+    *audience* separates entries of one message; the entry for all subscriptions has none.
     """
     name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
     return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
 
 
 def unsent_list(shard: int) -> str:
-    """Return the partition of one list of what the queue did not take."""
+    """Return the partition of one list of messages that the queue did not accept."""
     return f"UNSENT#{shard}"
 
 
 def tail_key(topic_id: str, place: str) -> Key:
-    """Return the key of what the watchers of a topic are told of one batch; the newest *place* stands first."""
+    """Return the key of a batch of events for the watchers of a topic; the newest *place* comes first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
 
 
 def tail_place(sk: str) -> str:
-    """Return the place that a key of a tail stands for.
+    """Return the place in a key of a tail.
 
     >>> tail_place(tail_key("t", "07549747200000000002").sk)
     '07549747200000000002'
@@ -191,7 +191,7 @@ def tail_place(sk: str) -> str:
 
 
 def all_like(first: Key) -> tuple[Key, Key]:
-    """Return *first*, which ends in ``#``, and the first key that does not begin like it.
+    """Return *first*, which ends in ``#``, and the first key without this prefix.
 
     >>> all_like(subscription_key("orders", ""))[1].sk
     'SUB$'
@@ -200,17 +200,17 @@ def all_like(first: Key) -> tuple[Key, Key]:
 
 
 def all_subscriptions(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which all subscriptions of a topic stand."""
+    """Return the first and the last key of a topic's subscriptions."""
     return all_like(subscription_key(topic, ""))
 
 
 def all_shadows(topic: str) -> tuple[Key, Key]:
-    """Return the keys between which all shadows of a topic stand; directly behind them stand all subscriptions."""
+    """Return the first and the last key of a topic's shadows; the subscriptions follow them."""
     return all_like(shadow_key(topic, ""))
 
 
 class RowKind(Enum):
-    """What a row is that a table's stream tells of."""
+    """The kind of a row in a table's stream."""
 
     MESSAGE = auto()
     ROUND = auto()
@@ -222,7 +222,7 @@ class RowKind(Enum):
     SUBSCRIPTION = auto()
     FILTER_VERSION = auto()
     OTHER = auto()
-    """Lists, claims, names, shadows, counts: nobody follows their changes."""
+    """Lists, claims, names, shadows and counts: no consumer of the stream uses their changes."""
 
 
 _BY_PARTITION = {"DUE": RowKind.DUE, "LANES": RowKind.LANE}
@@ -231,7 +231,7 @@ _OF_TOPIC = {"TOPIC": RowKind.TOPIC, "SUB": RowKind.SUBSCRIPTION, "VERSION": Row
 
 
 def kind_of(row: Row) -> RowKind:
-    """Return what *row* is.
+    """Return the kind of *row*.
 
     >>> kind_of({"pk": "LANES#orders", "sk": "07457000000000000001.3"})
     <RowKind.LANE: 6>
@@ -246,7 +246,7 @@ def kind_of(row: Row) -> RowKind:
 
 
 def topic_in_key(row: Row) -> str:
-    """Return the name of the topic whose row this is, which the key of its partition says.
+    """Return the name of the topic in the partition key of *row*.
 
     >>> topic_in_key({"pk": "TOPIC#orders", "sk": "VERSION#0000000003#0000000001"})
     'orders'

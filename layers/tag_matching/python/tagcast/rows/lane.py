@@ -1,4 +1,4 @@
-"""Rows of lanes that are not active: what they say. How they change is in `tagcast.rows.lane_transitions`."""
+"""Rows of lanes that are not active. Their writes are in `tagcast.rows.lane_transitions`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tagcast.tables import Key, Row, Value
 
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
-"""A lane's row names the last 100 messages that joined its backlog, so that it stays below a kilobyte."""
+"""A lane's row lists the last 100 messages that joined its backlog, so that it stays below a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """How far the backlog of a new group was filled with what was kept when it was made.
+    """The progress of filling a new group's backlog with messages kept before its creation.
 
-    That is what was accepted at *accepted_from* or later, by a publish that saw a version of the topic before *since*;
-    the last of these is over at *begins_at*. *cursor* is where the look through all messages goes on.
+    These were accepted at *accepted_from* or later, by a publish that saw a version of the topic before *since*. The
+    last such publish ends at *begins_at*. *cursor* is where the search through all messages continues.
     """
 
     since: int
@@ -38,15 +38,15 @@ class Filling:
 class Lane:
     """A lane that is not active.
 
-    *generation* is new at every blocking, command, restart and continuation, so that older workers are fenced off;
-    *appended* grows with every batch that joins the backlog; *claim* counts the workers that took the head.
-    *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
-    the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
-    *filling* is of a new group that gets what was accepted before it. *planned_for* is the message whose failure the
-    next attempt was planned after: another one that failed, too, keeps to its own schedule. While the lane *is_claimed*
-    attempts may be under way, and *next_attempt_at* is when another worker takes over.
+    *generation* changes with every block, command, restart and continuation, and fences off older workers. *appended*
+    grows with every batch that joins the backlog. *claim* counts the workers that claimed the head. *wake_at* is the
+    latest time of the next check (None: never). *joined* packs the ids of the messages that joined last, so that a
+    repeated batch joins once. *queue* is the queue of a removed group, which the worker empties. *filling* is set while
+    a new group gets older messages. *planned_for* is the message whose failure set the next attempt; other failed
+    messages keep their own schedule. While *is_claimed*, attempts may be in flight, and another worker takes over at
+    *next_attempt_at*.
 
-    *lost_since*, under INDEPENDENT_RETRY: when contact was lost. *retry_all_at*: when a person last asked for a retry.
+    *lost_since* (INDEPENDENT_RETRY): when contact was lost. *retry_all_at*: the last retry that a person requested.
     """
 
     topic: str
@@ -68,16 +68,16 @@ class Lane:
 
     @property
     def is_filling(self) -> bool:
-        """Say whether messages from before its group may still join the backlog."""
+        """Whether messages older than the group may still join the backlog."""
         return self.filling is not None and not self.filling.is_over
 
     @property
     def key(self) -> Key:
-        """Return the key of the lane's row."""
+        """The key of the lane's row."""
         return lane_key(self.topic, self.subscription_id)
 
     def holds(self, message_id: str) -> bool:
-        """Say whether a message is known to have joined this backlog: its delivery stands in it, or came to its end."""
+        """Return whether a message is known to have joined this backlog. It may have ended since."""
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
@@ -134,15 +134,15 @@ LANES = Kind(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:
-    """Return what a lane's row has in the index of those to wake: the next page begins behind it."""
+    """Return the lane's row in the wake index, for paging: the next page begins behind it."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
 
 
-def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
-    """Return what *joined* becomes when more messages join a backlog: the last of all of them.
+def append_joined(joined: bytes, message_ids: Iterable[str]) -> bytes:
+    """Return *joined* after more messages joined a backlog: the last :data:`JOINED_MAX` of all.
 
-    >>> joined_by(bytes(8), ["1", "2"]).hex(" ", 8)
+    >>> append_joined(bytes(8), ["1", "2"]).hex(" ", 8)
     '0000000000000000 0000000000000001 0000000000000002'
     """
     names = b"".join(int(message_id).to_bytes(ID_BYTES) for message_id in message_ids)
@@ -150,5 +150,5 @@ def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
 
 
 def is_new_generation(before: Row, after: Row) -> bool:
-    """Say whether a change of a lane's row (before it: empty, if there was none) gave it another generation."""
+    """Return whether a change of a lane's row changed its generation. *before* is empty for a new row."""
     return before.get("generation") != after["generation"]

@@ -1,4 +1,4 @@
-"""Messages as they stand in lists: retained after their first round, not taken by the queue, found by the search."""
+"""Messages in lists: retained after their first round, not accepted by the queue, or found by the search."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tagcast.tables import Delete, Key, Put, Row, Table, Value
 FOUND_ATTRIBUTES = (
     "topic", "message_id", "ordering_key", "unordered", "round", "apart_round", "expires_at", "bounds",
 )  # fmt: skip
-"""What a search has to show of the messages that it finds."""
+"""The attributes that the search projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """A message, or one *section* of its map, in the list of what is owed after its first round."""
+    """A message, or a *section* of its map, in the list of pending messages after their first round."""
 
     message_id: str
     expires_at: int
@@ -67,9 +67,9 @@ UNSENT = Kind(unsent_key, _unsent_row, _unsent_in)
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundMessage:
-    """A message that the search found, in order of its topic and id; *is_open* is one that owes its first round.
+    """A message that the search found, in order of topic and id. *is_open*: its first round is pending.
 
-    Of a wide one, whose map is kept in sections, it is what stands for one *section*, or for all of them: None.
+    For a wide message, *section* is the section that this row represents; None represents all.
     """
 
     topic: str
@@ -82,8 +82,8 @@ class FoundMessage:
     is_wide: bool = field(compare=False, default=False)
 
 
-def found_of(row: Row) -> FoundMessage:
-    """Return what a row of the search says."""
+def found_message(row: Row) -> FoundMessage:
+    """Return the message in a row of the search."""
     return FoundMessage(
         topic=text(row, "topic"),
         message_id=text(row, "message_id"),
@@ -97,22 +97,22 @@ def found_of(row: Row) -> FoundMessage:
 
 
 def kept_id(row: Row) -> str:
-    """Return the id of a message that is kept."""
+    """Return the id in a row of a kept message."""
     return text(row, "message_id")
 
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
-    """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
+    """Return the write that lists an entry that the queue did not accept, until the message expires at *expires_at*."""
     return Put(_unsent_key(entry), {**UNSENT.row_of(entry), "ttl": ttl_after(expires_at)})
 
 
 def unsent_delete(row: Row) -> Delete:
-    """Return the write that takes a row off its list."""
+    """Return the write that removes a row from its list."""
     return Delete(Key(Table.MESSAGES, text(row, "pk"), text(row, "sk")))
 
 
 def _unsent_key(entry: QueueEntry) -> Key:
-    """Return the key of an entry in its list: two that begin with one message stand side by side."""
+    """Return the key of an entry in its list. Entries that begin with the same message are neighbours."""
     which = entry.audience.value
     which += "" if entry.section is None else f"#{entry.section:05d}"
     which += f"#{entry.rest}" if entry.others else ""
@@ -121,7 +121,7 @@ def _unsent_key(entry: QueueEntry) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How far the present pass of the search came (*cursor* None: it is over), and when it began."""
+    """The progress of the current pass of the search (*cursor* None: finished), and its beginning."""
 
     cursor: str | None = None
     began_at: int | None = None
@@ -129,7 +129,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The topic behind which the next sweep goes on with what is retained, and the pass of the search."""
+    """The sweep's progress: the topic after which it continues with retained messages, and the pass of the search."""
 
     topic: str = ""
     search: Pass = Pass()

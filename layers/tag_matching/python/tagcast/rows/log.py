@@ -1,4 +1,4 @@
-"""The rows of a message behind the one that accepted it, each of which is put once: rounds, ends, and what came late.
+"""The later rows of a message, each written once: rounds, ends and late entries.
 
 See docs/tables.md, A message's rows.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from tagcast.model import Entry, EntryState
 from tagcast.queues import Audience
-from tagcast.rows.due import packed_history, unpacked_history
-from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bounded, shortened, to_bytes
+from tagcast.rows.due import pack_history, unpack_history
+from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bound_outcome, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
 from tagcast.rows.kind import Attributes, Kind
 from tagcast.rows.listed import RETAINED, Retained
@@ -33,16 +33,16 @@ from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Absence, Delete, Put, Update, Value, Write
 
 ENDS_MAX = 97
-"""At most 97 ends go into one transaction, beside the message and its place in a list."""
+"""At most 97 ends fit into one transaction, beside the message and its place in a list."""
 END_S = 30 * 86_400
-"""What ended outlives its message's own row, without which it would be owed again."""
+"""Rows of ends outlive the message's own row. Without them the delivery would be pending again."""
 ROW_BYTES_MAX = 300_000
-"""The outcomes of a round make no row larger than that."""
+"""The outcomes of a round never make a row larger than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The message that a row belongs to, as far as the archive has to tell of it."""
+    """The message of a row, with the fields that the archive needs."""
 
     topic: str
     message_id: str
@@ -52,12 +52,12 @@ class Origin:
 
     @classmethod
     def of(cls, row: MessageRow) -> Origin:
-        """Return the origin of rows of a message."""
+        """Return the origin for rows of a message."""
         message = row.message
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
     def attributes(self) -> dict[str, Value]:
-        """Return what stands of it in each row."""
+        """Return its attributes in each row."""
         return {
             "topic": self.topic,
             "message_id": self.message_id,
@@ -75,15 +75,15 @@ def _origin_in(row: Attributes) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How one delivery ended behind its first round, or before that was written."""
+    """The end of one delivery, after its first round or before that is stored."""
 
     origin: Origin
     ordinal: int
     entry: Entry
 
 
-def _is_told(entry: Entry) -> bool:
-    """Say whether attempts are remembered of what ended so: of what failed, not of what got through."""
+def _keeps_history(entry: Entry) -> bool:
+    """Return whether the attempts of an entry are stored: those of failures, not of successes."""
     return bool(entry.history) and entry.state is not EntryState.DELIVERED
 
 
@@ -95,14 +95,14 @@ def _end_row(end: End) -> dict[str, Value]:
             "state": entry.state.value,
             "attempts": entry.attempts,
             "last_attempt_at": entry.last_attempt_at,
-            "last_outcome": bounded(entry.last_outcome),
-            "history": packed_history(entry.history) if _is_told(entry) else None,
+            "last_outcome": bound_outcome(entry.last_outcome),
+            "history": pack_history(entry.history) if _keeps_history(entry) else None,
         }
     )
 
 
 def _end_in(row: Attributes) -> End:
-    history = unpacked_history(row["history"]) if "history" in row else ()
+    history = unpack_history(row["history"]) if "history" in row else ()
     last = row.get("last_attempt_at"), row.get("last_outcome")
     entry = Entry(EntryState(row["state"]), row["attempts"], *last, history=history)
     return End(_origin_in(row), row["ordinal"], entry)
@@ -113,7 +113,7 @@ ENDS = Kind(end_key, _end_row, _end_in)
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """The round of one audience of a section of a wide message; None while only *partial* ends were put before it."""
+    """The first round of an audience in a section of a wide message; None while only *partial* ends are stored."""
 
     origin: Origin
     section: int
@@ -139,7 +139,7 @@ ROUNDS = Kind(round_key, _round_row, _round_in)
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """An entry that was added for a group that is younger than the message."""
+    """An entry that was added for a group younger than the message."""
 
     origin: Origin
     ordinal: int
@@ -159,28 +159,28 @@ LATE = Kind(late_key, _late_row, _late_in)
 
 
 def accepted_put(row: MessageRow) -> Put:
-    """Return the write of a message that is accepted, unless there is one under its id."""
+    """Return the write of an accepted message, unless its id exists."""
     return MESSAGES.put(formed(row), *row.names, expect={"pk": ABSENT})
 
 
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
-    """Return the writes that end deliveries of what was read as *row*: each once, and beside those that others end.
+    """Return the writes that end deliveries of *row*, each exactly once; concurrent ends do not conflict.
 
-    A delivery may end before its round is closed, because a copy of its batch put it into a backlog and died. Then that
-    is counted, so that the worker that closes the round reads ends before.
+    A delivery may end before its round closes, if a copy of its batch moved it to a backlog and died. Such ends are
+    counted, so that the worker that closes the round reads them first.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]
-    return (*end_puts(row, ends), *_counted(row, early))
+    return (*end_puts(row, ends), *_count_early_ends(row, early))
 
 
 def end_puts(row: MessageRow, ends: Mapping[int, Entry]) -> list[Put]:
-    """Return the ends of deliveries, as they are put in the transaction that closes their round."""
+    """Return the ends of deliveries for the transaction that closes their round."""
     origin = Origin.of(row)
     return [ENDS.put(End(origin, o, entry), *row.names, o, expect={"pk": ABSENT}) for o, entry in ends.items()]
 
 
-def _counted(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
-    """Return the writes that count what ends before the rounds of these audiences are closed."""
+def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
+    """Return the writes that count ends before the rounds of these audiences are closed."""
     if row.section is not None:
         return [_section_round(row, each, None) for each in early]
     expect: dict[str, Value | Absence] = {f"{prefix_of(each)}round": OPEN for each in early}
@@ -193,11 +193,11 @@ def _counted(row: MessageRow, early: Iterable[Audience]) -> list[Write]:
 def round_writes(
     row: MessageRow, at: int, audiences: Sequence[Audience], entries: Mapping[int, Entry], enqueued: Set[int]
 ) -> tuple[Write, ...]:
-    """Return the writes that close the rounds of *audiences*, which began *at* then, of what was read as *row*.
+    """Return the writes that close the rounds of *audiences* of *row*, which began at *at*.
 
-    *entries* ended in them, *enqueued* ones lie in the queues of their groups, and all others stand in backlogs. The
-    conditions are lost if others closed the rounds. With the last delivery of a narrow message its body goes, unless
-    that is kept.
+    *entries* ended in them, *enqueued* ones are in the queues of their groups, and all others are in backlogs. The
+    conditions fail if another worker closed the rounds. The last delivery of a narrow message deletes its body, unless
+    it is kept.
     """
     told = _with_history(entries)
     owed, within, rounds = row.map.owed - entries.keys(), frozenset[int](), dict[Audience, Round]()
@@ -205,7 +205,7 @@ def round_writes(
         members = row.of(each)
         its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in members and ordinal not in told}
         others = [done for done in (*row.rounds.values(), *rounds.values()) if done is not None]
-        rounds[each], within = _shortened(row, others, Round.of(at, its, enqueued & members)), within | members
+        rounds[each], within = _fit_outcomes(row, others, Round.of(at, its, enqueued & members)), within | members
     beside: list[Write] = [*end_puts(row, told)] if told else []
     if (owed & within) - enqueued - row.map.enqueued:
         beside.append(_retained_put(row))
@@ -213,7 +213,7 @@ def round_writes(
         return (*(_section_round(row, each, done) for each, done in rounds.items()), *beside)
     changes: dict[str, Value] = {}
     expect: dict[str, Value | Absence] = {"partial": max(row.partial.values())}
-    for each, known in row.rounds.items():  # Of two, the worker that closes the last one has to know it.
+    for each, known in row.rounds.items():  # Of two workers, the one that closes the last round must know the other's.
         expect[f"{prefix_of(each)}round"] = OPEN if known is None else DONE
     for each, done in rounds.items():
         changes |= round_attributes(done, row.message.accepted_at, prefix_of(each))
@@ -226,20 +226,20 @@ def round_writes(
 
 
 def _with_history(entries: Mapping[int, Entry]) -> dict[int, Entry]:
-    """Return those that failed with remembered attempts, which only a row of their own has room for."""
-    told = [o for o, entry in entries.items() if _is_told(entry)]
+    """Return the failed entries with remembered attempts; these need a row of their own."""
+    told = [o for o, entry in entries.items() if _keeps_history(entry)]
     return {ordinal: entries[ordinal] for ordinal in told[:ENDS_MAX]}
 
 
 def may_be_listed(row: MessageRow) -> bool:
-    """Say whether a message or section may stand in the list of what is retained: was any of it in a backlog?"""
+    """Return whether a message or section may be in the retained list, because a delivery was in a backlog."""
     closed = [(row.of(each), done) for each, done in row.rounds.items() if done is not None]
     has_late = row.late > 0 and row.section in (None, len(row.bounds) - 1)
     return has_late or any(members - done.entries().keys() - done.enqueued for members, done in closed)
 
 
 def _section_round(row: MessageRow, audience: Audience, done: Round | None) -> Write:
-    """Return the write of the round of a section: a row, or over the one that counts what ended before it."""
+    """Return the write of a section's round: a new row, or an update of the row that counts earlier ends."""
     assert row.section is not None
     known = row.partial.get(audience, 0)
     whole = RoundRow(Origin.of(row), row.section, audience, done, known + (done is None))
@@ -250,7 +250,7 @@ def _section_round(row: MessageRow, audience: Audience, done: Round | None) -> W
 
 
 def lone_update(writes: Sequence[Sequence[Write]]) -> Update | None:
-    """Return the update that is all there is to write; None if there is more."""
+    """Return the single update among *writes*; None if there are more writes."""
     match writes:
         case [[Update() as update]]:
             return update
@@ -258,13 +258,16 @@ def lone_update(writes: Sequence[Sequence[Write]]) -> Update | None:
 
 
 def enqueued_put(row: MessageRow, ordinal: int) -> Put:
-    """Return the write that says that a delivery left its backlog for the queue of its group."""
+    """Return the write that marks a delivery as moved from its backlog to the queue of its group."""
     attributes: dict[str, Value] = {"ordinal": ordinal, "ttl": row.message.expires_at // 1000 + END_S}
     return Put(enqueued_key(*row.names, ordinal), attributes, {"pk": ABSENT})
 
 
 def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write, ...]:
-    """Return the writes that add an entry to a message that has its body: not if that went, or another came first."""
+    """Return the writes that add an entry to a message with a body.
+
+    They fail if the body is gone or another entry was added.
+    """
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
     has_body: dict[str, Value | Absence] = {"kept": 1} if row.is_kept else {"pending": 1}
@@ -273,10 +276,10 @@ def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write
 
 
 def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, ...]:
-    """Return the writes for a message of which nothing is owed any more: it leaves its lists, and its body goes.
+    """Return the writes for a message without pending deliveries: remove it from its lists, and delete its body.
 
-    *sections* are those that are listed as retained; None stands for a narrow message. A late entry that came meanwhile
-    lets the first of these writes fail.
+    *sections* are those in the retained list; None is a narrow message. A concurrent late entry makes the first write
+    fail.
     """
     changes: dict[str, Value] = {"pending": 0, "round": DONE, "ttl": ttl_after(row.message.expires_at)}
     if row.is_split:
@@ -287,7 +290,7 @@ def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, 
 
 
 def removal(row: MessageRow) -> Update | Delete:
-    """Return the write for what owes nothing and is still kept or listed: its body goes, or its place in the list."""
+    """Return the write for a message without pending deliveries: delete its kept body, or its place in the list."""
     if not row.is_kept:
         return Delete(retained_key(*row.names, row.section))
     expect: dict[str, Value | Absence] = {"kept": 1, "late": row.late, "pending": 0}
@@ -304,8 +307,8 @@ def _retained_put(row: MessageRow) -> Put:
     return Put(retained_key(*row.names, row.section), RETAINED.row_of(listed))
 
 
-def _shortened(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
-    """Return a round with its outcomes as long as the row has room for, beside the *others* of a narrow message."""
+def _fit_outcomes(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
+    """Return a round whose outcomes fit into the row, beside the *others* of a narrow message."""
     found, accepted_at = done, row.message.accepted_at
     if not done.ended:
         return done
@@ -313,7 +316,7 @@ def _shortened(row: MessageRow, others: Iterable[Round], done: Round) -> Round:
     if not row.is_wide:
         room -= bytes_at_end(row) + sum(len(to_bytes(each.ended, accepted_at)) for each in others)
     for outcome_bytes_max in OUTCOME_BYTES:
-        found = replace(done, ended=shortened(done.ended, outcome_bytes_max))
+        found = replace(done, ended=shorten_outcomes(done.ended, outcome_bytes_max))
         if len(found.ended) * OUTCOME_BYTES_MAX <= room or len(to_bytes(found.ended, accepted_at)) <= room:
             break
     return found

@@ -1,4 +1,4 @@
-"""Rows of groups: the members of each, and which subscriptions heartbeats made."""
+"""Rows of groups: their members, and the subscriptions that heartbeats created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tagcast.rows.values import dense
 from tagcast.tables import Delete, Key, Update, Value
 
 TTL_GRACE_S = 86_400
-"""A member's row outlives its group by a day, because it says when the member was last seen."""
+"""A member's row outlives its group by a day, to show when the member was last seen."""
 
 
 def _member_row(member: Member) -> dict[str, Value]:
@@ -73,18 +73,21 @@ REGISTRATIONS = Kind(registration_key, _registration_row, _registration_in)
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:
-    """Return the write after which a member is gone, unless it has spoken since it was read."""
+    """Return the write that marks a member as gone, unless a heartbeat came since the read."""
     key = member_key(topic, group, member.client.member_id)
     return Update(key, {"is_gone": 1}, expect={"seen_at": member.seen_at})
 
 
 def renewal(known: Registration, now: int) -> Update:
-    """Return the write that says that somebody joined, unless others did, or the group went, since *known* was read."""
+    """Return the write that records a new member.
+
+    It fails if another joined or the group was deleted after *known* was read.
+    """
     return Update(_key(known), {"renewed_at": max(now, known.renewed_at + 1)}, expect={"renewed_at": known.renewed_at})
 
 
 def registration_delete(registration: Registration) -> Delete:
-    """Return the write that forgets what a heartbeat made, unless somebody joined since it was read."""
+    """Return the write that deletes a registration, unless a member joined since the read."""
     return Delete(_key(registration), {"renewed_at": registration.renewed_at})
 
 

@@ -20,10 +20,10 @@ from tagcast.rows import ordinals
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, Kind
-from tagcast.rows.state_map import Part, Round, StateMap
+from tagcast.rows.state_map import Round, RoundPart, StateMap
 from tagcast.rows.values import row_bytes
 from tagcast.tables import Value
-from tagcast.trace_context import trace_in
+from tagcast.trace_context import parse_trace
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
@@ -296,7 +296,7 @@ def _message_in(row: Attributes) -> MessageRow:
         properties=get("properties", {}),
         ordering_key=get("ordering_key"),
         content_type=get("content_type"),
-        trace=trace_in(row["trace"]) if "trace" in row else None,
+        trace=parse_trace(row["trace"]) if "trace" in row else None,
     )
     matched, is_split = ordinals.unpack(row["matched"]), "apart_round" in row
     in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else matched
@@ -329,7 +329,7 @@ def _message_in(row: Attributes) -> MessageRow:
 MESSAGES = Kind(message_key, _message_row, _message_in)
 
 
-def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[Part]:
+def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:
     """Return the parts of what was read with their rounds."""
     return [(row.of(audience), its_round) for audience, its_round in rounds.items()]
 

@@ -1,4 +1,4 @@
-"""A set of subscription ordinals as few bytes: deltas when it is sparse, a bitmap when it is dense."""
+"""A compact set of subscription ordinals: deltas for sparse sets, a bitmap for dense ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pack(ordinals: Iterable[int]) -> bytes:
 
 
 def unpack(packed: bytes) -> frozenset[int]:
-    """Return the set that :func:`pack` was given.
+    """Return the set packed by :func:`pack`.
 
     >>> sorted(unpack(pack([3, 1, 500])))
     [1, 3, 500]

@@ -1,4 +1,4 @@
-"""Rows of rates: until when the attempts of a subscription that has a rate are given away, to whichever worker."""
+"""Rows of rates: until when a subscription's permits are taken, across all workers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tagcast.rows.kind import Kind
 from tagcast.tables import ABSENT, Update, Value
 
 KEPT_S = 3_600
-"""A row is of no use once its instant is over; the time to live takes it some time later."""
+"""Seconds that a row stays after its time; the time to live deletes it later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """From when on an attempt is free, in microseconds since 1970."""
+    """The time of the next free permit, in microseconds since 1970."""
 
     free_us: int
 
@@ -27,6 +27,6 @@ RATE_ROWS = Kind(rate_key, _rate_row, lambda row: Rate(row["free_us"]))
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:
-    """Return the write that gives away what was free from *known* to *free_us*, unless somebody else was faster."""
+    """Return the write that takes the permits from *known* to *free_us*, unless another worker took them first."""
     expect = {"free_us": ABSENT if known is None else known}
     return Update(rate_key(subscription_id), RATE_ROWS.row_of(Rate(free_us)), expect=expect)

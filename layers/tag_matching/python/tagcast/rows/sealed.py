@@ -1,4 +1,4 @@
-"""Rows of sealed secrets: what a subscriber chose and nobody is shown, encrypted, beside the subscription's row."""
+"""Rows of sealed secrets: a subscriber's write-only secrets, encrypted, beside the subscription's row."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Value
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The encrypted secrets of a subscription; *token* is another one every time that they are sealed.
+    """The encrypted secrets of a subscription. Every sealing draws a new *token*.
 
-    *formers* are those that were exchanged, encrypted apart, so that they can go at *formers_until* without being read.
+    *formers* are the previous secrets, encrypted separately, so that they can be deleted at *formers_until* without
+    decryption.
     """
 
     token: str
@@ -47,7 +48,7 @@ SECRETS = Kind(secrets_key, _sealed_row, _sealed_in)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """That exchanged secrets of a subscription have to go at *until*, if they are still those of *token*."""
+    """A rotation: the previous secrets expire at *until*, if the secrets still have *token*."""
 
     topic: str
     name: str
@@ -63,13 +64,16 @@ EXCHANGE_ROWS = Kind[Exchange](
 
 
 def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
-    """Return the list of exchanged secrets that had to go before *until*, the earliest first."""
+    """Return the list of rotations that expired before *until*, the earliest first."""
     last = exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_to=last, limit=limit)
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes of a subscription's secrets; they go with one that puts the token in the subscription's row."""
+    """Return the writes of a subscription's secrets.
+
+    The same transaction writes the token to the subscription's row.
+    """
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:
         return (put,)
@@ -78,34 +82,34 @@ def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
 
 
 def sealed_delete(topic: str, name: str) -> Delete:
-    """Return the write that removes the secrets of a subscription."""
+    """Return the write that deletes the secrets of a subscription."""
     return Delete(secrets_key(topic, name))
 
 
 def formers_removal(listed: Exchange) -> Update:
-    """Return the write after which the exchanged secrets are gone, unless they were sealed anew or are gone already."""
+    """Return the write that deletes the previous secrets, unless they were sealed again or deleted."""
     expect: Expectation = {"token": listed.token, "formers_until": listed.until}
     return Update(secrets_key(listed.topic, listed.name), {}, remove=("formers", "formers_until"), expect=expect)
 
 
 def exchange_delete(listed: Exchange) -> Delete:
-    """Return the write that takes *listed* from the list."""
+    """Return the write that removes *listed* from the list."""
     return Delete(exchange_key(listed.until, listed.topic, listed.name))
 
 
 def plain_text(settings: SubscriptionSettings) -> bytes:
-    """Return the present secrets in *settings* as they are encrypted."""
+    """Return the current secrets in *settings* as plaintext for encryption."""
     hidden = {name: getattr(settings, name) for name in _hidden()}
     return json.dumps({name: value for name, value in hidden.items() if value is not None}).encode()
 
 
 def formers_text(settings: SubscriptionSettings) -> bytes:
-    """Return the exchanged secrets in *settings* as they are encrypted."""
+    """Return the previous secrets in *settings* as plaintext for encryption."""
     return json.dumps([[former.secret, former.until] for former in settings.formers]).encode()
 
 
 def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes | None = None) -> SubscriptionSettings:
-    """Return *settings* with the secrets that were encrypted.
+    """Return *settings* with the decrypted secrets.
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
@@ -119,11 +123,11 @@ def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes
 
 
 def without_secrets(settings: SubscriptionSettings) -> SubscriptionSettings:
-    """Return *settings* without what nobody is shown."""
+    """Return *settings* without the secrets."""
     nothing: dict[str, Any] = dict.fromkeys(_hidden())
     return replace(settings, **nothing, formers=())
 
 
 def _hidden() -> tuple[str, ...]:
-    """Return the names of what nobody is shown, but for the exchanged secrets, which are sealed apart."""
+    """Return the names of the secret fields, except the previous secrets, which are sealed separately."""
     return tuple(each.name for each in fields(SubscriptionSettings) if not each.repr and each.name != "formers")

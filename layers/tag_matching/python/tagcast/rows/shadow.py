@@ -1,4 +1,4 @@
-"""Rows of shadows: the candidate in the registry, its counts and samples beside the messages."""
+"""Rows of shadows: the candidate filter in the registry; its counts and samples in the messages table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOTS = 50
 
 
 class Comparison(StrEnum):
-    """What the active filter and the shadow say of one message together."""
+    """The joint verdict of the active filter and the shadow on one message."""
 
     BOTH = "both"
     ONLY_ACTIVE = "only_active"
@@ -37,9 +37,9 @@ DIFFERENCES = (Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW)
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """A candidate filter beside the active one of a subscription.
+    """A candidate filter beside a subscription's active filter.
 
-    *shadow_version* is the topic's subscriptions version that the shadow began with: it is never used again.
+    *shadow_version* is the topic's subscriptions version at the shadow's start. It is unique.
     """
 
     topic: str
@@ -51,11 +51,11 @@ class Shadow:
 
     @property
     def key(self) -> Key:
-        """Return the key of the shadow's row."""
+        """The key of the shadow's row."""
         return shadow_key(self.topic, self.name)
 
     def observations(self, active: Mapping[str, object] | None) -> str:
-        """Return the partition of what was seen of this shadow beside the filter *active*: no other pair's."""
+        """Return the partition of this shadow's observations beside the filter *active*. Each pair has its own."""
         against = sha256(json.dumps(active, sort_keys=True).encode()).hexdigest()[:16]
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 
@@ -86,26 +86,28 @@ SHADOWS = Kind(shadow_key, _shadow_row, _shadow_in)
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
-    """Return the write that ends a shadow, unless another took its place since it was read."""
+    """Return the write that deletes a shadow, unless another replaced it since the read."""
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
 def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
-    """Return the write that adds *counts*; the id of any message of theirs spreads writers over shards."""
+    """Return the write that adds *counts*. The id of any of their messages spreads the writes over shards."""
     shard = crc32(message_id.encode()) % COUNT_SHARDS
     added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
 
 
 def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
-    """Return the write of one difference: into one of 50 slots a way, so that samples stay few; it goes with
-    the message's receipt, without which it says nothing."""
+    """Return the write of one difference into one of 50 slots for its direction, to bound the samples.
+
+    It expires with the message's receipt, because it is useless without it.
+    """
     slot = crc32(message.message_id.encode()) % SLOTS
     sample = {"way": comparison.value, "message_id": message.message_id, "ttl": ttl_after(message.expires_at)}
     return Put(shadow_sample_key(partition, comparison.value, slot), sample)
 
 
-def observed(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
+def read_observations(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
     """Return the counts, and the samples as pairs of message id and comparison, newest first."""
     counts = dict.fromkeys(Comparison, 0)
     samples: list[tuple[str, Comparison]] = []

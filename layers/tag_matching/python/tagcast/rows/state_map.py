@@ -1,4 +1,4 @@
-"""The state map of one message: the fold of its rows, each of which was put once.
+"""The state map of one message: a fold of its rows, each of which is written once.
 
 See docs/semantics.md, The state map, and docs/tables.md.
 """
@@ -16,7 +16,7 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 
 @dataclass(frozen=True, slots=True)
 class AddedLater:
-    """How an entry came to be after its message was accepted: when, and by which version of its group's filter."""
+    """When an entry was added after acceptance, and the version of the group's filter that matched."""
 
     added_at: int
     filter_version: int
@@ -24,11 +24,10 @@ class AddedLater:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What became of a part of the audience in its first round, which began *at* an instant.
+    """The first round of a part of the audience, which began at *at*.
 
-    *finishes* has the milliseconds from then to the end of the attempt of those delivered at the first one. *ended* are
-    the entries that ended otherwise, *enqueued* those that lie in the queues of their groups. All others of the part
-    stand in backlogs.
+    *finishes* maps deliveries that succeeded at the first attempt to its end, in milliseconds after *at*. *ended* are
+    the other ended entries, *enqueued* those in the queues of their groups. All others are in backlogs.
     """
 
     at: int
@@ -38,7 +37,7 @@ class Round:
 
     @classmethod
     def of(cls, at: int, entries: Mapping[int, Entry], enqueued: Set[int] = frozenset()) -> Round:
-        """Return the round in which *entries* ended; deliveries at the first attempt take their compact form.
+        """Return the round that ended *entries*. Deliveries at the first attempt take their compact form.
 
         >>> Round.of(1_000, {1: Entry(EntryState.DELIVERED, 1, 1_030), 2: Entry(EntryState.EXPIRED)}).finishes
         {1: 30}
@@ -53,7 +52,7 @@ class Round:
         return cls(at, finishes, others, frozenset(enqueued))
 
     def entries(self) -> dict[int, Entry]:
-        """Return the entries that ended in it, by ordinal."""
+        """Return the entries that ended in the round, by ordinal."""
         delivered = {
             ordinal: Entry(EntryState.DELIVERED, 1, self.at + offset, FIRST_ATTEMPT_OUTCOME)
             for ordinal, offset in self.finishes.items()
@@ -61,7 +60,7 @@ class Round:
         return {**delivered, **self.ended}
 
 
-Part = tuple[frozenset[int], Round | None]
+RoundPart = tuple[frozenset[int], Round | None]
 """Subscriptions whose first round is written together, and that round; None while it is open."""
 
 
@@ -69,9 +68,9 @@ Part = tuple[frozenset[int], Round | None]
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal. Of these, *waiting* wait for their first round, *enqueued* lie in the
-    queues of their groups, and all others stand in backlogs. *ended* are the terminal ones; *added_later* came to be
-    for groups that are younger than the message.
+    *owed* are the pending entries. Of these, *waiting* wait for their first round, *enqueued* are in the queues of
+    their groups, and all others are in backlogs. *ended* are the terminal entries; *added_later* are those of groups
+    younger than the message.
     """
 
     matched: frozenset[int]
@@ -83,7 +82,7 @@ class StateMap:
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
-        """Return the map of a message that was just accepted.
+        """Return the map of a newly accepted message.
 
         >>> StateMap.of([2, 5]).pending
         2
@@ -94,12 +93,12 @@ class StateMap:
     @classmethod
     def folded(
         cls,
-        parts: Iterable[Part],
+        parts: Iterable[RoundPart],
         ends: Mapping[int, Entry],
         enqueued: Set[int] = frozenset(),
         late: Mapping[int, AddedLater] | None = None,
     ) -> StateMap:
-        """Return the map that rounds of *parts*, *ends*, later *enqueued* entries and *late* ones add up to.
+        """Return the map as the fold of round *parts*, *ends*, later *enqueued* entries and *late* ones.
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
@@ -121,15 +120,15 @@ class StateMap:
 
     @property
     def pending(self) -> int:
-        """Return the number of entries that are not terminal."""
+        """The number of pending entries."""
         return len(self.owed)
 
     def is_with_lane(self, ordinal: int) -> bool:
-        """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
+        """Return whether an entry is pending and not in its group's queue. A due row of another entry is stale."""
         return ordinal in self.owed and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
-        """Return the map of some subscriptions only."""
+        """Return the map of these subscriptions only."""
         ended = {ordinal: entry for ordinal, entry in self.ended.items() if ordinal in ordinals}
         late = {ordinal: added for ordinal, added in self.added_later.items() if ordinal in ordinals}
         return replace(
@@ -143,5 +142,5 @@ class StateMap:
         )
 
     def entry(self, ordinal: int) -> Entry:
-        """Return one entry as far as the message's rows know it; an owed one is pending here."""
+        """Return one entry as far as the message's rows know it. A pending entry has no details here."""
         return Entry(EntryState.PENDING) if ordinal in self.owed else self.ended[ordinal]

@@ -1,6 +1,6 @@
-"""What is stored, read as values: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``, by their names.
+"""Reads values from the tables by name: ``stored.lane(...)``, ``stored.accepted(...)``, ``stored.dues(...)``.
 
-Where one row that cannot be read must not hide the others, the rows themselves are returned, to be decoded one by one.
+Some functions return raw rows, to be decoded one by one, so that one corrupt row does not hide the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tagcast.model import Entry, Subscription, Topic
 from tagcast.ports import Store
 from tagcast.queues import Audience
 from tagcast.rows import keys
-from tagcast.rows.due import DUES, PULLED, PendingDelivery, Pulled, ordinal_pulled
+from tagcast.rows.due import DUES, PULLED, FailedPulls, PendingDelivery, ordinal_pulled
 from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, RoundRow
 from tagcast.rows.member import MEMBERS, REGISTRATIONS
@@ -26,7 +26,7 @@ from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
 
 accepted = MESSAGES.read
-"""Returns a message as it was accepted, with its first rounds if it is narrow; None when even its receipt is gone."""
+"""Returns an accepted message, with its first rounds if it is narrow; None after its receipt expired."""
 lane, topic, subscription = LANES.read, TOPICS.read, SUBSCRIPTIONS.read
 """A lane is None while it is active."""
 KEYS_AT_ONCE = 100
@@ -35,16 +35,19 @@ KEYS_AT_ONCE = 100
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
     """Return a message with its whole state map, folded from all of its rows.
 
-    None when even its receipt is gone, and as long as a section of it has no round: that section is owed.
+    None if its receipt expired, or while a section has no round and is therefore pending.
     """
     rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
     own = next((MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG"), None)
     rounds = sum(text(row, "sk").startswith("ROUND#") for row in rows)
-    return None if own is None or rounds < len(own.bounds) else folded(own, rows)
+    return None if own is None or rounds < len(own.bounds) else fold_rows(own, rows)
 
 
-def folded(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
-    """Return a message, or a section of one, with what the rows *beside* its own say; of others they may be, too."""
+def fold_rows(row: MessageRow, beside: Iterable[Row]) -> MessageRow:
+    """Return a message, or a section of one, folded with the rows *beside* its own.
+
+    Rows of other sections are ignored.
+    """
     ends: dict[int, Entry] = {}
     enqueued, late = set[int](), dict[int, AddedLater]()
     rounds: dict[int, dict[Audience, RoundRow]] = {}
@@ -79,18 +82,18 @@ def _section(row: MessageRow, section: int) -> MessageRow:
 
 
 def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> MessageRow:
-    """Return a section with those of its rounds that were *found*."""
+    """Return a section with its rounds among *found*."""
     rounds = {each: found[each].round if each in found else None for each in row.audiences}
     return replace(row, rounds=rounds, partial={each: one.partial for each, one in found.items()})
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the section that has, or would have, the entry of *ordinal*, of which all is known."""
+    """Return a message with the complete section of the entry *ordinal*, whether or not that entry exists."""
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are, each as :func:`message_with` returns it, in order."""
+    """Return the existing ones of at most 100 messages, in order, each as from :func:`message_with`."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -110,7 +113,7 @@ def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal:
             more.setdefault(each, []).append(keys.late_key(topic, each, ordinal))
     found |= _all(store, [key for some in more.values() for key in some])
     return {
-        each: folded(row, [found[key] for key in (*of_each[each][1:], *more.get(each, ())) if key in found])
+        each: fold_rows(row, [found[key] for key in (*of_each[each][1:], *more.get(each, ())) if key in found])
         for each, row in rows.items()
     }
 
@@ -127,17 +130,17 @@ def _all(store: Store, wanted: Sequence[Key]) -> dict[Key, Row]:
     return found
 
 
-def again(store: Store, row: MessageRow) -> MessageRow | None:
-    """Return as it stands now what was read as *row*, ends included."""
+def read_again(store: Store, row: MessageRow) -> MessageRow | None:
+    """Return the current state of *row*, including ends."""
     found = accepted(store, *row.names)
     return None if found is None else with_ends(store, found, row.section)
 
 
-def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are and that an entry of the queue is about, in that order.
+def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
+    """Return the existing ones of at most 100 messages of a queue entry, in order.
 
-    It names one section of a wide message, or narrow messages; a section that there is not is nothing. Ends are read
-    only where some came before the first round.
+    The entry names one section of a wide message, or narrow messages. A missing section is left out. Ends are read only
+    if some came before the first round.
     """
     rows = messages(store, topic, message_ids)
     if number is None:
@@ -145,7 +148,7 @@ def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int 
     else:
         rows = {each: _section(row, number) for each, row in rows.items() if number < len(row.bounds)}
         for each, row in rows.items():
-            rows[each] = folded(row, store.get_many(_round_keys(row)).values())
+            rows[each] = fold_rows(row, store.get_many(_round_keys(row)).values())
     for each, row in rows.items():
         if any(row.partial.values()):
             rows[each] = _with_ends(store, row)
@@ -153,41 +156,41 @@ def addressed(store: Store, topic: str, message_ids: Sequence[str], number: int 
 
 
 def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are, as they were accepted, in the order given."""
+    """Return the existing ones of at most 100 messages, as accepted, in the given order."""
     wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
     found = store.get_many(tuple(wanted.values()))
     return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
 
 
 def _with_ends(store: Store, row: MessageRow) -> MessageRow:
-    """Return what was read as *row* with all that stands beside it in its partition."""
+    """Return *row* with everything else in its partition."""
     low, high = keys.end_key(*row.names, 0), keys.message_key(*row.names)
     rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
     if row.section is None:
-        return folded(row, rows)
-    return folded(row, [*rows, *store.get_many(_round_keys(row)).values()])
+        return fold_rows(row, rows)
+    return fold_rows(row, [*rows, *store.get_many(_round_keys(row)).values()])
 
 
 def with_ends(store: Store, row: MessageRow, section: int | None) -> MessageRow:
-    """Return a narrow message that was accepted, or a section of a wide one, with all that is known of deliveries."""
+    """Return a narrow message, or a section of a wide one, with all known deliveries."""
     return _with_ends(store, row if section is None else _section(row, section))
 
 
 def sections(store: Store, row: MessageRow) -> list[MessageRow]:
-    """Return a message with each of its sections in turn."""
+    """Return a message once for each of its sections."""
     if not row.is_wide:
         return [_with_ends(store, row)]
     rows = store.query(Table.MESSAGES, keys.message_key(*row.names).pk)
-    return [folded(_section(row, at), rows) for at in range(len(row.bounds))]
+    return [fold_rows(_section(row, at), rows) for at in range(len(row.bounds))]
 
 
 def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
-    """Return the rows of those of the messages (at most 100) that there are."""
+    """Return the existing rows of at most 100 messages."""
     return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
 
 
 def lanes(store: Store, topic: str) -> dict[str, Lane]:
-    """Return the lanes of a topic that are not active, by their subscriptions' ids."""
+    """Return the lanes of a topic that are not active, by subscription id."""
     return {each.subscription_id: each for each in map(LANES.value_of, lane_rows(store, topic))}
 
 
@@ -207,72 +210,72 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
 
-def pulled(store: Store, topic: str, message_id: str) -> dict[int, Pulled]:
-    """Return what is known of pulls of a message that came to nothing, by the ordinals of their groups."""
+def failed_pulls(store: Store, topic: str, message_id: str) -> dict[int, FailedPulls]:
+    """Return the failed pulls of a message, by the ordinals of the groups."""
     rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
     return {ordinal_pulled(row): PULLED.value_of(row) for row in rows}
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return the list of what is owed after its first round, oldest first, or what stands behind *after* in it."""
+    """Return the list of messages pending after their first round, oldest first, from behind *after*."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
 
 
 def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
-    """Return a part of one list of what the queue did not take, in the order of the messages' ids."""
+    """Return a part of one list of messages that the queue did not accept, in order of message ids."""
     return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
 
 
 def place(row: Row) -> str:
-    """Return where a row stands in its list: the next page is *after* it."""
+    """Return the place of a row in its list, for *after* of the next page."""
     return text(row, "sk")
 
 
 def members(store: Store, topic: str, group: str) -> list[Member]:
-    """Return all consumers of a group that are remembered, also those that are gone, by their ids."""
+    """Return all known members of a group, including gone ones, by id."""
     return [MEMBERS.value_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
 
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
-    """Return which subscriptions heartbeats of a group made: one of its name, or one for each of its members."""
+    """Return the subscriptions that a group's heartbeats created: one of its name, or one for each member."""
     return [
         REGISTRATIONS.value_of(row) for row in _between(store, *keys.all_like(keys.registration_key(topic, group, "")))
     ]
 
 
 def registration_rows(store: Store) -> list[Row]:
-    """Return the list of all subscriptions that heartbeats made."""
+    """Return the list of all subscriptions that heartbeats created."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
-    """Return the settings of those of the topics (at most 100) that there are, in the order given."""
+    """Return the settings of the existing ones of at most 100 topics, in the given order."""
     wanted = [keys.topic_key(name) for name in names]
     found = store.get_many(wanted)
     return tuple(TOPICS.value_of(found[key]) for key in wanted if key in found)
 
 
 def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
-    """Return the names of topics in their order, from the first or behind *after*."""
+    """Return sorted names of topics, from the first or behind *after*."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
 
 
 def topic_ids(store: Store) -> list[tuple[str, str]]:
-    """Return name and id of every topic, in order of their names."""
+    """Return name and id of every topic, sorted by name."""
     rows = store.query(Table.REGISTRY, keys.directory_key("").pk)
     return [(place(row), text(row, "topic_id")) for row in rows]
 
 
 def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
-    """Return those of the subscriptions (at most 100) that there are, by their names."""
+    """Return the existing ones of at most 100 subscriptions, by name."""
     wanted = {name: keys.subscription_key(topic, name) for name in names}
     found = store.get_many(tuple(wanted.values()))
     return {name: SUBSCRIPTIONS.value_of(found[key]) for name, key in wanted.items() if key in found}
 
 
 def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:
-    """Return all subscriptions of a topic and all shadows beside them, read by one query."""
+    """Return all subscriptions and shadows of a topic, from one query."""
     first_subscription = keys.subscription_key(topic, "").sk
     rows = _between(store, keys.all_shadows(topic)[0], keys.all_subscriptions(topic)[1])
     subscriptions = [SUBSCRIPTIONS.value_of(row) for row in rows if place(row) >= first_subscription]
@@ -280,15 +283,15 @@ def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscripti
 
 
 def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
-    """Return the rows of a topic's subscriptions in the order of their names, from the first or behind *after*."""
+    """Return the rows of a topic's subscriptions, sorted by name, from the first or behind *after*."""
     low, high = keys.all_subscriptions(topic)
     return store.query(Table.REGISTRY, low.pk, sk_from=_behind(after) or low.sk, sk_to=high.sk, limit=limit)
 
 
 def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
-    """Return the subscriptions that changed since *known*, None for a removed one, and all shadows of *topic*.
+    """Return the subscriptions changed since *known* (None for a deleted one), and all shadows of *topic*.
 
-    None when the topic's row does not name all that changed: then everything has to be read.
+    None if the topic's row does not list all changes: then read everything.
     """
     changed = names_changed(known, topic)
     if changed is None:
@@ -298,12 +301,12 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
 
 
 def names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
+    """Return the names of all subscriptions in receipts of *topic*, including deleted ones."""
     return removed_names(store, topic) | _names(store, keys.all_subscriptions(topic))
 
 
 def removed_names(store: Store, topic: str) -> dict[int, str]:
-    """Return the names of removed subscriptions that receipts of *topic* can mention."""
+    """Return the names of deleted subscriptions in receipts of *topic*."""
     return _names(store, keys.all_like(replace(keys.name_key(topic, 0), sk="NAME#")))
 
 
@@ -312,7 +315,7 @@ def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
-    """Return the name of one subscription by the history of its filter, which begins with the subscription."""
+    """Return the name of one subscription from the history of its filter, which begins with its creation."""
     rows = _between(store, keys.version_key(topic, ordinal, 0), keys.version_key(topic, ordinal + 1, 0), limit=1)
     return next((text(row, "name") for row in rows), None)
 
@@ -323,7 +326,7 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
 
 
 def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:
-    """Return the history of filters of all subscriptions with ordinals from *first* to *last*, oldest first of each."""
+    """Return the filter histories of all subscriptions with ordinals from *first* to *last*, each oldest first."""
     rows = _between(store, keys.version_key(topic, first, 0), keys.version_key(topic, last + 1, 0))
     return [FILTER_VERSIONS.value_of(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Rows of the tail: that somebody watches a topic, and what happened there, a row for each batch of the stream."""
+"""Rows of the tail: the watch of a topic, and its events, a row for each batch of the stream."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
 from tagcast.rows.keys import tail_key, tail_place, watch_key
 from tagcast.rows.kind import Attributes, Kind
-from tagcast.rows.values import deflated_json, inflated_json
+from tagcast.rows.values import deflate_json, inflate_json
 from tagcast.tables import Put, Table, Value
 
 TAIL_S = 600
-"""An event is told for 10 minutes; the time to live takes its row some time later."""
+"""Seconds that an event is readable; the time to live deletes its row later."""
 EVENTS_MAX = 1_000
 EVENTS_BYTES_MAX = 300_000
-"""Of the events of one row, deflated; an item may have 409,600 bytes."""
+"""Deflated events of one row; an item may have 409,600 bytes."""
 
 
 class EventKind(StrEnum):
-    """What an event is about."""
+    """The subject of an event."""
 
     MESSAGE = "message"
-    """It was accepted."""
+    """A message was accepted."""
     DELIVERY = "delivery"
-    """An attempt failed, or a delivery ended, or waits in a backlog."""
+    """An attempt failed, or a delivery ended or joined a backlog."""
     LANE = "lane"
-    """Its state changed, or its owner."""
+    """A lane changed its state or its owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """What happened at one instant; of a message without *ordinal*, of a lane without *message_id*."""
+    """One event. A message has no *ordinal*, a lane no *message_id*."""
 
     happened_at: int
     kind: EventKind
@@ -46,7 +46,7 @@ class TailEvent:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many messages were accepted, deliveries made, and attempts failed."""
+    """Numbers of accepted messages, of deliveries and of failed attempts."""
 
     published: int = 0
     delivered: int = 0
@@ -58,9 +58,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TailBatch:
-    """What watchers are told of one batch, oldest first; *left_out* more events are only counted.
+    """The events of one batch for watchers, oldest first. *left_out* further events are only counted.
 
-    *place* is an id drawn when it was written.
+    *place* is an id drawn when the batch was written.
     """
 
     place: str
@@ -70,13 +70,13 @@ class TailBatch:
 
     @property
     def written_at(self) -> int:
-        """Return when it was written."""
+        """The time of writing."""
         return accepted_at_of(self.place)
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """That somebody watches a topic: without a break *since* then, and *until* then if nobody asks again."""
+class TopicWatch:
+    """A topic is watched: without a break *since* then, and *until* then without a further request."""
 
     topic: str
     topic_id: str
@@ -84,7 +84,7 @@ class Watch:
     until: int
 
 
-def _watch_row(watch: Watch) -> dict[str, Value]:
+def _watch_row(watch: TopicWatch) -> dict[str, Value]:
     return {
         "topic_id": watch.topic_id,
         "since": watch.since,
@@ -93,8 +93,8 @@ def _watch_row(watch: Watch) -> dict[str, Value]:
     }
 
 
-def _watch_in(row: Attributes) -> Watch:
-    return Watch(row["sk"], row["topic_id"], row["since"], row["until"])
+def _watch_in(row: Attributes) -> TopicWatch:
+    return TopicWatch(row["sk"], row["topic_id"], row["since"], row["until"])
 
 
 WATCHES = Kind(watch_key, _watch_row, _watch_in)
@@ -102,7 +102,7 @@ WATCHES = Kind(watch_key, _watch_row, _watch_in)
 
 def _batch_row(batch: TailBatch) -> dict[str, Value]:
     return {
-        "events": deflated_json([astuple(event) for event in batch.events]),
+        "events": deflate_json([astuple(event) for event in batch.events]),
         "left_out": batch.left_out,
         "published": batch.counts.published,
         "delivered": batch.counts.delivered,
@@ -112,7 +112,7 @@ def _batch_row(batch: TailBatch) -> dict[str, Value]:
 
 
 def _batch_in(row: Attributes) -> TailBatch:
-    events = inflated_json(row["events"])
+    events = inflate_json(row["events"])
     return TailBatch(
         place=tail_place(row["sk"]),
         events=tuple(TailEvent(happened_at, EventKind(kind), *others) for happened_at, kind, *others in events),
@@ -125,7 +125,7 @@ TAIL_ROWS = Kind(tail_key, _batch_row, _batch_in)
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:
-    """Return the write of one batch; where its events are too large for a row, the oldest are left out."""
+    """Return the write of one batch. If its events exceed a row, the oldest are left out."""
     row = TAIL_ROWS.row_of(batch)
     while len(cast("bytes", row["events"])) > EVENTS_BYTES_MAX:
         kept = len(batch.events) // 2
@@ -135,13 +135,13 @@ def batch_put(topic_id: str, batch: TailBatch) -> Put:
     return Put(tail_key(topic_id, batch.place), row)
 
 
-def watches(store: Store) -> list[Watch]:
-    """Return which topics are watched, or were lately."""
+def watches(store: Store) -> list[TopicWatch]:
+    """Return the topics that are or recently were watched."""
     return [WATCHES.value_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
-    """Return the newest batches of a topic, newest first, from the place *since* on, and *before* another."""
+    """Return the newest batches of a topic, newest first, from the place *since* on and before *before*."""
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)

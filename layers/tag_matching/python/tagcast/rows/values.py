@@ -1,4 +1,4 @@
-"""What stands in rows: values by their type, and how many bytes DynamoDB counts for them."""
+"""Values of row attributes by type, and the bytes that DynamoDB counts for them."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ LENGTH_BYTES, ELEMENT_BYTES = 3, 1
 
 
 def text(row: Row, name: str) -> str:
-    """Return a text that every such row has."""
+    """Return a required text."""
     return cast("str", row[name])
 
 
 def number(row: Row, name: str) -> int:
-    """Return a number that every such row has."""
+    """Return a required number."""
     return cast("int", row[name])
 
 
 def texts(row: Row, name: str) -> Sequence[str]:
-    """Return a list of texts that every such row has."""
+    """Return a required list of texts."""
     return cast("Sequence[str]", row[name])
 
 
 def optional_text(row: Row, name: str) -> str | None:
-    """Return a text, or None when the row has none."""
+    """Return a text, or None without one."""
     return cast("str | None", row.get(name))
 
 
 def dense(row: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the attributes that have a value."""
+    """Return the attributes whose value is not None."""
     return {name: value for name, value in row.items() if value is not None}
 
 
-def deflated_json(value: object) -> bytes:
-    """Return a JSON value in few bytes.
+def deflate_json(value: object) -> bytes:
+    """Return a JSON value, deflated.
 
-    >>> inflated_json(deflated_json(["é", None]))
+    >>> inflate_json(deflate_json(["é", None]))
     ['é', None]
     """
     return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def inflated_json(deflated: bytes) -> Any:
-    """Return the value that :func:`deflated_json` was given."""
+def inflate_json(deflated: bytes) -> Any:
+    """Return the value of a :func:`deflate_json`."""
     return json.loads(zlib.decompress(deflated))
 
 
 def row_bytes(row: Row) -> int:
-    """Return how many bytes DynamoDB counts for these attributes, their names included, or slightly more.
+    """Return the bytes that DynamoDB counts for these attributes and their names, or slightly more.
 
-    A number is counted with a byte per two digits and two besides (AWS: one, and one more for a sign).
+    A number counts a byte per two digits and two more (AWS: one, and one more for a sign).
 
     >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None})
     25

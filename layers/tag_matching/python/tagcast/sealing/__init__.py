@@ -1,1 +1,1 @@
-"""Secrets of subscriptions: encrypted when they are stored, opened for who pushes, known for a short while."""
+"""Secrets of subscriptions: encrypted at rest, decrypted for pushes, cached for a short time."""

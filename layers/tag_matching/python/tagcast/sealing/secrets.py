@@ -1,4 +1,4 @@
-"""How secrets of a subscription are sealed with what it is put with, and opened again.
+"""Encrypts the secrets of a subscription when it is stored, and decrypts them again.
 
 See docs/protocol.md, Secrets.
 """
@@ -24,20 +24,19 @@ from tagcast.rows.sealed import (
 from tagcast.settings import Protocol, has_secrets
 
 KEPT = frozenset(("secret", "headers", "client_certificate"))
-"""What nobody is shown, and stays where a request leaves it out."""
+"""Write-only fields, which stay if a request leaves them out."""
 OPENED_S = 900.0
-"""A process knows secrets for 15 minutes after it opened them: that bounds what decryption costs, and how old they
-may be."""
+"""A process caches decrypted secrets for 15 minutes, which bounds the cost of decryption and their age."""
 OPENED_MAX = 4_000
-"""Each has at most 16 KiB, with a client certificate."""
+"""Cached secrets; each has at most 16 KiB, with a client certificate."""
 
 
 _SIGNING = "v1."
-"""Begins the token of what is sealed if pushes are signed by a secret in it: so much is known without opening it."""
+"""The prefix of a token whose sealed secrets include a signing secret, readable without decryption."""
 
 
 def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
-    """Say whether pushes with these *settings* are signed by a secret, sealed or not; those of a group are none."""
+    """Return whether pushes with these *settings* are signed by a secret, sealed or not. Groups have no pushes."""
     if settings.sealed is not None:
         return settings.sealed.startswith(_SIGNING)
     return settings.secret is not None and not settings.is_group
@@ -45,9 +44,9 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """Secrets, present and exchanged ones, when they were opened on the monotonic clock, and for which one last.
+    """Current and previous secrets, when they were decrypted (monotonic), and for which subscription last.
 
-    *last* is a subscription as it was read, and the same with its secrets.
+    *last* is a subscription as read, and the same with its secrets.
     """
 
     opened_s: float
@@ -63,14 +62,16 @@ class _Known:
         return self.last[1]
 
 
-class Opened(dict[str, _Known]):
-    """What this process opened, by the token of the secrets."""
+class OpenedSecrets(dict[str, _Known]):
+    """This process's decrypted secrets, by token."""
 
 
-def sealed(world: World, changed: Subscription, known: Subscription | None) -> tuple[Subscription, tuple[Write, ...]]:
-    """Return *changed*, which takes the place of *known*, as it is stored, and the writes that keep its secrets.
+def seal_secrets(
+    world: World, changed: Subscription, known: Subscription | None
+) -> tuple[Subscription, tuple[Write, ...]]:
+    """Return *changed*, which replaces *known*, in its stored form, and the writes of its secrets.
 
-    What was sealed before and is kept stays as it is. Raises UnavailableError.
+    Unchanged sealed secrets are not sealed again. Raises UnavailableError.
     """
     before = None if known is None else known.settings
     if changed.settings.is_group or (before is not None and before.sealed == changed.settings.sealed is not None):
@@ -83,20 +84,20 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     return replace(changed, settings=kept), sealed_puts(changed.topic, changed.name, made)
 
 
-def keeping(
+def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings* with those secrets of *known* that are among *names*: what a request leaves out stays.
+    """Return *settings* with those secrets of *known* in *names*: fields left out of a request stay.
 
-    They stay sealed unless the request gives others beside them, or pushes go another way. Raises InvalidRequestError
-    where pushes go a way that has no such secret, and UnavailableError.
+    They stay sealed unless the request changes other secrets or the kind of endpoint. Raises InvalidRequestError if the
+    endpoint has no such secret, and UnavailableError.
     """
     if known is None or known.settings.sealed is None or settings.is_group or not names:
         return settings
     before = known.settings
     if KEPT.issubset(names) and before.endpoint.protocol is settings.endpoint.protocol:
         return replace(settings, client_certificate=before.client_certificate, sealed=before.sealed)
-    present = opened(world, known).settings
+    present = open_secrets(world, known).settings
     if "secret" in names:
         settings = replace(settings, secret=present.secret, formers=present.formers)
     if "headers" in names:
@@ -108,7 +109,7 @@ def keeping(
 
 
 def _check_way(settings: SubscriptionSettings) -> None:
-    """Raise InvalidRequestError if pushes with these *settings* go a way that has no headers, or no certificate."""
+    """Raise InvalidRequestError if the endpoint of these *settings* has no headers, or no certificate."""
     protocol, faults = settings.endpoint.protocol, []
     if settings.headers and protocol not in (Protocol.HTTP, Protocol.HTTPS):
         faults.append(
@@ -121,18 +122,18 @@ def _check_way(settings: SubscriptionSettings) -> None:
         raise InvalidRequestError(tuple(faults))
 
 
-def opened(world: World, subscription: Subscription) -> Subscription:
-    """Return *subscription* with its secrets at hand, decrypted unless this process did that a short while ago.
+def open_secrets(world: World, subscription: Subscription) -> Subscription:
+    """Return *subscription* with its secrets, from the cache or decrypted.
 
-    Raises UnavailableError while they cannot be read.
+    Raises UnavailableError while they cannot be decrypted.
     """
-    ready = at_hand(world, subscription)
+    ready = cached_secrets(world, subscription)
     if ready is not None:
         return ready
     token = subscription.settings.sealed
     assert token is not None
     row = SECRETS.read(world.store, subscription.topic, subscription.name)
-    if row is None:  # They went with a later version of the subscription, which is read at the next look.
+    if row is None:  # A later version of the subscription replaced them; the next read sees it.
         raise UnavailableError("the subscription's secrets are gone")
     context = _context(subscription)
     formers = None if row.formers is None else world.vault.open(row.formers, context)
@@ -141,20 +142,20 @@ def opened(world: World, subscription: Subscription) -> Subscription:
     return known.given_to(subscription)
 
 
-def at_hand(world: World, subscription: Subscription) -> Subscription | None:
-    """Return what :func:`opened` does if it answers at once."""
+def cached_secrets(world: World, subscription: Subscription) -> Subscription | None:
+    """Return the result of :func:`open_secrets` if it is cached."""
     token = subscription.settings.sealed
     if token is None:
         return subscription
-    known = world.memory.of(Opened).get(token)
+    known = world.memory.of(OpenedSecrets).get(token)
     if known is None or world.clock.monotonic() >= known.opened_s + OPENED_S:
         return None
     return known.given_to(subscription)
 
 
 def _keep(world: World, token: str, known: _Known) -> None:
-    """Remember secrets, and forget those that were opened too long ago: they stand first."""
-    kept = world.memory.of(Opened)
+    """Cache secrets, and drop the expired ones, which come first."""
+    kept = world.memory.of(OpenedSecrets)
     kept.pop(token, None)
     if len(kept) >= OPENED_MAX:
         kept.clear()

@@ -7,7 +7,7 @@ from typing import Literal, NotRequired
 
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
-from tagcast.operating.tailing import TailWish, Told, tail
+from tagcast.operating.tailing import TailPage, TailRequest, tail
 from tagcast.ports import World
 from tagcast.rows.tail import EVENTS_MAX, EventKind, TailEvent
 from typing_extensions import TypedDict
@@ -54,7 +54,7 @@ def happened(world: World, request: Request[None]) -> Answer:
     """Answer with what happened since the cursor, or wait until something does."""
     faults: list[Fault] = []
     kind = request.choice("kind", tuple(EventKind), faults)
-    wish = TailWish(
+    wish = TailRequest(
         events_max=request.number("max_events", 0, EVENTS_MAX, EVENTS_MAX, faults),
         wait_s=request.number("wait_seconds", 0, TAIL_WAIT_S_MAX, 0, faults),
         cursor=request.cursor(faults),
@@ -67,7 +67,7 @@ def happened(world: World, request: Request[None]) -> Answer:
     return Answer(200, shown(tail(world, request.topic, wish)))
 
 
-def shown(value: Told) -> TailAnswer:
+def shown(value: TailPage) -> TailAnswer:
     """Return what happened."""
     return {
         "events": [_event(event, name) for event, name in value.events],

@@ -1,4 +1,4 @@
-"""Who asks: a request is of a known key, signed by it, of now, and seen for the first time."""
+"""Authentication of CMQ requests: a known key, its signature, a recent timestamp, and a new nonce."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ from typing import Protocol
 from tagcast.operating.signed_requests import is_timely, take_once
 from tagcast.ports import World
 
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.form import Form
-from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, Key, KeyRing
+from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey, KeyRing
 from tagcast_aws.cmq.limits import NONCE_DIGITS_MAX, TIMESTAMP_DIGITS_MAX
 from tagcast_aws.cmq.parameters import Parameters
 from tagcast_aws.cmq.signature import SIGNATURE, is_signed
 
 KEPT_S = 50.0
-"""A key that is revoked is refused everywhere within a minute."""
+"""A revoked key is refused everywhere within a minute."""
 UNKNOWN_KEPT_S = 5.0
-"""A key that is not known may have been made since. Invented keys cost at most one read in this time."""
+"""Seconds until an unknown key is looked up again. Invented keys cost at most one read in this time."""
 
 
 class Secret(Protocol):
-    """The text that holds the keys."""
+    """The text with the keys."""
 
     def text(self, age_s_max: float) -> str | None:
-        """Return what it was at most *age_s_max* ago, or None if there is none."""
+        """Return the text as of at most *age_s_max* ago, or None if there is none."""
 
 
-def authenticate(world: World, keys: Secret, form: Form) -> Key:
-    """Return whose request it is, and take it, so that it is not served again; CmqError if nobody's now."""
+def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:
+    """Return the key of a request, and record its nonce, so that a repetition is refused. Raises CmqError."""
     given = Parameters(form.parameters)
     if given.optional("SecretId") is None and given.optional("appId") is not None:
-        raise CmqError(Fault.ACCOUNT)
+        raise CmqError(CmqFault.ACCOUNT)
     secret_id = given.text("SecretId")
     if not secret_id.startswith(SECRET_ID_PREFIX):
-        raise CmqError(Fault.SECRET_ID)
+        raise CmqError(CmqFault.SECRET_ID)
     given.text(SIGNATURE)
     timestamp_s, nonce = int(given.digits("Timestamp", TIMESTAMP_DIGITS_MAX)), given.digits("Nonce", NONCE_DIGITS_MAX)
     key = _key(keys, secret_id)
     _check_signature(form, key)
     if not is_timely(timestamp_s, world.clock.now()):
-        raise CmqError(Fault.OVERDUE)
+        raise CmqError(CmqFault.OVERDUE)
     if not take_once(world, secret_id, timestamp_s, nonce):
-        raise CmqError(Fault.SIGNATURE, "a request with this Timestamp and Nonce was taken already")
+        raise CmqError(CmqFault.SIGNATURE, "a request with this Timestamp and Nonce was taken already")
     return key
 
 
-def _key(keys: Secret, secret_id: str) -> Key:
+def _key(keys: Secret, secret_id: str) -> CmqKey:
     for age_s_max in (KEPT_S, UNKNOWN_KEPT_S):
         key = KeyRing.of(keys.text(age_s_max)).find(secret_id)
         if key is not None:
             return key
-    raise CmqError(Fault.UNKNOWN_SECRET_ID)
+    raise CmqError(CmqFault.UNKNOWN_SECRET_ID)
 
 
-def _check_signature(form: Form, key: Key) -> None:
+def _check_signature(form: Form, key: CmqKey) -> None:
     if key.secret_key is None:
-        raise CmqError(Fault.REVOKED)
+        raise CmqError(CmqFault.REVOKED)
     if is_signed(form, key.secret_key):
         return
     if is_signed(form, key.secret_key, leaves_out=True):
         if not key.signs_all:
             return
-        raise CmqError(Fault.SIGNATURE, "values that begin with @ are not signed, and this key wants them to be")
+        raise CmqError(CmqFault.SIGNATURE, "values that begin with @ are not signed, and this key wants them to be")
     asked = f"{form.method} {form.host}{form.path}"
-    raise CmqError(Fault.SIGNATURE, f"the signature is not that of this request, read as {asked}")
+    raise CmqError(CmqFault.SIGNATURE, f"the signature is not that of this request, read as {asked}")

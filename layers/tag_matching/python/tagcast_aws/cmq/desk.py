@@ -1,4 +1,4 @@
-"""The one door of the CMQ endpoint: from an event of API Gateway to an answer that every client of CMQ reads."""
+"""The CMQ endpoint: turns an API Gateway event into an answer that every CMQ client can read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tagcast_aws.api.http.answer_headers import REQUEST_ID_HEADER, request_id_of
 from tagcast_aws.api.http.authorization import EVERY_TOPIC, covers
 from tagcast_aws.cmq import publishing, subscriptions, topics
 from tagcast_aws.cmq.authentication import Secret, authenticate
-from tagcast_aws.cmq.errors import CmqError, Fault, error_of
-from tagcast_aws.cmq.form import Form, form_of, shown
-from tagcast_aws.cmq.keys import Key
+from tagcast_aws.cmq.errors import CmqError, CmqFault, error_of
+from tagcast_aws.cmq.form import Form, form_of, format_name
+from tagcast_aws.cmq.keys import CmqKey
 from tagcast_aws.cmq.limits import FORM_BYTES_MAX, NONCE_DIGITS_MAX
 from tagcast_aws.cmq.parameters import Parameters
-from tagcast_aws.cmq.request import OF_EVERY_ACTION, Action, Request
+from tagcast_aws.cmq.request import OF_EVERY_ACTION, Action, CmqRequest
 from tagcast_aws.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ _ACTIONS: Mapping[str, Action] = {
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Answers requests with the *keys* of a deployment that is at *home* in its account."""
+class CmqDesk:
+    """Answers requests with the *keys* of a deployment in its *home* account."""
 
     world: World
     keys: Secret
     home: Home
 
     def serve(self, event: Mapping[str, Any], logger: Logger) -> dict[str, Any]:
-        """Answer one event (payload 2.0) with status 200, whatever is wrong: clients read ``code`` only then.
+        """Answer one event (payload 2.0), always with status 200: clients read ``code`` only then.
 
-        What nobody foresaw is logged with its stack, but without the event.
+        An unexpected error is logged with its stack, but without the event.
         """
         request_id = request_id_of(event)
         answer: dict[str, object] = {"code": 0, "message": "", "requestId": request_id}
@@ -53,7 +53,7 @@ class Desk:
             told = error_of(error)
             if told is None:
                 logger.exception("unexpected error", correlation_id=request_id)
-                told = CmqError(Fault.INTERNAL, "its requestId is in the log")
+                told = CmqError(CmqFault.INTERNAL, "its requestId is in the log")
             answer |= told.as_json()
         return _response(answer, request_id)
 
@@ -62,27 +62,27 @@ class Desk:
         key = authenticate(self.world, self.keys, form)
         name = given.optional("action")
         if name is None:
-            raise CmqError(Fault.NO_ACTION)
+            raise CmqError(CmqFault.NO_ACTION)
         action = _ACTIONS.get(name.lower())
         if action is None:
-            raise CmqError(Fault.UNKNOWN_ACTION, shown(name))
+            raise CmqError(CmqFault.UNKNOWN_ACTION, format_name(name))
         if form.size > FORM_BYTES_MAX and name.lower() != publishing.BATCH:
-            raise CmqError(Fault.UNREADABLE, "it is too large")
+            raise CmqError(CmqFault.UNREADABLE, "it is too large")
         given.check_known((*OF_EVERY_ACTION, *action.parameters))
         _check_topic(key, given.topic() if "topicName" in action.parameters else None)
-        return action.serve(Request(self.world, self.home, given))
+        return action.serve(CmqRequest(self.world, self.home, given))
 
 
-def _check_topic(key: Key, topic: str | None) -> None:
+def _check_topic(key: CmqKey, topic: str | None) -> None:
     """Raise CmqError unless *key* is for *topic* (None: all topics)."""
     if topic is None and EVERY_TOPIC not in key.topics:
-        raise CmqError(Fault.SIGNATURE, "this key is not for all topics")
+        raise CmqError(CmqFault.SIGNATURE, "this key is not for all topics")
     if topic is not None and not covers(key.topics, topic):
-        raise CmqError(Fault.SIGNATURE, "this key is not for this topic")
+        raise CmqError(CmqFault.SIGNATURE, "this key is not for this topic")
 
 
 def _echo(form: Form) -> dict[str, object]:
-    """Return what clients of the program in Go give each request to know its answer by."""
+    """Return the fields that the Go client uses to match answers to requests."""
     given = Parameters(form.parameters)
     if given.optional("clientRequestId") is None:
         return {}

@@ -1,4 +1,4 @@
-"""The errors of CMQ's API: every pair of numbers that this endpoint answers, and which fault of the core is which."""
+"""The errors of CMQ's API: all code pairs of this endpoint, and the core errors they represent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tagcast.errors import (
 from tagcast_aws.api.http.problems import problem_of
 
 
-class Fault(Enum):
-    """A pair of code and module code, and its text; a pair of braces stands for what it is about."""
+class CmqFault(Enum):
+    """A code, a module code, and a text; a pair of braces stands for the subject."""
 
     INVALID = (4000, 10000, "invalid request parameters: {}")
     NOTHING_GIVEN = (4000, 10010, "lacked of required parameters")
@@ -71,18 +71,18 @@ class Fault(Enum):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Return code and module code."""
+        """Code and module code."""
         return self.value[:2]
 
 
-_BY_STATUS = {429: Fault.THROTTLED, 503: Fault.BUSY}
-"""What the native API answers with such a status, and neither API more precisely."""
+_BY_STATUS = {429: CmqFault.THROTTLED, 503: CmqFault.BUSY}
+"""The faults for a status of the native API without a more precise error."""
 
 
 class CmqError(Exception):
-    """A request that is answered with a pair of numbers; *about* takes the places of the braces in its text."""
+    """A request that is answered with a code pair. *about* replaces the braces in its text."""
 
-    def __init__(self, fault: Fault, *about: str) -> None:
+    def __init__(self, fault: CmqFault, *about: str) -> None:
         super().__init__(fault, *about)
         self.fault = fault
         self.about = about
@@ -90,7 +90,7 @@ class CmqError(Exception):
     def as_json(self) -> dict[str, object]:
         """Return the fields of the answer.
 
-        >>> CmqError(Fault.LACKS, "topicName").as_json()
+        >>> CmqError(CmqFault.LACKS, "topicName").as_json()
         {'code': 4000, 'message': '(10390)lacked of required parameter topicName'}
         """
         code, module, text = self.fault.value
@@ -98,7 +98,7 @@ class CmqError(Exception):
 
 
 def error_of(error: Exception) -> CmqError | None:
-    """Return what a fault of a use case is in CMQ's words, or None if nobody foresaw it.
+    """Return the CMQ error of a use case's error, or None for an unexpected one.
 
     >>> error_of(NotFoundError("topic", "t")).fault.pair
     (4440, 10600)
@@ -107,12 +107,12 @@ def error_of(error: Exception) -> CmqError | None:
         case CmqError():
             return error
         case NotFoundError():
-            return CmqError(Fault.ABSENT, error.what)
+            return CmqError(CmqFault.ABSENT, error.what)
         case UnmatchedError():
-            return CmqError(Fault.NO_MATCH if error.subscriptions else Fault.NO_SUBSCRIPTION)
+            return CmqError(CmqFault.NO_MATCH if error.subscriptions else CmqFault.NO_SUBSCRIPTION)
         case TooLargeError():
-            return CmqError(Fault.BODY_SIZE)
+            return CmqError(CmqFault.BODY_SIZE)
         case InvalidRequestError():
-            return CmqError(Fault.ILLEGAL_ENDPOINT, "; ".join(fault.detail for fault in error.faults))
+            return CmqError(CmqFault.ILLEGAL_ENDPOINT, "; ".join(fault.detail for fault in error.faults))
     problem = problem_of(error)
-    return None if problem is None else CmqError(_BY_STATUS.get(problem.status, Fault.INVALID), problem.detail)
+    return None if problem is None else CmqError(_BY_STATUS.get(problem.status, CmqFault.INVALID), problem.detail)

@@ -1,4 +1,4 @@
-"""A request as CMQ's clients send it: a form, in the query of a GET or the body of a POST whatever its type says."""
+"""A CMQ request: a form in the query of a GET, or in the body of a POST regardless of its content type."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from tagcast.strict_json import MalformedError
 
 from tagcast_aws.api.http.requests import octets_of
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 
 PATHS = ("/v2/index.php", "/")
-"""Where CMQ's API is; the client in Go asks at the second unless its address names a path."""
+"""Paths of CMQ's API. The Go client uses the second unless its address names a path."""
 _ROOT = "/"
 _NAMES_ACTION = re.compile(rb"(?:^|&)[Aa]ction=")
 _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -23,9 +23,10 @@ _HALF_ESCAPED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What was asked and what its signature covers: *host* as sent, with its port; parameters decoded, blank ones kept.
+    """A request and the parts covered by its signature: *host* with its port, and all decoded parameters, also blank
+    ones.
 
-    *size* is how many bytes they took.
+    *size* is their size in bytes.
     """
 
     method: str
@@ -36,7 +37,7 @@ class Form:
 
 
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
-    """Say whether a request is one of CMQ: at the root, which CMQ shares with the API, only with an action.
+    """Return whether a request is one of CMQ. The root path, shared with the API, needs an action.
 
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})
@@ -53,10 +54,10 @@ def is_of_cmq(event: Mapping[str, Any]) -> bool:
 
 
 def form_of(event: Mapping[str, Any]) -> Form:
-    """Return the form in an event of API Gateway (payload 2.0); CmqError if there is none."""
+    """Return the form in an API Gateway event (payload 2.0). Raises CmqError."""
     method = event["requestContext"]["http"]["method"].upper()
     if method not in ("GET", "POST"):
-        raise CmqError(Fault.METHOD, method)
+        raise CmqError(CmqFault.METHOD, method)
     content = _content(event, method)
     host = next((value for name, value in (event.get("headers") or {}).items() if name.lower() == "host"), "")
     return Form(method, host, event["rawPath"], parameters_in(content), len(content))
@@ -66,11 +67,11 @@ def _content(event: Mapping[str, Any], method: str) -> bytes:
     try:
         content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
     except (MalformedError, UnicodeEncodeError):
-        raise CmqError(Fault.UNREADABLE, "it is no text") from None
+        raise CmqError(CmqFault.UNREADABLE, "it is no text") from None
     if not content:
-        raise CmqError(Fault.NOTHING_GIVEN) if method == "POST" else CmqError(Fault.NOTHING_IN_URI, "Action")
+        raise CmqError(CmqFault.NOTHING_GIVEN) if method == "POST" else CmqError(CmqFault.NOTHING_IN_URI, "Action")
     if len(content) > REQUEST_BYTES_MAX:
-        raise CmqError(Fault.UNREADABLE, "it is too large")
+        raise CmqError(CmqFault.UNREADABLE, "it is too large")
     return content
 
 
@@ -83,19 +84,19 @@ def parameters_in(content: bytes) -> dict[str, str]:
     try:
         pairs = list(_pairs(content))
     except ValueError:
-        raise CmqError(Fault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
+        raise CmqError(CmqFault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
     if not pairs:
-        raise CmqError(Fault.NOTHING_GIVEN)
+        raise CmqError(CmqFault.NOTHING_GIVEN)
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise CmqError(Fault.REPEATED, shown(name))
+            raise CmqError(CmqFault.REPEATED, format_name(name))
         found[name] = value
     return found
 
 
 def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield names and values; ValueError if it is no form."""
+    """Yield names and values. Raises ValueError for a malformed form."""
     if content.count(b"&") >= FORM_FIELDS_MAX or _HALF_ESCAPED.search(content):
         raise ValueError("too many fields, or half an escape")
     for field in content.split(b"&"):
@@ -105,19 +106,19 @@ def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _decoded(escaped: bytes) -> str:
-    """Return a name or a value, each escape of which is whole.
+    """Decode a name or a value; each escape must be complete.
 
-    The escapes are those of quoted-printable but for their sign, and are read at once: `urllib` makes a list of them,
-    which takes 80 times the room of the form.
+    The escapes equal quoted-printable except for their sign, so one call decodes all: `urllib` builds a list of them,
+    with 80 times the memory.
     """
     plain = escaped.replace(b"+", b" ").replace(b"=", b"=3D").replace(b"%", b"=")
     return a2b_qp(plain).decode()
 
 
-def shown(name: str) -> str:
-    """Return the name of a parameter as an answer may repeat it.
+def format_name(name: str) -> str:
+    """Return the name of a parameter for an answer.
 
-    >>> shown("topicName"), shown("x" * 100)
+    >>> format_name("topicName"), format_name("x" * 100)
     ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')
     """
     plain = "".join(character if character.isprintable() else "?" for character in name)

@@ -1,4 +1,4 @@
-"""The keys of the CMQ endpoint: all of a deployment in one text, which is kept as a secret."""
+"""The keys of the CMQ endpoint: all keys of a deployment in the text of one secret."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SECRET_ID_PREFIX = "AKID"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One key for the *topics* of these patterns, at most three.
+class CmqKey:
+    """A key for *topics* that match at most three patterns.
 
-    *signs_all* is False for a program whose values that begin with an at sign may go unsigned. A revoked one has lost
-    its secret part and its topics, and is kept so that who still uses it is told so.
+    *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no secret
+    part and no topics; it is kept to answer its users.
     """
 
     secret_id: str
@@ -30,8 +30,8 @@ class Key:
     revoked_at: int | None = None
     topics: tuple[str, ...] = (EVERY_TOPIC,)
 
-    def revoked(self, now: int) -> Key:
-        """Return the key as it is after *now*."""
+    def revoked(self, now: int) -> CmqKey:
+        """Return the key revoked at *now*."""
         return replace(self, secret_key=None, topics=(), revoked_at=now)
 
 
@@ -39,47 +39,47 @@ class Key:
 class KeyRing:
     """All keys of a deployment, the oldest first."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[CmqKey, ...] = ()
 
     @classmethod
     def of(cls, text: str | None) -> KeyRing:
-        """Read the text of a secret; none is no keys.
+        """Parse the text of a secret; None means no keys.
 
-        >>> KeyRing.of(KeyRing((Key("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
+        >>> KeyRing.of(KeyRing((CmqKey("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
         5
         """
         return cls(tuple(_key(each) for each in json.loads(text)["keys"]) if text else ())
 
     def as_text(self) -> str:
-        """Return the text that is kept as a secret."""
+        """Return the text to store as a secret."""
         return json.dumps({"keys": [_fields(key) for key in self.keys]}, separators=(",", ":"))
 
-    def find(self, secret_id: str) -> Key | None:
-        """Return the key of this id, revoked or not."""
+    def find(self, secret_id: str) -> CmqKey | None:
+        """Return the key with this id, revoked or not."""
         return next((key for key in self.keys if key.secret_id == secret_id), None)
 
     @property
     def is_full(self) -> bool:
-        """Say whether no key may be added before one is revoked."""
+        """Whether a key must be revoked before another is added."""
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
-    def adding(self, key: Key) -> KeyRing:
-        """Return the keys with one more; of revoked ones the last hundred are remembered."""
+    def adding(self, key: CmqKey) -> KeyRing:
+        """Return the keys with one more, and with the last hundred revoked ones."""
         gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 
     def revoking(self, secret_id: str, now: int) -> KeyRing:
-        """Return the keys after this one was revoked."""
+        """Return the keys with this one revoked."""
         return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
 
 
-def _revoked(keys: Sequence[Key]) -> list[Key]:
+def _revoked(keys: Sequence[CmqKey]) -> list[CmqKey]:
     return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)
 
 
-def _key(given: Mapping[str, Any]) -> Key:
-    return Key(**{**given, "topics": tuple(given["topics"])})
+def _key(given: Mapping[str, Any]) -> CmqKey:
+    return CmqKey(**{**given, "topics": tuple(given["topics"])})
 
 
-def _fields(key: Key) -> dict[str, object]:
-    return {each.name: getattr(key, each.name) for each in fields(Key)}
+def _fields(key: CmqKey) -> dict[str, object]:
+    return {each.name: getattr(key, each.name) for each in fields(CmqKey)}

@@ -1,4 +1,4 @@
-"""The limits of CMQ's API, where they are narrower than the service's own."""
+"""The limits of CMQ's API that are narrower than the service's own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tagcast_aws.api.limits import REQUEST_BYTES_MAX
 __all__ = ["REQUEST_BYTES_MAX"]
 
 FORM_BYTES_MAX = 1024 * 1024
-"""Of a request, unless it carries a batch: that has a limit of its own, which is counted before it is encoded."""
+"""The size of a request, except a batch, whose limit is counted before encoding."""
 FORM_FIELDS_MAX = 200
 NONCE_DIGITS_MAX = 19
 TIMESTAMP_DIGITS_MAX = 11
 
 BODY_BYTES_MIN, BODY_BYTES_MAX, BODY_BYTES_ASKED_MAX = 1024, 64 * 1024, 1024 * 1024
-"""Programs in Java ask for the last by default; they get what there is."""
+"""Java programs request the last by default and get the allowed maximum."""
 BATCH_MAX, BATCH_BYTES_MAX = 16, 1024 * 1024
 TAGS_MAX, TAG_LENGTH_MAX = 5, 16
 BINDING_KEYS_MAX = 5

@@ -1,4 +1,4 @@
-"""Parameters of a request, read one by one: each fault is told by its pair of numbers and the parameter's name."""
+"""Reads the parameters of a request; each fault is reported by its code pair and the parameter's name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tagcast.filters.compiled import is_plain_text
 from tagcast.filters.routing_key_filter import KEY_BYTES_MAX, KEY_DOTS_MAX, key_faults
 
 from tagcast_aws.api.limits import NAME
-from tagcast_aws.cmq.errors import CmqError, Fault
-from tagcast_aws.cmq.form import shown
+from tagcast_aws.cmq.errors import CmqError, CmqFault
+from tagcast_aws.cmq.form import format_name
 from tagcast_aws.cmq.limits import INTEGER_DIGITS_MAX, TAG_LENGTH_MAX
 
 _NAME = re.compile(NAME.strip("^$"))
@@ -21,46 +21,46 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,3}")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters by name. The first letter may be a capital, as in the English pages of CMQ's documents."""
+    """Parameters by name. The first letter may be a capital, as in CMQ's English documents."""
 
     given: Mapping[str, str]
 
     def value(self, name: str) -> str | None:
-        """Return what was given, blank or not; None if nothing was."""
+        """Return the given text, blank or not; None if it is missing."""
         found = self.given.get(name)
         return self.given.get(f"{name[0].upper()}{name[1:]}") if found is None else found
 
     def optional(self, name: str) -> str | None:
-        """Return a text; a blank one is none."""
+        """Return a text; None if it is missing or blank."""
         return self.value(name) or None
 
     def text(self, name: str) -> str:
-        """Return a text that must be there."""
+        """Return a required text."""
         found = self.optional(name)
         if found is None:
-            raise CmqError(Fault.LACKS, name)
+            raise CmqError(CmqFault.LACKS, name)
         return found
 
     def digits(self, name: str, length_max: int) -> str:
-        """Return a number of at most *length_max* digits, as it was written."""
+        """Return a number of at most *length_max* digits as it was written."""
         found = self.text(name)
         if not re.fullmatch(rf"[0-9]{{1,{length_max}}}", found):
-            raise CmqError(Fault.TYPE, name)
+            raise CmqError(CmqFault.TYPE, name)
         return found
 
     def integer(self, name: str, low: int, high: int) -> int | None:
-        """Return a number within its bounds, or None if none was given."""
+        """Return a number within its bounds, or None if it is missing."""
         found = self.optional(name)
         if found is None:
             return None
         if not re.fullmatch(rf"-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}", found):
-            raise CmqError(Fault.TYPE, name)
+            raise CmqError(CmqFault.TYPE, name)
         if not low <= int(found) <= high:
-            raise CmqError(Fault.OUT_OF_RANGE, name)
+            raise CmqError(CmqFault.OUT_OF_RANGE, name)
         return int(found)
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return the values of an array, whose places count from 0 or 1 without a gap.
+        """Return the values of an array, whose indices count from 0 or 1 without a gap.
 
         >>> Parameters({"msgTag.2": "b", "msgTag.1": "a"}).items("msgTag")
         ('a', 'b')
@@ -71,17 +71,17 @@ class Parameters:
             if not dot or f"{array[:1].lower()}{array[1:]}" != name:
                 continue
             if not _INDEX.fullmatch(place):
-                raise CmqError(Fault.KEY_FORMAT, shown(key))
+                raise CmqError(CmqFault.KEY_FORMAT, format_name(key))
             if int(place) in found:
-                raise CmqError(Fault.REPEATED, shown(key))
+                raise CmqError(CmqFault.REPEATED, format_name(key))
             found[int(place)] = value
         places = sorted(found)
         if places and (places[0] > 1 or places[-1] - places[0] != len(places) - 1):
-            raise CmqError(Fault.NOT_CONSECUTIVE, name)
+            raise CmqError(CmqFault.NOT_CONSECUTIVE, name)
         return tuple(found[place] for place in places)
 
     def check_known(self, known: Collection[str]) -> None:
-        """Raise CmqError for a parameter that is not *known*, or is spelled in two ways.
+        """Raise CmqError for a parameter that is not *known*, or is given in two spellings.
 
         >>> Parameters({"TopicName": "t", "msgTag.1": "a"}).check_known(("topicName", "msgTag.n"))
         """
@@ -91,38 +91,38 @@ class Parameters:
             name = f"{array}.n" if dot else array
             name = name if name in known else f"{name[:1].lower()}{name[1:]}"
             if name not in known:
-                raise CmqError(Fault.UNKNOWN_PARAMETER, shown(key))
+                raise CmqError(CmqFault.UNKNOWN_PARAMETER, format_name(key))
             if (spelled := f"{name}{place}") in found:
-                raise CmqError(Fault.REPEATED, shown(key))
+                raise CmqError(CmqFault.REPEATED, format_name(key))
             found.add(spelled)
 
     def topic(self) -> str:
         """Return the name of a topic."""
         name = self.text("topicName")
         if not _NAME.fullmatch(name):
-            raise CmqError(Fault.TOPIC_NAME)
+            raise CmqError(CmqFault.TOPIC_NAME)
         return name
 
     def subscription(self) -> str:
         """Return the name of a subscription."""
         name = self.text("subscriptionName")
         if len(name) > _NAME_LENGTH_MAX:
-            raise CmqError(Fault.SUBSCRIPTION_NAME_LENGTH)
+            raise CmqError(CmqFault.SUBSCRIPTION_NAME_LENGTH)
         if not _NAME.fullmatch(name):
-            raise CmqError(Fault.SUBSCRIPTION_NAME)
+            raise CmqError(CmqFault.SUBSCRIPTION_NAME)
         return name
 
     def tags(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return tags, each once."""
+        """Return distinct tags."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
         if not all(1 <= len(tag) <= TAG_LENGTH_MAX and is_plain_text(tag) for tag in found):
-            raise CmqError(Fault.OUT_OF_RANGE, name)
+            raise CmqError(CmqFault.OUT_OF_RANGE, name)
         return tuple(dict.fromkeys(found))
 
     def keys(self, name: str, most: int, too_many: CmqError) -> tuple[str, ...]:
-        """Return binding keys, each once."""
+        """Return distinct binding keys."""
         found = self.items(name)
         if len(found) > most:
             raise too_many
@@ -134,6 +134,6 @@ class Parameters:
 def check_key(name: str, key: str) -> None:
     """Raise CmqError if a routing or binding key is too long, has too many dots, or an empty word."""
     if len(key.encode()) <= KEY_BYTES_MAX and key.count(".") > KEY_DOTS_MAX:
-        raise CmqError(Fault.DOTS, name)
+        raise CmqError(CmqFault.DOTS, name)
     if any(key_faults(key)):
-        raise CmqError(Fault.OUT_OF_RANGE, name)
+        raise CmqError(CmqFault.OUT_OF_RANGE, name)

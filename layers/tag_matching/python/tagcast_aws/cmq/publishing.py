@@ -1,4 +1,4 @@
-"""Actions that publish: one message, or a batch that shares its tags and its routing key."""
+"""Publish actions: one message, or a batch with common tags and routing key."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from tagcast.delivery.publishing import publish_matched
 from tagcast.model import Draft, FilterType
 from tagcast.registry.topics import get_topic
 
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BATCH_BYTES_MAX, BATCH_MAX, TAGS_MAX
 from tagcast_aws.cmq.parameters import check_key
-from tagcast_aws.cmq.request import Action, Request
+from tagcast_aws.cmq.request import Action, CmqRequest
 
 BATCH = "batchpublishmessage"
-"""The action whose requests may be larger than the others', in lower case."""
+"""The action with larger requests, in lower case."""
 
 
-def publish_one(request: Request) -> dict[str, object]:
+def publish_one(request: CmqRequest) -> dict[str, object]:
     """Accept one message."""
     body = request.given.value("msgBody")
     if body is None:
-        raise CmqError(Fault.LACKS, "msgBody")
+        raise CmqError(CmqFault.LACKS, "msgBody")
     (message_id,) = _published(request, "msgBody", (body,))
     return {"msgId": message_id}
 
 
-def publish_several(request: Request) -> dict[str, object]:
+def publish_several(request: CmqRequest) -> dict[str, object]:
     """Accept the messages of a batch, all or none."""
     bodies = request.given.items("msgBody")
     if not bodies:
-        raise CmqError(Fault.LACKS, "msgBody.n")
+        raise CmqError(CmqFault.LACKS, "msgBody.n")
     if len(bodies) > BATCH_MAX:
-        raise CmqError(Fault.BATCH_SIZE, "msgBody.n")
+        raise CmqError(CmqFault.BATCH_SIZE, "msgBody.n")
     if sum(len(body.encode()) for body in bodies) > BATCH_BYTES_MAX:
-        raise CmqError(Fault.BATCH_BYTES)
+        raise CmqError(CmqFault.BATCH_BYTES)
     return {"msgList": [{"msgId": message_id} for message_id in _published(request, "msgBody.n", bodies)]}
 
 
-def _published(request: Request, name: str, bodies: Sequence[str]) -> list[str]:
+def _published(request: CmqRequest, name: str, bodies: Sequence[str]) -> list[str]:
     given, topic = request.given, request.given.topic()
     if not all(bodies):
-        raise CmqError(Fault.EMPTY_BODY, name)
-    tags = given.tags("msgTag", TAGS_MAX, CmqError(Fault.MESSAGE_TAGS))
+        raise CmqError(CmqFault.EMPTY_BODY, name)
+    tags = given.tags("msgTag", TAGS_MAX, CmqError(CmqFault.MESSAGE_TAGS))
     routing_key = given.optional("routingKey")
     if routing_key is not None:
         check_key("routingKey", routing_key)
     elif get_topic(request.world, topic).filter_type is FilterType.ROUTING_KEY:
-        raise CmqError(Fault.NO_ROUTING_KEY)
+        raise CmqError(CmqFault.NO_ROUTING_KEY)
     drafts = [Draft(body.encode(), tags=tags, routing_key=routing_key) for body in bodies]
     return [accepted.message_id for accepted in publish_matched(request.world, topic, drafts)]
 

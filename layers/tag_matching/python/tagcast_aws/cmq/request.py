@@ -1,4 +1,4 @@
-"""What an action is called with and what it is: plain values in, the fields of the answer out."""
+"""Requests and actions: plain values in, the fields of the answer out."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One authenticated request in the world of a deployment."""
+class CmqRequest:
+    """One authenticated request to a deployment."""
 
     world: World
     home: Home
     given: Parameters
 
     def part(self, items: Sequence[T], most: int) -> Sequence[T]:
-        """Return the part of a list that *offset* and *limit* ask for."""
+        """Return the part of a list selected by *offset* and *limit*."""
         offset = self.given.integer("offset", 0, OFFSET_MAX) or 0
         limit = self.given.integer("limit", 0, most)
         return items[offset : offset + (PAGE_DEFAULT if limit is None else limit)]
@@ -32,9 +32,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What serves an action, and the parameters that it knows besides :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
+    """The function of an action, and its parameters besides :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
 
-    serve: Callable[[Request], dict[str, object]]
+    serve: Callable[[CmqRequest], dict[str, object]]
     parameters: tuple[str, ...]
 
 
@@ -42,9 +42,9 @@ OF_EVERY_ACTION = (
     *("action", "clientRequestId"),
     *("Nonce", "Region", "RequestClient", "SecretId", "Signature", "SignatureMethod", "Timestamp", "Token"),
 )
-"""What clients of CMQ send with every request; Region, RequestClient and Token say nothing here."""
+"""Parameters that CMQ clients send with every request; Region, RequestClient and Token have no effect."""
 
 
 def seconds(instant: int) -> int:
-    """Return an instant as CMQ tells it."""
+    """Return an instant in CMQ's unit."""
     return instant // 1000

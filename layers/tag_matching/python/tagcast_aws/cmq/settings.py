@@ -1,4 +1,4 @@
-"""What a subscriber chooses, in CMQ's words: strategy, content format, tags or binding keys."""
+"""Subscription settings in CMQ's words: strategy, content format, tags or binding keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tagcast.model import ContentFormat, FilterType, Protocol, RetryPolicy, Stra
 from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_RETRIES_MAX
 from tagcast.settings import DECAY_INTERVAL_S_MAX
 
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX
 from tagcast_aws.cmq.parameters import Parameters
 
@@ -25,31 +25,31 @@ _FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMP
 
 
 def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
-    """Return the policy of the strategy that is asked for; None if none is, or *known* follows it already."""
+    """Return the policy of the requested strategy; None without one, or if *known* already has it."""
     word = given.optional("notifyStrategy")
     if word is None:
         return None
-    if known is not None and known.strategy.value == word:  # Perhaps it is none of CMQ's.
+    if known is not None and known.strategy.value == word:  # It may be a strategy that CMQ lacks.
         return None
     if word not in _POLICIES:
-        raise CmqError(Fault.STRATEGY)
+        raise CmqError(CmqFault.STRATEGY)
     return _POLICIES[Strategy(word)]
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the format that is asked for, else *known* or the default; what is no URL keeps its own, bare bodies."""
+    """Return the requested format, else that of *known* or the default. A queue always has its own, bare bodies."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
-        raise CmqError(Fault.CONTENT_FORMAT)
+        raise CmqError(CmqFault.CONTENT_FORMAT)
     if protocol not in (Protocol.HTTP, Protocol.HTTPS):
         return known or ContentFormat.CMQ_SIMPLIFIED
     return _FORMATS[word] if word is not None else known or ContentFormat.CMQ_JSON
 
 
-def shown_format(value: ContentFormat) -> str:
-    """Return the word for a format; CMQ has two, and what is no bare body is JSON there.
+def format_word(value: ContentFormat) -> str:
+    """Return CMQ's word for a format: it has two, and every format except bare bodies is JSON.
 
-    >>> shown_format(ContentFormat.CMQ_JSON), shown_format(ContentFormat.SIMPLIFIED)
+    >>> format_word(ContentFormat.CMQ_JSON), format_word(ContentFormat.SIMPLIFIED)
     ('JSON', 'SIMPLIFIED')
     """
     match value:
@@ -61,32 +61,32 @@ def shown_format(value: ContentFormat) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters that a request names; the topic says which of them count."""
+    """The filters in a request; the topic's filter type selects one."""
 
     tags: tuple[str, ...]
     binding_keys: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Parameters, too_many_tags: Fault) -> Filters:
-        """Read both, or raise CmqError."""
+    def of(cls, given: Parameters, too_many_tags: CmqFault) -> Filters:
+        """Read tags and binding keys. Raises CmqError."""
         if len(given.items("filterTag")) > TAGS_MAX and len(given.items("bindingKey")) > BINDING_KEYS_MAX:
-            raise CmqError(Fault.FILTERS)
+            raise CmqError(CmqFault.FILTERS)
         return cls(
             given.tags("filterTag", TAGS_MAX, CmqError(too_many_tags, str(TAGS_MAX))),
-            given.keys("bindingKey", BINDING_KEYS_MAX, CmqError(Fault.BINDING_KEYS)),
+            given.keys("bindingKey", BINDING_KEYS_MAX, CmqError(CmqFault.BINDING_KEYS)),
         )
 
     def read_by(self, topic: Topic) -> dict[str, object] | None:
-        """Return the filter that counts for subscriptions of *topic*, or None if none is named."""
+        """Return the filter that applies to subscriptions of *topic*, or None without one."""
         if topic.filter_type is FilterType.ROUTING_KEY:
             return {"kind": "routing_key", "patterns": list(self.binding_keys)} if self.binding_keys else None
         return {"kind": "tags", "tags": list(self.tags)} if self.tags else None
 
 
-def shown_filter(value: Mapping[str, object] | None) -> dict[str, object]:
-    """Return tags, under both names that clients know, and binding keys; a filter of another kind shows neither.
+def format_filter(value: Mapping[str, object] | None) -> dict[str, object]:
+    """Return tags, under both names that clients use, and binding keys; both empty for another kind of filter.
 
-    >>> shown_filter({"kind": "tags", "tags": ["apple"]})
+    >>> format_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}
     """
     kind = None if value is None else value["kind"]

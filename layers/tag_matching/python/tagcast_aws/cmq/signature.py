@@ -15,10 +15,10 @@ _SHA256 = "HmacSHA256"
 
 
 def string_to_sign(form: Form, *, leaves_out: bool = False) -> str:
-    """Return the text that a client signs: what it asks, and all parameters but the signature, in order of their bytes.
+    """Return the text that a client signs: method, host, path, and all other parameters in byte order.
 
-    A dot stands for each underscore in their names, which happens after sorting. Clients in Python and PHP *leave out*
-    what begins with an at sign from what they POST.
+    After sorting, a dot replaces each underscore in the names. With *leaves_out*, a POST is signed without values that
+    begin with an at sign, as the Python and PHP clients do.
 
     >>> string_to_sign(Form("GET", "example.test:80", "/", {"b_1": "x y", "a": "@", "Signature": "s"}, 0))
     'GETexample.test:80/?a=@&b.1=x y'
@@ -35,7 +35,7 @@ def _signed(parameters: Mapping[str, str], leaves_out: bool) -> Iterator[str]:
 
 
 def signature(text: str, secret_key: str, method: str | None) -> str:
-    """Return the signature of *text*: by SHA256 if the *method* is exactly ``HmacSHA256``, otherwise by SHA1.
+    """Return the signature of *text*: SHA256 if the *method* is exactly ``HmacSHA256``, otherwise SHA1.
 
     >>> signature("GET", "key", "HmacSHA1")
     'OszPbk2WxCbGJl82Q2bl2WY+7fg='
@@ -45,6 +45,6 @@ def signature(text: str, secret_key: str, method: str | None) -> str:
 
 
 def is_signed(form: Form, secret_key: str, *, leaves_out: bool = False) -> bool:
-    """Say whether the form carries its signature under this key; the comparison takes as long for any other."""
+    """Return whether the form has the signature of this key; compares in constant time."""
     wanted = signature(string_to_sign(form, leaves_out=leaves_out), secret_key, form.parameters.get("SignatureMethod"))
     return hmac.compare_digest(wanted.encode(), form.parameters.get(SIGNATURE, "").encode())

@@ -14,18 +14,18 @@ from tagcast.registry.topics import get_topic
 
 from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
 from tagcast_aws.cmq import endpoint
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX
-from tagcast_aws.cmq.request import Action, Request, seconds
-from tagcast_aws.cmq.settings import DEFAULT_STRATEGY, Filters, content_format, retry_policy, shown_filter, shown_format
+from tagcast_aws.cmq.request import Action, CmqRequest, seconds
+from tagcast_aws.cmq.settings import DEFAULT_STRATEGY, Filters, content_format, format_filter, format_word, retry_policy
 
 
-def subscribe(request: Request) -> dict[str, object]:
-    """Make a subscription."""
+def subscribe(request: CmqRequest) -> dict[str, object]:
+    """Create a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
     target = endpoint.endpoint_of(given, request.home)
-    filters = Filters.of(given, Fault.TAGS_OF_SUBSCRIBE)
+    filters = Filters.of(given, CmqFault.TAGS_OF_SUBSCRIBE)
     settings = SubscriptionSettings(
         endpoint=target,
         filter=None,
@@ -37,34 +37,34 @@ def subscribe(request: Request) -> dict[str, object]:
     topic = get_topic(world, topic_name)
     settings = replace(settings, filter=_required(filters, topic))
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
-        raise CmqError(Fault.SUBSCRIPTIONS)
+        raise CmqError(CmqFault.SUBSCRIPTIONS)
     try:
         asks = world.verification.of_cmq
         made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, asks=asks)
     except PreconditionFailedError:
-        raise CmqError(Fault.SUBSCRIPTION_EXISTS) from None
+        raise CmqError(CmqFault.SUBSCRIPTION_EXISTS) from None
     except ConflictError:
-        raise CmqError(Fault.SUBSCRIPTIONS) from None
-    return {"subscriptionId": shown_id(made)}
+        raise CmqError(CmqFault.SUBSCRIPTIONS) from None
+    return {"subscriptionId": format_id(made)}
 
 
 def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:
     if topic.filter_type is FilterType.ROUTING_KEY and not filters.binding_keys:
-        raise CmqError(Fault.NO_BINDING_KEY)
+        raise CmqError(CmqFault.NO_BINDING_KEY)
     return filters.read_by(topic)
 
 
-def unsubscribe(request: Request) -> dict[str, object]:
-    """Remove a subscription."""
+def unsubscribe(request: CmqRequest) -> dict[str, object]:
+    """Delete a subscription."""
     subscriptions.delete_subscription(request.world, request.given.topic(), request.given.subscription())
     return {}
 
 
-def set_attributes(request: Request) -> dict[str, object]:
-    """Change what is given of a subscription, and leave the rest as it is."""
+def set_attributes(request: CmqRequest) -> dict[str, object]:
+    """Update the given attributes of a subscription."""
     given, world = request.given, request.world
     topic_name, name = given.topic(), given.subscription()
-    filters = Filters.of(given, Fault.FILTER_TAGS)
+    filters = Filters.of(given, CmqFault.FILTER_TAGS)
     topic = get_topic(world, topic_name)
     wanted = filters.read_by(topic)
 
@@ -80,8 +80,8 @@ def set_attributes(request: Request) -> dict[str, object]:
     return {}
 
 
-def clear_tags(request: Request) -> dict[str, object]:
-    """Let a subscription receive everything; binding keys are no tags and stay."""
+def clear_tags(request: CmqRequest) -> dict[str, object]:
+    """Remove the tags of a subscription, so that it receives everything; binding keys stay."""
     topic_name, name = request.given.topic(), request.given.subscription()
     if get_topic(request.world, topic_name).filter_type is FilterType.ROUTING_KEY:
         subscriptions.get_subscription(request.world, topic_name, name)
@@ -90,24 +90,24 @@ def clear_tags(request: Request) -> dict[str, object]:
     return {}
 
 
-def get_attributes(request: Request) -> dict[str, object]:
-    """Tell of one subscription; clients differ in the name under which they look for its tags."""
+def get_attributes(request: CmqRequest) -> dict[str, object]:
+    """Return one subscription, with its tags under each name that clients use."""
     found = subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
     chosen = found.settings
     return {
         "topicOwner": request.home.account,
-        "subscriptionId": shown_id(found),
+        "subscriptionId": format_id(found),
         "msgCount": lane_view(request.world, found).backlog,
-        **endpoint.shown(chosen.endpoint),
+        **endpoint.format_endpoint(chosen.endpoint),
         "notifyStrategy": chosen.retry.strategy.value,
-        "notifyContentFormat": shown_format(chosen.content_format),
+        "notifyContentFormat": format_word(chosen.content_format),
         "createTime": seconds(found.created_at),
         "lastModifyTime": seconds(found.updated_at),
-        **shown_filter(chosen.filter),
+        **format_filter(chosen.filter),
     }
 
 
-def several(request: Request) -> dict[str, object]:
+def list_subscriptions(request: CmqRequest) -> dict[str, object]:
     """List the subscriptions of a topic by a part of their names."""
     topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
     known = subscriptions.list_subscriptions(request.world, topic, subscribing.SUBSCRIPTIONS_MAX, None).items
@@ -118,14 +118,14 @@ def several(request: Request) -> dict[str, object]:
 
 def _listed(value: Subscription) -> dict[str, object]:
     return {
-        "subscriptionId": shown_id(value),
+        "subscriptionId": format_id(value),
         "subscriptionName": value.name,
-        **endpoint.shown(value.settings.endpoint),
+        **endpoint.format_endpoint(value.settings.endpoint),
     }
 
 
-def shown_id(value: Subscription) -> str:
-    """Return the id of a subscription as CMQ's look."""
+def format_id(value: Subscription) -> str:
+    """Return a subscription's id in CMQ's form."""
     return f"subsc-{value.subscription_id}"
 
 
@@ -137,6 +137,6 @@ ACTIONS: Mapping[str, Action] = {
     "Unsubscribe": Action(unsubscribe, _ONE),
     "SetSubscriptionAttributes": Action(set_attributes, _WHOLE),
     "GetSubscriptionAttributes": Action(get_attributes, _ONE),
-    "ListSubscriptionByTopic": Action(several, ("topicName", "searchWord", "offset", "limit")),
+    "ListSubscriptionByTopic": Action(list_subscriptions, ("topicName", "searchWord", "offset", "limit")),
     "ClearSubscriptionFilterTags": Action(clear_tags, _ONE),
 }

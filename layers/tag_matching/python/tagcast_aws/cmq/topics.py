@@ -8,15 +8,15 @@ from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, TopicSettings
 from tagcast.registry.topics import create_topic, delete_topic, get_topic, resize_topic, retained_count, search_topics
 
-from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.errors import CmqError, CmqFault
 from tagcast_aws.cmq.limits import BODY_BYTES_ASKED_MAX, BODY_BYTES_MAX, BODY_BYTES_MIN, TOPICS_PAGE_MAX
-from tagcast_aws.cmq.request import Action, Request, seconds
+from tagcast_aws.cmq.request import Action, CmqRequest, seconds
 
 FILTER_TYPES: Mapping[int, FilterType] = {1: FilterType.TAGS, 2: FilterType.ROUTING_KEY}
 
 
-def create(request: Request) -> dict[str, object]:
-    """Make a topic; the type of its filters is fixed with it."""
+def create(request: CmqRequest) -> dict[str, object]:
+    """Create a topic with its permanent filter type."""
     given = request.given
     name, size = given.topic(), _size(request)
     filter_type = FILTER_TYPES[given.integer("filterType", min(FILTER_TYPES), max(FILTER_TYPES)) or 1]
@@ -28,12 +28,12 @@ def create(request: Request) -> dict[str, object]:
             filter_type,
         )
     except PreconditionFailedError:
-        raise CmqError(Fault.TOPIC_EXISTS) from None
-    return {"topicId": shown_id(topic.topic_id)}
+        raise CmqError(CmqFault.TOPIC_EXISTS) from None
+    return {"topicId": format_id(topic.topic_id)}
 
 
-def set_attributes(request: Request) -> dict[str, object]:
-    """Change how large a message may be."""
+def set_attributes(request: CmqRequest) -> dict[str, object]:
+    """Update the maximal message size."""
     name, size = request.given.topic(), _size(request)
     if size is None:
         get_topic(request.world, name)
@@ -42,12 +42,12 @@ def set_attributes(request: Request) -> dict[str, object]:
     return {}
 
 
-def get_attributes(request: Request) -> dict[str, object]:
-    """Tell of one topic; what was made without a type of filters has tags."""
+def get_attributes(request: CmqRequest) -> dict[str, object]:
+    """Return one topic. The default filter type is tags."""
     topic = get_topic(request.world, request.given.topic())
     filter_type = topic.filter_type or FilterType.TAGS
     return {
-        "topicId": shown_id(topic.topic_id),
+        "topicId": format_id(topic.topic_id),
         "msgCount": retained_count(request.world, topic.name),
         "maxMsgSize": topic.settings.body_bytes_max,
         "msgRetentionSeconds": topic.settings.retention_s,
@@ -57,32 +57,32 @@ def get_attributes(request: Request) -> dict[str, object]:
     }
 
 
-def several(request: Request) -> dict[str, object]:
+def list_topics(request: CmqRequest) -> dict[str, object]:
     """List topics by a part of their names."""
     found = search_topics(request.world, request.given.value("searchWord") or "")
     part = request.part(found, TOPICS_PAGE_MAX)
-    topics = [{"topicId": shown_id(topic_id), "topicName": name} for name, topic_id in part]
+    topics = [{"topicId": format_id(topic_id), "topicName": name} for name, topic_id in part]
     return {"totalCount": len(found), "topicList": topics}
 
 
-def delete(request: Request) -> dict[str, object]:
-    """Remove a topic that has no subscriptions."""
+def delete(request: CmqRequest) -> dict[str, object]:
+    """Delete a topic without subscriptions."""
     try:
         delete_topic(request.world, request.given.topic())
     except ConflictError:
-        raise CmqError(Fault.HAS_SUBSCRIPTIONS) from None
+        raise CmqError(CmqFault.HAS_SUBSCRIPTIONS) from None
     return {}
 
 
-def _size(request: Request) -> int | None:
+def _size(request: CmqRequest) -> int | None:
     size = request.given.integer("maxMsgSize", BODY_BYTES_MIN, BODY_BYTES_ASKED_MAX)
     return None if size is None else min(size, BODY_BYTES_MAX)
 
 
-def shown_id(topic_id: str) -> str:
-    """Return the id of a topic as CMQ's look.
+def format_id(topic_id: str) -> str:
+    """Return a topic's id in CMQ's form.
 
-    >>> shown_id("07457000000000000001")
+    >>> format_id("07457000000000000001")
     'topic-07457000000000000001'
     """
     return f"topic-{topic_id}"
@@ -92,6 +92,6 @@ ACTIONS: Mapping[str, Action] = {
     "CreateTopic": Action(create, ("topicName", "maxMsgSize", "filterType")),
     "SetTopicAttributes": Action(set_attributes, ("topicName", "maxMsgSize")),
     "GetTopicAttributes": Action(get_attributes, ("topicName",)),
-    "ListTopic": Action(several, ("searchWord", "offset", "limit")),
+    "ListTopic": Action(list_topics, ("searchWord", "offset", "limit")),
     "DeleteTopic": Action(delete, ("topicName",)),
 }

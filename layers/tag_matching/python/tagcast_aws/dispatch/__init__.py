@@ -1,1 +1,1 @@
-"""What is handed on to other services: entries of the queue, executions of the workflow, records of the archive."""
+"""Adapters of other services: the queue, the workflow, the archive, the event bus."""

@@ -1,4 +1,4 @@
-"""The account's default event bus, where changes of groups' memberships and events of topics are told."""
+"""The account's default event bus, for changes of group memberships and events of topics."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SOURCE, MEMBERSHIP_CHANGED = "tagcast", "Group Membership Changed"
 
 
 class EventBridgeBus:
-    """The port ``EventBus``; its client is made when first something is told, which most processes never see."""
+    """The port ``EventBus``. Its client is created on first use; most processes never need it."""
 
     def __init__(self, make_client: Callable[[], Any], logger: Logger) -> None:
         self._make_client = make_client
         self._logger = logger
 
     def announce(self, change: MembershipChange) -> None:
-        """Tell of one change; a bus that does not take it costs nobody a heartbeat."""
+        """Publish one change. A failure does not affect the heartbeat."""
         self._put(MEMBERSHIP_CHANGED, _detail(change))
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Tell of one event of a topic: its type is that of the detail, its data are the detail."""
+        """Publish one event of a topic, with its type as detail type and its data as detail."""
         self._put(event["type"], {**cast("Mapping[str, object]", event["data"]), "id": event["id"]})
 
     def _put(self, detail_type: object, detail: Mapping[str, object]) -> None:

@@ -1,8 +1,8 @@
-"""The archive's way out: records as lines of JSON, several to a record of Firehose, which is a member of a gzip file.
+"""The archive on Firehose: JSON lines, several in one record, which is a member of a gzip file.
 
-Firehose takes 1 MiB a second and stream in most regions, 5 MiB in three, and bills what it takes. The lines of a batch
-are alike and deflate to an eighth or less (docs/speed-and-cost.md, Quotas). Members that stand one behind the other are
-a gzip file (RFC 1952), so Firehose writes them as they are.
+Firehose takes 1 MiB a second and stream in most regions, 5 MiB in three, and bills by size. The similar lines of a
+batch deflate to an eighth or less (docs/speed-and-cost.md, Quotas). Concatenated members are a gzip file (RFC 1952), so
+Firehose writes them unchanged.
 """
 
 from __future__ import annotations
@@ -25,34 +25,39 @@ if TYPE_CHECKING:
     from mypy_boto3_firehose.type_defs import RecordTypeDef
 
 PARCEL_BYTES_MAX = 900 * 1024
-"""Firehose takes 1,000 KiB and bills each record in steps of 5 KB, so lines travel together; as many bytes before they
-are deflated, since some do not get smaller."""
+"""Firehose takes 1,000 KiB and bills each record in steps of 5 KB, so lines share a record.
+
+The bound applies before deflation, because some lines do not shrink.
+"""
 REQUEST_PARCELS_MAX = 4
 """A request takes 4 MiB."""
 DEFLATION = 1
-"""The quickest of zlib's levels: the usual one takes three times as long and saves a seventh more."""
+"""zlib's fastest level: the default takes three times as long and saves a seventh more."""
 AHEAD_MAX = 100_000
-"""Lines that a process remembers as taken although their place in the stream comes again: some 7 MB."""
+"""Lines accepted ahead of a lost one that a process remembers: some 7 MB."""
 ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 
 
 @dataclass(slots=True)
-class Parcel:
-    """Lines that travel as one record of Firehose; *places* are those of the changes that they tell of."""
+class RecordBatch:
+    """Lines that share one Firehose record; *places* are those of their changes."""
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)
     places: list[int] = field(default_factory=list)
 
     def deflated(self) -> bytes:
-        """Return the lines as a member of a gzip file; the same lines give the same bytes."""
+        """Return the lines as a member of a gzip file, deterministic."""
         return gzip.compress(self.content, DEFLATION, mtime=0)
 
 
 @dataclass(frozen=True, slots=True)
 class FirehoseArchive:
-    """Puts records into the delivery stream of their kind; *bodies* are patterns of topics that keep theirs."""
+    """Puts records into the delivery stream of their kind.
+
+    *bodies* are patterns of topics whose bodies are archived.
+    """
 
     client: FirehoseClient
     streams: Mapping[RecordKind, str]
@@ -60,20 +65,19 @@ class FirehoseArchive:
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
     ahead: set[bytes] = field(default_factory=set)
-    """Digests of lines that were taken behind a lost one. Their batch comes again, mostly to this process."""
+    """Digests of lines accepted behind a lost one. Their batch comes again, usually to this process."""
 
     def keeps_body(self, topic: str) -> bool:
-        """Say whether the bodies of the topic's messages are archived."""
+        """Return whether the topic's message bodies are archived."""
         return any(fnmatchcase(topic, pattern) for pattern in self.bodies)
 
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
-        """Put the lines in order; return the first place with a line that was not taken, or None.
+        """Put the lines in order; return the first place with a line that was not accepted, or None.
 
-        The lines of that place and of those behind it come again. What was not put yet is left for then, and what was
-        taken is remembered.
+        The lines from that place on come again. Unsent lines wait until then; accepted ones are remembered.
         """
-        taken: list[Parcel] = []
-        left = parcels_of(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
+        taken: list[RecordBatch] = []
+        left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
         for kind, parcels in left.items():
             while parcels:
                 some = parcels[:REQUEST_PARCELS_MAX]
@@ -86,16 +90,16 @@ class FirehoseArchive:
                     return lost
         return None
 
-    def _remember(self, taken: Sequence[Parcel], lost: int) -> None:
-        """Keep the lines of *taken* that come again, because they stand at the lost place or behind it."""
+    def _remember(self, taken: Sequence[RecordBatch], lost: int) -> None:
+        """Remember the accepted lines that come again, because they are at the lost place or behind it."""
         for parcel in taken:
             texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
             self.ahead.update(_digest(text) for place, text in texts if place >= lost)
         if len(self.ahead) > AHEAD_MAX:
             self.ahead.clear()
 
-    def _put(self, kind: RecordKind, parcels: Sequence[Parcel]) -> Sequence[Parcel]:
-        """Put the parcels of one request, those that were refused again after a pause; return what remains."""
+    def _put(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
+        """Put the parcels of one request, with retries of refused ones after a pause; return the rest."""
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 self.sleep(random.uniform(0.5, 1.0) * PAUSE_S * 2**attempt)
@@ -105,7 +109,7 @@ class FirehoseArchive:
         self.logger.warning("the archive was not taken", extra={"kind": kind.value, "parcels": len(parcels)})
         return parcels
 
-    def _refused(self, kind: RecordKind, parcels: Sequence[Parcel]) -> Sequence[Parcel]:
+    def _refused(self, kind: RecordKind, parcels: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         records: list[RecordTypeDef] = [{"Data": parcel.deflated()} for parcel in parcels]
         try:
             answer = self.client.put_record_batch(DeliveryStreamName=self.streams[kind], Records=records)
@@ -122,18 +126,18 @@ def _digest(line: bytes | bytearray) -> bytes:
     return hashlib.blake2b(line, digest_size=16).digest()
 
 
-def parcels_of(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[Parcel]]:
-    """Pack lines by kind, in their order, into as few parcels as fit.
+def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
+    """Pack lines by kind, in order, into as few parcels as possible.
 
-    >>> packed = parcels_of([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
+    >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]
     [(b'{}\\n{}\\n', [0, 1])]
     """
-    packed: dict[RecordKind, list[Parcel]] = {}
+    packed: dict[RecordKind, list[RecordBatch]] = {}
     for place, kind, line in _encoded(lines):
         parcels = packed.setdefault(kind, [])
         if not parcels or len(parcels[-1].content) + len(line) > PARCEL_BYTES_MAX:
-            parcels.append(Parcel(kind))
+            parcels.append(RecordBatch(kind))
         parcels[-1].content += line
         parcels[-1].places.append(place)
     return packed

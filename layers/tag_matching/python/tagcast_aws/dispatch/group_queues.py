@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     )
 
 RETENTION_S = 4 * 86_400
-"""Longer than any message lives (a day) and is invisible after that (half a day)."""
+"""Longer than a message's life (a day) plus its longest visibility timeout (half a day)."""
 _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
 class SqsGroupQueues:
-    """The port ``GroupQueues``: a queue is named after its group, behind *prefix*, beside the queue at *queue_url*.
+    """The port ``GroupQueues``: queues named *prefix* plus their group, beside the queue at *queue_url*.
 
-    *patient* is a client that waits for an answer as long as a pull may, *client* one that does not.
+    *patient* is a client whose timeout allows long polling; *client* is one for other calls.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SqsGroupQueues:
         self._logger = logger
 
     def make(self, queue: GroupQueue) -> None:
-        """Make the queue, unless it is there."""
+        """Create the queue, unless it exists."""
         attributes: dict[QueueAttributeNameType, str] = {
             "MessageRetentionPeriod": str(RETENTION_S),
             "SqsManagedSseEnabled": "true",
@@ -57,17 +57,17 @@ class SqsGroupQueues:
                 "DeduplicationScope": "messageGroup",
                 "FifoThroughputLimit": "perMessageGroupId",
             }
-        with _answered():
+        with _translate_faults():
             self._client.create_queue(QueueName=queue_name(self._prefix, queue), Attributes=attributes)
 
     def remove(self, queue: GroupQueue) -> None:
-        """Remove the queue with all that it holds, if it is there."""
-        with _answered():
+        """Delete the queue with its content, if it exists."""
+        with _translate_faults():
             self._client.delete_queue(QueueUrl=self._url(queue))
 
     def every(self) -> Iterator[GroupQueue]:
-        """Yield all queues whose names say that they are some group's."""
-        with _answered():
+        """Yield all queues whose name is that of a group."""
+        with _translate_faults():
             pages = self._client.get_paginator("list_queues").paginate(
                 QueueNamePrefix=self._prefix, PaginationConfig={"PageSize": 1_000}
             )
@@ -78,9 +78,9 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those that were not taken, and all that stand behind one of them in its order.
+        """Send all in order; return those not accepted, and all behind one of them in its order.
 
-        Nothing may be taken behind what was not: a member would have it first, and nobody could take it back.
+        Nothing may be accepted behind a refused entry: a member would receive it first, and it cannot be taken back.
         """
         own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
         return own.send(entries)
@@ -88,7 +88,7 @@ class SqsGroupQueues:
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first."""
         found: Sequence[MessageTypeDef] = ()
-        with _answered():
+        with _translate_faults():
             found = (
                 self._patient()
                 .receive_message(
@@ -103,7 +103,7 @@ class SqsGroupQueues:
         return [_received(each) for each in found]
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
-        """Take entries out of the queue; one that stays there comes again."""
+        """Delete entries; one that stays is received again."""
         for part in _parts(receipts):
             entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
                 {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(part)
@@ -114,7 +114,7 @@ class SqsGroupQueues:
                 self._logger.warning("a group's queue kept entries", extra={"error": type(error).__name__})
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for their seconds from now, by receipt; return the receipts that are not valid."""
+        """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts."""
         refused: list[str] = []
         for part in _parts(tuple(seconds)):
             entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
@@ -122,7 +122,7 @@ class SqsGroupQueues:
                 for place, receipt in enumerate(part)
             ]
             refused_here: Sequence[str] = part
-            with _answered():
+            with _translate_faults():
                 answer = self._client.change_message_visibility_batch(QueueUrl=self._url(queue), Entries=entries)
                 failed = answer.get("Failed", ())
                 if not all(each["SenderFault"] for each in failed):
@@ -132,13 +132,13 @@ class SqsGroupQueues:
         return refused
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
-        """Return about how much lies in the queue."""
+        """Return the approximate number of entries."""
         names: list[QueueAttributeFilterType] = [
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesNotVisible",
         ]
         found: Mapping[str, str] = {}
-        with _answered():
+        with _translate_faults():
             answer = self._client.get_queue_attributes(QueueUrl=self._url(queue), AttributeNames=names)
             found = cast("Mapping[str, str]", answer["Attributes"])
         waiting, in_flight = (int(found.get(name, 0)) for name in names)
@@ -149,7 +149,7 @@ class SqsGroupQueues:
 
 
 def queue_name(prefix: str, queue: GroupQueue) -> str:
-    """Return the name of a group's queue, which says whose it is.
+    """Return the name of a group's queue, which contains the group's id.
 
     >>> queue_name("tagcast-group-", GroupQueue("07457000000000000001.3", ordered=True))
     'tagcast-group-07457000000000000001-3.fifo'
@@ -159,7 +159,7 @@ def queue_name(prefix: str, queue: GroupQueue) -> str:
 
 
 def queue_named(prefix: str, name: str) -> GroupQueue | None:
-    """Return the queue of that name; None if it is no group's.
+    """Return the queue of that name; None if it is not one of a group.
 
     >>> queue_named("g-", "g-07457000000000000001-3.fifo")
     GroupQueue(subscription_id='07457000000000000001.3', ordered=True)
@@ -181,8 +181,8 @@ def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
-    """Let a queue that is not there be as an empty one, and any other fault the one that callers can act on."""
+def _translate_faults() -> Iterator[None]:
+    """Treat a missing queue as empty, and raise UnavailableError for any other fault."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:

@@ -1,7 +1,7 @@
-"""Changes that could not be archived: objects of a bucket, which a queue names until they are archived.
+"""Changes that could not be archived: objects in a bucket, listed in a queue until they are archived.
 
-Lambda keeps a batch that the function refused until it was too old (lambda/latest/dg/services-dynamodb-errors.html):
-its ``payload`` is what the function was given, as text. The function keeps a change that it cannot read likewise.
+Lambda stores a batch that the function refused until it was too old (lambda/latest/dg/services-dynamodb-errors.html):
+its ``payload`` is the function's input, as text. The function stores an unreadable change in the same form.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 AGAIN_S = 120
-"""The queue names an object again after this time, if it was not archived: later than the invocation ends."""
+"""The visibility timeout of the queue: longer than the invocation, so that a failed object comes again."""
 Change = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """Changes of one object, as the function is given them. There are none if the object is gone."""
+    """The changes of one object, as the function receives them; none if the object is gone."""
 
     key: str
     receipt: str
@@ -32,7 +32,7 @@ class KeptBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeptChanges:
-    """The bucket and its queue; *client* makes the client of a service."""
+    """The bucket and its queue; *client* creates the client of a service."""
 
     client: Callable[[str], Any]
     bucket: str
@@ -40,7 +40,7 @@ class KeptChanges:
     logger: Logger
 
     def keep(self, change: Change) -> bool:
-        """Keep a change of the stream; say whether S3 took it. The same change is the same object."""
+        """Store a change of the stream; return whether S3 accepted it. The object's name is derived from the change."""
         content = json.dumps({"payload": json.dumps({"Records": [change]})})
         key = f"unread/{change['eventID']}"
         try:
@@ -51,7 +51,7 @@ class KeptChanges:
         return True
 
     def receive(self) -> KeptBatch | None:
-        """Return a kept batch that the queue names, or None when it names none."""
+        """Return a stored batch from the queue, or None if the queue is empty."""
         request = {"QueueUrl": self.queue_url, "MaxNumberOfMessages": 1, "VisibilityTimeout": AGAIN_S}
         messages = self.client("sqs").receive_message(**request, WaitTimeSeconds=1).get("Messages", [])
         if not messages:
@@ -60,7 +60,7 @@ class KeptChanges:
         return KeptBatch(key, messages[0]["ReceiptHandle"], self._changes(key))
 
     def remove(self, batch: KeptBatch) -> None:
-        """Remove a batch that is archived."""
+        """Delete an archived batch."""
         self.client("s3").delete_object(Bucket=self.bucket, Key=batch.key)
         self.client("sqs").delete_message(QueueUrl=self.queue_url, ReceiptHandle=batch.receipt)
 

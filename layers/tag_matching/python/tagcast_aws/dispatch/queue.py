@@ -22,10 +22,10 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``: what the queue did not take is returned; nothing is sent past it in its order.
+    """The port ``Queue``: returns entries that the queue did not accept, and sends nothing past them in their order.
 
-    A queue that *is_fifo* is told the orders, and drops what was sent to it before. Of a *strict* one no request
-    carries two entries of an order.
+    A queue that *is_fifo* gets message groups and drops repetitions. With *strict*, no request contains two entries of
+    an order.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class SqsQueue:
         self._strict = strict
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, at most ten a request; return those that were not taken, in order.
+        """Send all in order, at most ten per request; return those not accepted, in order.
 
-        Behind an entry that failed no later request sends anything of its group. What stands behind it in its own
-        request may have been taken; it counts as not taken all the same, so that a repetition sends it again.
-        Without any answer the rest is not tried: the queue is away, and the caller's time is short.
+        After a failed entry, later requests send nothing of its group. Entries behind it in its own request may have
+        been accepted, but count as not accepted, so that a repetition sends them again. Without a response the rest is
+        not tried: the queue is unavailable, and the caller's time is short.
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()
@@ -59,7 +59,7 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make what was received visible again *after_s*; what stays invisible comes when its time is over."""
+        """Make received messages visible again *after_s*; on a fault, after their visibility timeout."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)
@@ -70,7 +70,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Take what was received out of the queue; what stays there is taken out when its batch ends."""
+        """Delete received messages; one that stays is deleted when its batch ends."""
         entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
         ]
@@ -80,7 +80,7 @@ class SqsQueue:
             self._logger.warning("queue entries stay", extra={"error": type(error).__name__})
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
-        """Return the entries that the queue refused, or None if it did not answer."""
+        """Return the entries that the queue refused, or None without a response."""
         if not batch:
             return ()
         requests = [_request(place, entry, self._is_fifo) for place, entry in enumerate(batch)]
@@ -93,10 +93,10 @@ class SqsQueue:
 
 
 def _requests_of(entries: Sequence[QueueEntry], *, strict: bool) -> Iterator[Sequence[QueueEntry]]:
-    """Split *entries* into what one request sends.
+    """Split *entries* into requests.
 
-    Packs and sections are what one publish has several entries of in one order. Two of those never share a request,
-    since the queue may refuse the first and take the second; nor do any two of one order if that is kept *strict*.
+    One publish may have several entries of an order only as packs and sections. Two of those never share a request,
+    because the queue may refuse the first and accept the second. With *strict*, no two of one order do.
     """
     began = 0
     is_plain: dict[str, bool] = {}

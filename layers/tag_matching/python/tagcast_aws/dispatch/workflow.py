@@ -1,4 +1,4 @@
-"""The workflow that keeps time for lanes, on Step Functions."""
+"""The workflow of blocked lanes, on Step Functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StepFunctionsWorkflow:
         self._logger = logger
 
     def start(self, topic: str, subscription_id: str, generation: str) -> bool:
-        """Start redelivery; an execution of that name already means success. False leaves it to relay and sweep."""
+        """Start redelivery. An existing execution of that name is a success. After False, relay and sweep retry."""
         task = {"topic": topic, "subscription_id": subscription_id, "generation": generation, "rounds": 0}
         try:
             self._client.start_execution(
@@ -41,7 +41,7 @@ class StepFunctionsWorkflow:
 
 
 def execution_name(subscription_id: str, generation: str) -> str:
-    """Return the name of an execution: it can never be used for another lane or generation.
+    """Return the name of an execution, unique to lane and generation.
 
     >>> execution_name("07457000000000000001.3", "07457000000000000002")
     '07457000000000000001_3-07457000000000000002'

@@ -1,1 +1,1 @@
-"""The ways to what belongs to subscribers: one module per protocol, chosen in :mod:`.pusher`; filter functions."""
+"""Adapters of subscribers' endpoints: one module per protocol, selected in :mod:`.pusher`; filter functions."""

@@ -1,4 +1,4 @@
-"""What every endpoint protocol gets and offers."""
+"""The protocol of endpoint adapters, and their environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import SocketFactoryType
 
 THREADS_MAX = SLOTS + 100
-"""One thread for each push under way, and some that a look-up or a call holds whose push has timed out.
+"""One thread for each push in flight, and some for look-ups and calls whose push has timed out.
 
 Lambda allows 1,024 threads.
 """
@@ -33,19 +33,18 @@ MakeTls = Callable[[], ssl.SSLContext]
 
 
 def threads_for_pushes() -> ThreadPoolExecutor:
-    """Return threads for whatever pushes have to wait for outside of the event loop; each is started when needed."""
+    """Return threads for blocking parts of pushes, each started on demand."""
     return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="push")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What adapters need of the world; None for *make_tls*, *lookup* or *make_client* means the real thing.
+class AdapterEnvironment:
+    """The environment of adapters. None for *make_tls*, *lookup* or *make_client* means the real one.
 
-    *make_tls* makes contexts of TLS, *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``,
-    *make_socket* is aiohttp's.
-    *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
-    pushed, *sign* signs with keys of the service. No function is invoked whose name begins with *own_functions*,
-    and no queue is written to whose name begins with *own_queues*.
+    *make_tls* creates TLS contexts, *lookup* resolves a host name, *make_client* has the signature of ``boto3.client``,
+    *make_socket* that of aiohttp's. *threads* are shared by all protocols, because a push needs one at a time.
+    *account* owns the topics; *sign* signs with the service's keys. Functions named *own_functions…* are never invoked,
+    and queues named *own_queues…* never written to.
     """
 
     clock: Clock
@@ -62,12 +61,12 @@ class Surroundings:
     sign: Sign | None = None
 
     def tls(self) -> ssl.SSLContext:
-        """Make a context for connections to endpoints."""
+        """Return a TLS context for connections to endpoints."""
         return (self.make_tls or ssl.create_default_context)()
 
 
 class EndpointAdapter(Protocol):
-    """The way to the endpoints of one protocol, bound to one event loop."""
+    """Delivers to the endpoints of one protocol, on one event loop."""
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout."""
@@ -76,9 +75,9 @@ class EndpointAdapter(Protocol):
         """Make several attempts in one request within the subscription's timeout."""
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
 
-def timed_out(subscription: Subscription) -> Outcome:
-    """Return the outcome of a request that took too long."""
+def timeout_outcome(subscription: Subscription) -> Outcome:
+    """Return the outcome of a request that timed out."""
     return Outcome(False, f"timeout after {subscription.settings.timeout_s} s", unreached=True)

@@ -1,4 +1,4 @@
-"""Which addresses and URLs may be reached: the one rule that the guard, the resolver and the pusher share."""
+"""The addresses and URLs that may be reached: the rules shared by guard, resolver and pusher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Lookup = Callable[[str], list[str]]
 _HOST = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*\.?", re.IGNORECASE)
 _ODD_IPV4 = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
 
-# IANA's registries of special-purpose addresses; multicast and the reserved block at the end.
+# IANA's registries of special-purpose addresses; multicast and the reserved block come last.
 _NOT_PUBLIC_V4 = tuple(
     ipaddress.IPv4Network(block)
     for block in (
@@ -30,14 +30,14 @@ _NOT_PUBLIC_V4 = tuple(
         *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
     )
 )
-# Of IPv6 only global unicast is public, and of that not these (2001::/23 holds Teredo, ORCHID, benchmarking).
+# In IPv6 only global unicast is public, except these (2001::/23 holds Teredo, ORCHID, benchmarking).
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 _NOT_PUBLIC_V6 = tuple(ipaddress.IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Say whether *address* is globally routable unicast; an IPv4 address in an IPv6 one counts as itself.
+    """Return whether *address* is globally routable unicast. An IPv4 address inside an IPv6 one counts as itself.
 
     >>> is_public(ipaddress.ip_address("93.184.215.14")), is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
     (True, False)
@@ -56,12 +56,12 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def all_public(addresses: list[str]) -> bool:
-    """Say whether every one of *addresses* (texts, scope ids allowed) is public."""
+    """Return whether all *addresses* (texts, with or without scope ids) are public."""
     return all(is_public(ipaddress.ip_address(address.partition("%")[0])) for address in addresses)
 
 
 def literal(host: str) -> Address | None:
-    """Return the address that *host* is, in whatever notation C libraries accept; None if it is a name.
+    """Return the address in *host*, in any notation of C libraries; None for a name.
 
     >>> literal("0x7f.1"), literal("2130706433"), literal("example.com")
     (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'), None)
@@ -80,12 +80,12 @@ def literal(host: str) -> Address | None:
 
 
 parsed = lru_cache(maxsize=4096)(URL)
-"""Parses a URL, or raises ValueError; what is read of it is worked out once."""
+"""Parses a URL, with a cache, or raises ValueError."""
 
 
 @lru_cache(maxsize=4096)
 def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | None:
-    """Return why *text* may not be the URL of an endpoint, or None; names are not resolved here."""
+    """Return why *text* may not be the URL of an endpoint, or None. Does not resolve names."""
     if len(text) > URL_CHARS_MAX:
         return f"URL longer than {URL_CHARS_MAX} characters"
     if re.search(r"[\s\x00-\x20\x7f-\x9f\\]", text):
@@ -114,7 +114,7 @@ def _host_refusal(host: str, allow_private: bool) -> str | None:
     address = literal(host)
     if address is None:
         last = host.removesuffix(".").rpartition(".")[2]
-        # A last label that is a number makes an address, and this one is none (WHATWG URL, host parsing).
+        # A numeric last label makes the host an address, and this is no valid one (WHATWG URL, host parsing).
         is_name = _HOST.fullmatch(host) and not _ODD_IPV4.fullmatch(last)
         return None if is_name else "invalid host"
     if not allow_private and not is_public(address):
@@ -123,11 +123,11 @@ def _host_refusal(host: str, allow_private: bool) -> str | None:
 
 
 def _notation_refusal(address: Address, host: str) -> str | None:
-    # Long forms of IPv6 are harmless; odd IPv4 is read in different ways by different software.
+    # Long forms of IPv6 are harmless; unusual IPv4 notations are ambiguous between programs.
     return None if isinstance(address, ipaddress.IPv6Address) and "%" not in host else "invalid host"
 
 
 def look_up(host: str) -> list[str]:
-    """Return the addresses of *host* by the system's resolver; raise OSError if there is none."""
+    """Return the addresses of *host* from the system's resolver. Raises OSError if there are none."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))

@@ -1,4 +1,4 @@
-"""Certificates that the service itself presents to endpoints: what is wrong with one, and TLS that presents it."""
+"""Client certificates that the service presents to endpoints: validates them, and adds them to a TLS context."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _ENCRYPTED = "ENCRYPTED"
 CERTIFICATE, PRIVATE_KEY = "certificate", "private_key"
 _MISFITS = frozenset(("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
 _MISSING_LINKS = frozenset((2, 20, 21))
-"""OpenSSL's codes for an issuer that is not among the certificates, or did not sign the one that names it."""
+"""OpenSSL's codes for an issuer that is missing, or did not sign the certificate that names it."""
 FLIGHTS_MAX = 10
 SUBJECT_LENGTH_MAX = 256
 
 
 class ClientCertificateError(ValueError):
-    """A certificate that no push could present: *field* of both is at fault, for a *reason* without any part of it."""
+    """An unusable certificate: the faulty *field*, and a *reason* without its content."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}")
         self.field, self.reason = field, reason
 
 
-def examined(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
-    """Return what may be told of the first certificate of *chain*, and the PEM of all of it with its *private_key*.
+def validate_certificate(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
+    """Return the public details of the first certificate of *chain*, and the PEM with its *private_key*.
 
-    A handshake in memory decides, so that what is taken here works in a push. Raises ClientCertificateError.
+    A handshake in memory decides, so that an accepted certificate works in a push. Raises ClientCertificateError.
     """
     certificates = _certificates(chain)
     pem = "\n".join((*certificates, _private_key(private_key), ""))
@@ -53,16 +53,16 @@ def examined(chain: str, private_key: str) -> tuple[ClientCertificate, str]:
         raise ClientCertificateError(CERTIFICATE, "has a part that is not a certificate") from None
     _load(client, pem)
     _load(server, pem)
-    return _seen(_rehearsed(client, server)), pem
+    return _seen(_rehearse(client, server)), pem
 
 
 def present(context: ssl.SSLContext, pem: str) -> None:
-    """Let connections of *context* present the certificate in *pem*; its key never is a file that outlives the call.
+    """Make connections of *context* present the certificate in *pem*. Its key is never in a file after the call.
 
     Raises ssl.SSLError.
     """
     with _readable(pem.encode()) as path:
-        # With a password at hand OpenSSL asks nobody at a terminal for one.
+        # With a password given, OpenSSL does not ask at a terminal.
         context.load_cert_chain(path, password="")
 
 
@@ -86,7 +86,7 @@ def _load(context: ssl.SSLContext, pem: str) -> None:
     try:
         present(context, pem)
     except ssl.SSLError as error:
-        # OpenSSL gives some faults no name.
+        # OpenSSL has no name for some faults.
         reason = str(error.reason)
         if reason in _MISFITS:
             raise ClientCertificateError(PRIVATE_KEY, "does not belong to the first certificate") from None
@@ -96,7 +96,7 @@ def _load(context: ssl.SSLContext, pem: str) -> None:
         raise ClientCertificateError(PRIVATE_KEY, "is not a key that TLS can use") from None
 
 
-def _rehearsed(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
+def _rehearse(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
     """Return the server's end of a handshake in which the client presents its certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server)
@@ -129,7 +129,7 @@ def _seen(server: ssl.SSLObject) -> ClientCertificate:
 
 @contextmanager
 def _readable(content: bytes) -> Iterator[str]:
-    """Give *content* the path that OpenSSL wants: in memory where there is such a thing, else in a file of our own."""
+    """Provide *content* under a path for OpenSSL: in memory if possible, else in a private file."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("client-certificate"), "wb") as file:
             file.write(content)

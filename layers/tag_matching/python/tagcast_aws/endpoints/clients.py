@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
-from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, ClientFactory, timeout_outcome
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class Caller:
-    """Makes calls of one AWS service within the timeout of a push, without botocore's own retries."""
+    """Calls one AWS service within the timeout of a push, without botocore's own retries."""
 
-    def __init__(self, service: str, surroundings: Surroundings) -> None:
+    def __init__(self, service: str, surroundings: AdapterEnvironment) -> None:
         self._service = service
         self._make_client = surroundings.make_client
         self._clients: dict[tuple[str | None, int], Any] = {}
@@ -31,11 +31,11 @@ class Caller:
         self._threads = surroundings.threads
 
     async def attempt(self, subscription: Subscription, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
-        """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
+        """Return the outcome of *call* with a client of *region*; a fault of AWS or the network is an outcome."""
         try:
             return await self.call(region, subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
-            return timed_out(subscription)
+            return timeout_outcome(subscription)
         except ClientError as error:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:
@@ -43,14 +43,14 @@ class Caller:
             return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
-        """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""
+        """Return or raise the result of *call* with a client of *region*. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
         async with TimeLimit(timeout_s):
             return await loop.run_in_executor(self._threads, call, client)
 
     def _client(self, region: str | None, timeout_s: int) -> Any:
-        # The client's timeout frees the thread when nobody waits for the answer any more.
+        # The client's timeout frees the thread after the push has timed out.
         with self._lock:
             if (region, timeout_s) not in self._clients:
                 self._clients[region, timeout_s] = self._factory()(

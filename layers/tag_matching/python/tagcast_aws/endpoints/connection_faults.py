@@ -1,4 +1,4 @@
-"""What went wrong on the way to an HTTP endpoint, in few words that tell nobody what was sent."""
+"""Faults of a connection to an HTTP endpoint, in few words without any data of the request."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OF_CERTIFICATES = frozenset(
         "UNSUPPORTED_CERTIFICATE",
     )
 )
-"""Alerts by which a receiver refuses this client certificate, or the lack of one."""
+"""TLS alerts of a receiver that refuses this client certificate, or a missing one."""
 
 
 def failure(error: Exception) -> str:
-    """Return what went wrong with a request in few words, without any part of the URL or of what was sent."""
+    """Return the fault of a request in few words, without any part of its URL or content."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return "tls: certificate verify failed"
@@ -51,9 +51,9 @@ def failure(error: Exception) -> str:
 
 
 def is_unreached(error: Exception) -> bool:
-    """Say whether a request failed before any answer, and not because its address is refused here.
+    """Return whether a request failed before any response, and not because its address is refused here.
 
-    A receiver that refuses a certificate has answered: others with another one it may let in.
+    A receiver that refuses a certificate did respond: it may accept another certificate.
     """
     if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False
@@ -63,7 +63,7 @@ def is_unreached(error: Exception) -> bool:
 
 
 def _tls_reason(error: Exception) -> str | None:
-    """Return OpenSSL's name for what went wrong, if TLS did; after a handshake of TLS 1.3 that is a cause."""
+    """Return OpenSSL's name of a TLS fault; after a TLS 1.3 handshake it is in a cause of the error."""
     found = next((each for each in (error, error.__cause__) if isinstance(each, ssl.SSLError)), None)
     if isinstance(error, aiohttp.ClientConnectorSSLError) and isinstance(error.os_error, ssl.SSLError):
         found = error.os_error
@@ -71,7 +71,7 @@ def _tls_reason(error: Exception) -> str | None:
 
 
 def _words(reason: str) -> str:
-    """Return a name of OpenSSL as people read it.
+    """Return an OpenSSL name in readable form.
 
     >>> _words("TLSV13_ALERT_CERTIFICATE_REQUIRED"), _words("WRONG_VERSION_NUMBER")
     ('alert certificate required', 'wrong version number')

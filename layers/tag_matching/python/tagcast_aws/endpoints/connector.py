@@ -18,17 +18,17 @@ The clients of the table, the queue and the workflow need some, too.
 """
 
 WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
-"""Whether the request under way has a connection that was made for it. The caller sets it to no before."""
+"""Whether the current request got a new connection. The caller resets it before."""
 
 
 class KeepingConnector(aiohttp.TCPConnector):
-    """A pool whose idle connections count too: before it grows beyond its limit it closes some of them.
+    """A connection pool that also counts idle connections: before it exceeds its limit it closes some of them.
 
     aiohttp itself counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
     """
 
     _open_at_most = 0
-    """At most this many may be open; they are counted when there are more."""
+    """An upper bound of open connections; above it they are counted."""
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
@@ -44,20 +44,20 @@ class KeepingConnector(aiohttp.TCPConnector):
 
     @property
     def idle(self) -> int:
-        """How many connections are open and not in use."""
+        """The number of open connections not in use."""
         return len(self._open())
 
     def _open(self) -> list[tuple[float, ResponseHandler]]:
-        # Closed connections stay listed until the pool next looks for one of their endpoint.
+        # Closed connections stay listed until the pool next looks for one of the same endpoint.
         kept = (entry for entries in self._conns.values() for entry in entries)
         return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
     def _make_room(self) -> None:
-        """Close some idle connections if too many are open, unlist what is closed, and count what is left."""
+        """Close some idle connections if too many are open, remove closed ones from the list, and count the rest."""
         known = self._open()
         excess = len(known) + len(self._acquired) - OPEN_SHARE * self.limit
         if excess > 0:
-            # Batches come back to the same endpoints in turn: what was used last will be needed latest.
+            # Batches use the same endpoints in turn, so the most recently used connection is needed last.
             known.sort(key=lambda entry: entry[0], reverse=True)
             for _, protocol in known[: int(excess) + self.limit // 50]:
                 protocol.close()

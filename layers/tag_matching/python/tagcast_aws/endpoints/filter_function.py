@@ -1,4 +1,4 @@
-"""Filter functions on Lambda: one synchronous invocation per batch, whatever goes wrong is no verdict."""
+"""Filter functions on Lambda: one synchronous invocation per batch; any error means no verdict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import filter_event
 from tagcast.resource_names import function_named
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 
 if TYPE_CHECKING:
     from tagcast_aws.endpoints.clients import Caller
@@ -23,14 +23,14 @@ EVENT_BYTES_MAX = 5_000_000
 
 
 class LambdaFilterFunctions:
-    """Implements the core's FilterFunctions; the client is made when the first verdict is needed."""
+    """Implements the core's FilterFunctions. The client is created on first use."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._surroundings = surroundings
         self._caller: Caller | None = None
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
-        """Ask the subscription's function; an event too large for Lambda is asked in halves, side by side."""
+        """Call the subscription's function; an event too large for Lambda is split into concurrent halves."""
         function = function_of(subscription)
         assert function is not None
         named = function_named(function.function)
@@ -68,7 +68,7 @@ def _invoke(client: Any, function: str, event: bytes) -> bytes | None:
 
 
 def verdicts_in(payload: bytes, count: int) -> tuple[bool, ...] | None:
-    """Return the verdicts in a function's answer, or None if they are not exactly *count* booleans.
+    """Return the verdicts in a function's response, or None if they are not exactly *count* booleans.
 
     >>> verdicts_in(b'{"verdicts": [true, false]}', 2), verdicts_in(b'{"verdicts": [true, 0]}', 2)
     ((True, False), None)

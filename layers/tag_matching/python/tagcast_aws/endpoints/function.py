@@ -9,21 +9,21 @@ from functools import partial
 from typing import Any
 
 from tagcast.model import Outcome, Push, PushBatch, Subscription
-from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_event
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, batch_event, read_response
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.resource_names import function_named
 
-from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, Surroundings
+from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, AdapterEnvironment
 from tagcast_aws.endpoints.clients import Caller
 
 _ERROR_TYPE = re.compile(r"[\w.$]{1,80}", re.ASCII)
 
 
 class FunctionEndpoint:
-    """Delivers to functions, named by name or ARN."""
+    """Delivers to functions, by name or ARN."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("lambda", surroundings)
         self._own = surroundings.own_functions
 
@@ -32,21 +32,21 @@ class FunctionEndpoint:
         return await self._attempt(push.subscription, lambda: function_event(push), lambda made, _: made)
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
-        """Invoke the function once; what it returns may name messages that failed."""
-        return await self._attempt(batch.subscription, lambda: batch_event(batch), partial(answered, batch))
+        """Invoke the function once; its result may list failed messages."""
+        return await self._attempt(batch.subscription, lambda: batch_event(batch), partial(read_response, batch))
 
     async def close(self) -> None:
-        """Do nothing: no connection belongs to the event loop."""
+        """Do nothing: there are no connections on the event loop."""
 
     async def _attempt(
         self, subscription: Subscription, event: Callable[[], bytes], read: Callable[[Outcome, bytes], Outcome]
     ) -> Outcome:
-        """Invoke the function with *event*; *read* says what its answer makes of one that it took."""
+        """Invoke the function with *event*; *read* interprets the response of a successful invocation."""
         target = subscription.settings.endpoint.target
         function = function_named(target)
         if function is None:
             return Outcome(False, "not a function name or ARN")
-        if function.begins_with(self._own):  # IAM lets the first round invoke itself.
+        if function.begins_with(self._own):  # IAM allows fan_out to invoke itself.
             return Outcome(False, OF_THE_SERVICE)
         return await self._caller.attempt(
             subscription, function.region, lambda client: _invoke(client, target, event(), read)
@@ -64,7 +64,7 @@ def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes
 
 
 def error_type(payload: bytes, kind: str) -> str:
-    """Return the ``errorType`` in what a failed function answered, or the *kind* of fault that Lambda names.
+    """Return the ``errorType`` in a failed function's response, or the *kind* of fault from Lambda.
 
     >>> error_type(b'{"errorType": "KeyError", "errorMessage": "secret"}', "Unhandled")
     'KeyError'

@@ -1,4 +1,4 @@
-"""The check of an endpoint at subscribe time, by the same rules as at every push."""
+"""Checks an endpoint at subscribe time, by the same rules as at every push."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ LOOKUP_S_MAX = 5.0
 
 
 class Guard:
-    """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved.
+    """Implements the core's EndpointGuard. *allow_private* allows any address, unresolved.
 
-    Queues whose names begin with *own_queues*, and functions whose names begin with *own_functions*, are the service's
-    own, and no endpoints.
+    Queues named *own_queues…* and functions named *own_functions…* are the service's own, and no endpoints.
 
-    A lookup is waited for in a thread of *make_thread*, since names whose servers are dead take long.
+    A look-up runs in a thread of *make_thread*, because names with dead servers take long.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS endpoints: one POST per request over a pool of kept connections, no redirects."""
+"""HTTP and HTTPS endpoints: one POST per request over a connection pool, without redirects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
-from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_request, shared_item
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, batch_request, read_response, shared_item
 from tagcast.pushing.content_formats import Content
 from tagcast.pushing.envelope import HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
@@ -19,7 +19,7 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.settings import SubscriptionSettings
 from yarl import URL
 
-from tagcast_aws.endpoints.adapter import Surroundings, timed_out
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, timeout_outcome
 from tagcast_aws.endpoints.addresses import parsed, url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
@@ -30,15 +30,15 @@ from tagcast_aws.endpoints.time_limit import TimeLimit
 
 RETRY_AFTER_S_MAX = 86_400.0
 UNAVAILABLE = frozenset((408, 429, 502, 503, 504))
-"""Statuses that speak of the receiver, or of what stands before it, and not of the message (RFC 9110, RFC 6585)."""
+"""Statuses about the receiver, or a proxy before it, and not about the message (RFC 9110, RFC 6585)."""
 KEPT_S = 60.0
 RESOLVED_S = 30
 
 
 class HttpEndpoint:
-    """Delivers by POST, on the event loop in which it was made. The caller holds one of the core's slots."""
+    """Delivers by POST, on the event loop that created it. The caller holds one of the core's slots."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._clock = surroundings.clock
         self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
         self._allow_private = surroundings.allow_private
@@ -66,21 +66,21 @@ class HttpEndpoint:
         )
 
     async def deliver(self, push: Push) -> Outcome:
-        """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
+        """Make one attempt; the timeout covers connecting, TLS and reading the response."""
         shared = self._shared(push, push.subscription.settings.content_format.value, content)
         request = http_request(push, self._clock.now(), self._version, shared, self._account, self._sign)
         return (await self._attempt(push.subscription, request, READ_BYTES_MAX))[0]
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
-        """Make several attempts in one request; the answer may name messages that failed."""
+        """Make several attempts in one request; the response may list failed messages."""
         form = f"{batch.subscription.settings.content_format.value} item"
         shared = [self._shared(push, form, shared_item) for push in batch.pushes]
         request = batch_request(batch, self._clock.now(), self._version, shared, self._sign)
         outcome, answer = await self._attempt(batch.subscription, request, ANSWER_BYTES_MAX)
-        return answered(batch, outcome, answer) if outcome.delivered else outcome
+        return read_response(batch, outcome, answer) if outcome.delivered else outcome
 
     def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
-        """Return what all requests in this *form* share that hold the message, as long as one of them holds it."""
+        """Return the content in this *form* that concurrent requests with the message share."""
         key = push.message.message_id, form
         shared = self._contents.get(key)
         if shared is None:
@@ -88,7 +88,7 @@ class HttpEndpoint:
         return shared
 
     async def _attempt(self, subscription: Subscription, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
-        """Return the outcome of a request, and the first bytes of the answer."""
+        """Return the outcome of a request, and the first bytes of the response."""
         settings = subscription.settings
         endpoint = settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
@@ -100,7 +100,7 @@ class HttpEndpoint:
                 tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
                 return await self._post(parsed(endpoint.target), request, kept_max, tls)
         except TimeoutError:
-            return timed_out(subscription), b""
+            return timeout_outcome(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return Outcome(False, failure(error), unreached=is_unreached(error)), b""
 
@@ -123,7 +123,7 @@ class HttpEndpoint:
         try:
             answer = await read_answer(response, kept_max)
         finally:
-            # A connection whose answer was read to its end went back to the pool; this closes the others.
+            # A connection whose response was read completely is back in the pool; this closes the others.
             response.close()
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
@@ -137,7 +137,7 @@ async def _send(
 
 
 def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
-    """Return what makes requests: no cookies, no proxies, no credentials of this machine, answers as they came."""
+    """Return a session without cookies, proxies and local credentials, which does not decode responses."""
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -149,9 +149,9 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
 
 
 def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
-    """Return why the certificate that *settings* ask for cannot be presented at *now*, or None.
+    """Return why the certificate of *settings* cannot be presented at *now*, or None.
 
-    Without it nothing is sent, because the receiver would refuse the push or take it for somebody else's.
+    Without it nothing is sent: the receiver would refuse the push or attribute it to another sender.
     """
     certificate = settings.client_certificate
     if certificate is None:
@@ -164,7 +164,7 @@ def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
 
 
 def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"") -> Outcome:
-    """Return what an answer means; *retry_after* is the header of a 429 or 503."""
+    """Return the outcome of a response; *retry_after* is the header of a 429 or 503."""
     if 200 <= status <= 299:
         return Outcome(True, f"http {status}", status=status)
     if 300 <= status <= 399:
@@ -175,7 +175,7 @@ def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"")
 
 
 def retry_after_s(header: str, now: int) -> float | None:
-    """Return the seconds that a Retry-After header asks for, within a day; None if it cannot be read.
+    """Return the seconds of a Retry-After header, at most a day; None if it is malformed.
 
     >>> retry_after_s("120", 0), retry_after_s("Thu, 01 Jan 1970 00:01:00 GMT", 20_000)
     (120.0, 40.0)
@@ -193,12 +193,12 @@ def retry_after_s(header: str, now: int) -> float | None:
 
 
 def _died_silently(error: Exception) -> bool:
-    # aiohttp's message is the head of the answer as far as it came, or a text of its own if nothing came.
+    # aiohttp's message is the head of the response so far, or its own text without a response.
     return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
 
 
 async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
-    """Read the answer, to its end if it is not too long; return its beginning."""
+    """Read the response, completely if it is short enough; return its beginning."""
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)

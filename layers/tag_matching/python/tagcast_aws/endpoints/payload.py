@@ -1,4 +1,4 @@
-"""The body of a POST in parts, of which the large one is shared by all pushes of a message."""
+"""The body of a POST in parts; all pushes of a message share the large one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 JOINED_BYTES_MAX = 64 * 1024
-"""Up to this size a body is cheaper to send at once, with the headers."""
+"""Up to this size, a body is cheaper to send in one piece with the headers."""
 SLICE_BYTES = 16 * 1024
-"""A large body goes to the transport 16 KiB at a time, because it keeps what the receiver does not take yet."""
+"""A large body is written 16 KiB at a time, because the transport buffers bytes for a slow receiver."""
 
 
 class SharedPayload(Payload):
-    """Writes the parts in slices and waits for the receiver between them, so that no push holds a copy of its own."""
+    """Writes the parts in slices and waits for the receiver in between, so that no push copies the body."""
 
     def __init__(self, parts: Sequence[bytes], content_type: str) -> None:
         super().__init__(parts, content_type=content_type)
@@ -33,7 +33,7 @@ class SharedPayload(Payload):
 
 
 def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
-    """Yield *parts* in slices of a bounded size. Small ones go together: a slice is a call and a record of TLS.
+    """Yield *parts* in bounded slices, small parts joined: each slice is a call and a TLS record.
 
     >>> [bytes(each) for each in slices([b"[", b"a", b",", b"bbbbbb", b"c", b"]"], 4)]
     [b'[a,', b'bbbb', b'bb', b'c]']
@@ -55,5 +55,5 @@ def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
 
 
 def body_of(parts: Sequence[bytes], content_type: str) -> bytes | SharedPayload:
-    """Return *parts* as aiohttp sends them best."""
+    """Return *parts* in the form that aiohttp sends best."""
     return b"".join(parts) if sum(map(len, parts)) <= JOINED_BYTES_MAX else SharedPayload(parts, content_type)

@@ -1,4 +1,4 @@
-"""The registry of endpoint protocols, and the pusher that the core sees."""
+"""The registry of endpoint protocols, and the pusher port."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any, TypeVar
 from tagcast.model import Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.pushing.webhook_signature import SecretError
 
-from tagcast_aws.endpoints.adapter import EndpointAdapter, Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment, EndpointAdapter
 
 T = TypeVar("T")
-AdapterFactory = Callable[[Surroundings], EndpointAdapter]
+AdapterFactory = Callable[[AdapterEnvironment], EndpointAdapter]
 
 
-def _http(surroundings: Surroundings) -> EndpointAdapter:
+def _http(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.http import HttpEndpoint
 
     return HttpEndpoint(surroundings)
 
 
-def _sqs(surroundings: Surroundings) -> EndpointAdapter:
+def _sqs(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.sqs import QueueEndpoint
 
     return QueueEndpoint(surroundings)
 
 
-def _function(surroundings: Surroundings) -> EndpointAdapter:
+def _function(surroundings: AdapterEnvironment) -> EndpointAdapter:
     from tagcast_aws.endpoints.function import FunctionEndpoint
 
     return FunctionEndpoint(surroundings)
 
 
-# The imports wait until a push needs them: aiohttp and boto3 cost more than all else in a cold start.
+# Imported on the first push: aiohttp and boto3 are most of a cold start.
 ADAPTERS: Mapping[Protocol, AdapterFactory] = {
     Protocol.HTTP: _http,
     Protocol.HTTPS: _http,
@@ -44,14 +44,14 @@ ADAPTERS: Mapping[Protocol, AdapterFactory] = {
 
 
 class EndpointPusher:
-    """Implements the core's Pusher over all protocols, and keeps the event loop that its connections live on.
+    """Implements the core's Pusher over all protocols, and owns the event loop of their connections.
 
-    Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. *make_loop*
-    is for places where the real one will not do.
+    Create one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. *make_loop*
+    replaces the loop in simulations.
     """
 
     def __init__(
-        self, surroundings: Surroundings, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+        self, surroundings: AdapterEnvironment, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
     ) -> None:
         self._surroundings = surroundings
         self._make_loop = make_loop
@@ -61,11 +61,11 @@ class EndpointPusher:
         self._running = threading.Lock()
 
     async def push(self, push: Push) -> Outcome:
-        """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+        """Make one attempt within the subscription's timeout. A failure is an outcome, never an exception."""
         return await self._attempt(push.subscription, lambda adapter: adapter.deliver(push))
 
     async def push_batch(self, batch: PushBatch) -> Outcome:
-        """Make several attempts in one request, likewise."""
+        """Make several attempts in one request. A failure is an outcome, never an exception."""
         return await self._attempt(batch.subscription, lambda adapter: adapter.deliver_batch(batch))
 
     async def _attempt(
@@ -79,9 +79,9 @@ class EndpointPusher:
             return Outcome(False, f"fault: {type(error).__name__}")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* to its end on the loop of this pusher; calls from several threads take turns.
+        """Run *coroutine* on the loop of this pusher; calls from several threads take turns.
 
-        Whatever it left on the loop is ended, too: nothing of one invocation runs in the next.
+        Tasks that it leaves are ended, too: nothing of one invocation runs in the next.
         """
         with self._running:
             if self._runner is None:
@@ -107,7 +107,7 @@ class EndpointPusher:
     def _adapter(self, protocol: Protocol) -> EndpointAdapter:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            # Connections belong to a loop; those of a loop that is gone cannot be used nor closed in order.
+            # Connections belong to a loop; without it they can neither be used nor closed properly.
             self._adapters, self._loop = {}, loop
         factory = ADAPTERS[protocol]
         if factory not in self._adapters:

@@ -1,4 +1,4 @@
-"""What an HTTP endpoint is asked: the handshake of CloudEvents' webhooks, and else to repeat a token."""
+"""Verification requests to an HTTP endpoint: the handshake of CloudEvents' webhooks, then a token to repeat."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import aiohttp
 from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signatures
 from tagcast.settings import Signature
-from tagcast.verification import Consent, confirmation, handshake
+from tagcast.verification import VerificationResult, confirmation, handshake
 from yarl import URL
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_contexts import presenting
 from tagcast_aws.endpoints.connection_faults import failure
 from tagcast_aws.endpoints.http import certificate_refusal, plain_session, read_answer
@@ -24,33 +24,33 @@ from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 QUESTION_S = 5
-"""Each of the two questions may take 5 s."""
+"""Each of the two requests may take 5 s."""
 TOKEN_BYTES_MAX = 1_024
 _NOTHING = SimpleNamespace()
 
 
-class Questions:
-    """Asks one endpoint, over connections of its own, with the certificate, headers and signatures of its pushes.
+class VerificationRequests:
+    """Verifies one endpoint, over its own connections, with the certificate, headers and signatures of pushes.
 
-    *origin* is the name that the service gives itself, *subscription_id* says whose key of the service signs, if any.
+    *origin* is the service's name; *subscription_id* selects the service key that signs, if any.
     """
 
     def __init__(
-        self, surroundings: Surroundings, origin: str, settings: SubscriptionSettings, subscription_id: str | None
+        self, surroundings: AdapterEnvironment, origin: str, settings: SubscriptionSettings, subscription_id: str | None
     ) -> None:
         self._surroundings, self._origin, self._settings = surroundings, origin, settings
         self._subscription_id = subscription_id
 
-    async def ask(self, token: str) -> Consent:
-        """Return the first answer that agrees, or why the last did not."""
+    async def ask(self, token: str) -> VerificationResult:
+        """Return the first consent, or the reason of the last refusal."""
         around, url = self._surroundings, URL(self._settings.endpoint.target)
         refusal = certificate_refusal(self._settings, around.clock.now())
         if refusal is not None:
-            return Consent(refusal)
+            return VerificationResult(refusal)
         try:
             tls = self._tls()
         except ssl.SSLError as error:
-            return Consent(failure(error))
+            return VerificationResult(failure(error))
         connector = aiohttp.TCPConnector(
             force_close=True,
             resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
@@ -63,13 +63,13 @@ class Questions:
                 return consent
             return await self._answered(self._confirm(session, url, token))
 
-    async def _offer(self, session: aiohttp.ClientSession, url: URL) -> Consent:
+    async def _offer(self, session: aiohttp.ClientSession, url: URL) -> VerificationResult:
         headers = self._headers() | {"webhook-request-origin": self._origin}
         async with session.options(url, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING) as answer:
             origin, rate = answer.headers.get("WebHook-Allowed-Origin"), answer.headers.get("WebHook-Allowed-Rate")
             return handshake(answer.status, origin, rate, self._origin)
 
-    async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> Consent:
+    async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> VerificationResult:
         body, sent_at = json.dumps({"verification_token": token}).encode(), self._surroundings.clock.now()
         headers = self._headers() | {"content-type": "application/json"}
         if signed := self._signed(token, sent_at, body):
@@ -93,12 +93,12 @@ class Questions:
         key, around = self._settings.client_key, self._surroundings
         return around.tls() if key is None else presenting(around, key)
 
-    async def _answered(self, question: Awaitable[Consent]) -> Consent:
-        """Return what came of one question; no answer is a refusal."""
+    async def _answered(self, question: Awaitable[VerificationResult]) -> VerificationResult:
+        """Return the result of one request; no response is a refusal."""
         try:
             async with TimeLimit(QUESTION_S):
                 return await question
         except TimeoutError:
-            return Consent(f"timeout after {QUESTION_S} s")
+            return VerificationResult(f"timeout after {QUESTION_S} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Consent(failure(error))
+            return VerificationResult(failure(error))

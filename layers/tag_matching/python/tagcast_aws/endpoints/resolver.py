@@ -1,4 +1,4 @@
-"""The resolver under the HTTP pusher: what it returns was checked, and is what is connected to."""
+"""The resolver of the HTTP pusher: it checks the addresses that are then connected to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AddressRefusedError(OSError):
 class CheckedResolver(AbstractResolver):
     """Resolves names in threads and refuses names with any address that is not public.
 
-    Since the connection is made to the returned addresses, a second answer of the DNS changes nothing.
+    Connections use exactly the returned addresses, so a changed DNS answer has no effect (DNS rebinding).
     """
 
     def __init__(self, allow_private: bool, threads: Executor, lookup: Lookup | None = None) -> None:
@@ -30,7 +30,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return the addresses of *host*; raise AddressRefusedError, or another OSError if there are none."""
+        """Return the addresses of *host*. Raises AddressRefusedError, or another OSError if there are none."""
         loop = asyncio.get_running_loop()
         try:
             addresses = await loop.run_in_executor(self._threads, self._lookup, host)
@@ -43,7 +43,7 @@ class CheckedResolver(AbstractResolver):
         return [_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:
-        """Do nothing: the threads belong to all pushes."""
+        """Do nothing: the threads are shared by all pushes."""
 
 
 def _result(host: str, address: str, port: int) -> ResolveResult:

@@ -1,4 +1,4 @@
-"""SQS endpoints: one SendMessage or SendMessageBatch per request; delivered means that the queue took the message."""
+"""SQS endpoints: one SendMessage or SendMessageBatch per request; delivered means that SQS accepted the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
 from tagcast.pushing.envelope import queue_message
 from tagcast.resource_names import ResourceName, queue_named
 
-from tagcast_aws.endpoints.adapter import OF_A_GROUP, Surroundings
+from tagcast_aws.endpoints.adapter import OF_A_GROUP, AdapterEnvironment
 from tagcast_aws.endpoints.clients import Caller
 
 ACCEPTED = "sqs accepted"
@@ -19,9 +19,9 @@ _GROUP = re.compile(r"[!-~]{1,128}")
 
 
 class QueueEndpoint:
-    """Delivers to standard and FIFO queues, named by URL or ARN."""
+    """Delivers to standard and FIFO queues, by URL or ARN."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: AdapterEnvironment) -> None:
         self._caller = Caller("sqs", surroundings)
         self._own, self._elsewhere = surroundings.own_queues, surroundings.allow_private
 
@@ -34,15 +34,15 @@ class QueueEndpoint:
         return await self._attempt(batch.subscription, lambda sqs, url: _send_batch(sqs, url, batch))
 
     async def close(self) -> None:
-        """Do nothing: no connection belongs to the event loop."""
+        """Do nothing: there are no connections on the event loop."""
 
     async def _attempt(self, subscription: Subscription, send: Callable[[Any, str], Outcome]) -> Outcome:
-        """Let *send* write to the queue, by a client of its region and its URL."""
+        """Call *send* with a client of the queue's region, and the queue's URL."""
         target = subscription.settings.endpoint.target
         queue = queue_named(target, elsewhere=self._elsewhere)
         if queue is None:
             return Outcome(False, "not a queue URL or ARN")
-        if queue.begins_with(self._own):  # IAM lets a round hand over to groups.
+        if queue.begins_with(self._own):  # IAM allows the function to write to group queues.
             return Outcome(False, OF_A_GROUP)
         return await self._caller.attempt(subscription, queue.region, lambda sqs: send(sqs, _url(sqs, target, queue)))
 
@@ -63,12 +63,12 @@ def _send_batch(sqs: Any, url: str, batch: PushBatch) -> Outcome:
 def _url(sqs: Any, target: str, queue: ResourceName) -> str:
     if not target.startswith("arn:"):
         return target
-    # Made, not asked for: asking needs a permission that the queues of other accounts would have to grant, too.
+    # Built, not requested: GetQueueUrl needs a permission that other accounts would have to grant, too.
     return f"{sqs.meta.endpoint_url.rstrip('/')}/{queue.account}/{queue.name}"
 
 
 def group_id(key: str) -> str:
-    """Return the message group of an ordering key: the key itself where SQS allows it, else its hash.
+    """Return the message group of an ordering key: the key if SQS allows it, else its hash.
 
     >>> group_id("order-7"), len(group_id("naïve key"))
     ('order-7', 64)

@@ -1,4 +1,4 @@
-"""The timeout of a push: a receiver's time, from which what this process was busy for at its end is taken off."""
+"""The timeout of a push: the receiver's time, without time in which this process was busy at the end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from types import TracebackType
 
 LATE_S = 0.05
-"""A timer that comes later than this says that the event loop stood still: the answer may be waiting to be read."""
+"""A timer later than this means that the event loop was blocked: the response may be waiting."""
 EXTENSIONS_MAX = 3
 
 
 class TimeLimit:
-    """Ends its block by TimeoutError after *seconds*, or a little later if the loop was too busy to look.
+    """Ends its block with TimeoutError after *seconds*, or slightly later if the loop was blocked.
 
-    What stood still is the service's time: the receiver gets as much again, a few times at most.
+    Blocked time is the service's: the receiver gets it added, a few times at most.
     """
 
     __slots__ = ("_extensions", "_limit", "_loop", "_seconds", "_timer")

@@ -1,4 +1,4 @@
-"""Asks an HTTP endpoint whether it wants pushes, on an event loop of its own."""
+"""Verifies an HTTP endpoint, on an event loop of its own."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import asyncio
 from collections.abc import Callable
 
 from tagcast.model import SubscriptionSettings
-from tagcast.verification import Consent
+from tagcast.verification import VerificationResult
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.addresses import url_refusal
 
 
 class HttpVerifier:
-    """Implements the core's EndpointVerifier; *origin* is the name that the service gives itself."""
+    """Implements the core's EndpointVerifier; *origin* is the service's name."""
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: AdapterEnvironment,
         origin: str,
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     ) -> None:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
-    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
-        """Ask by ``OPTIONS``, and if that does not allow it by a ``POST``. Redirects are refused."""
-        # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
-        from tagcast_aws.endpoints.questions import Questions
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> VerificationResult:
+        """Ask by ``OPTIONS``, and if that does not allow pushes, by ``POST``. Redirects are refused."""
+        # Imported on first use: aiohttp is most of a cold start.
+        from tagcast_aws.endpoints.questions import VerificationRequests
 
         endpoint, around = settings.endpoint, self._surroundings
         refusal = url_refusal(endpoint.target, endpoint.protocol, around.allow_private)
         if refusal is not None:
-            return Consent(refusal)
+            return VerificationResult(refusal)
         with asyncio.Runner(loop_factory=self._make_loop) as runner:
-            return runner.run(Questions(around, self._origin, settings, subscription_id).ask(token))
+            return runner.run(VerificationRequests(around, self._origin, settings, subscription_id).ask(token))

@@ -1,1 +1,1 @@
-"""What a process has of itself: clock, dice, threads, log and metrics, the settings of its deployment."""
+"""The process: clock, dice, threads, log and metrics, the settings of its deployment."""

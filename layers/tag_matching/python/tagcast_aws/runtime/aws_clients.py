@@ -1,4 +1,4 @@
-"""Clients of the AWS services that belong to the deployment: how often they try, and how long they wait."""
+"""Clients of the deployment's AWS services, with their retries and timeouts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a client asks in all, and how many seconds each attempt waits for an answer."""
+    """The number of attempts of a call, and the timeout of each in seconds."""
 
     attempts_max: int
     answer_s: int
 
     @property
     def longest_s(self) -> float:
-        """The longest that one call can take, with the pauses of the SDK's standard mode (1, 2, 4 … 20 s at most).
+        """The maximal duration of a call, with the pauses of the SDK's standard mode (1, 2, 4 … 20 s at most).
 
         >>> Patience(4, 4).longest_s, Patience(1, 25).longest_s
         (27.0, 26.0)
@@ -37,24 +37,23 @@ CONNECT_S = 1
 USUAL = Patience(attempts_max=4, answer_s=4)
 """Every function has 29 s or more: a call ends before its function does (docs/limits.md)."""
 SOON = Patience(attempts_max=2, answer_s=3)
-"""For what tells watchers, since the archive waits for it."""
+"""For tail writes, which the archive waits for."""
 ONCE = Patience(attempts_max=1, answer_s=8)
-"""For what repeats by itself: records that Firehose refused."""
+"""For calls with their own retries: records that Firehose refused."""
 WAITING = Patience(attempts_max=1, answer_s=25)
-"""For a receive that waits: a second one by the SDK would count as a pull of each message."""
+"""For long polling: a retry by the SDK would count as a second pull of each message."""
 
 
 def client_factory(make_client: Callable[..., Any] | None, patience: Patience = USUAL) -> Callable[[str], Any]:
-    """Return what makes the client of a service: one, whichever threads ask for it.
+    """Return a cached function that creates the client of a service; thread-safe.
 
-    *make_client* has the shape of ``boto3.client``, which None stands for: it may not be called by two threads at once.
-    Requests are not compared with the service's model before they are sent: the service does so itself, and it is a
-    tenth to a fifth of a call's CPU.
+    *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. Requests are not
+    validated by the SDK: the service does so itself, and it costs a tenth to a fifth of a call's CPU.
     """
     from botocore.config import Config
 
     config = Config(
-        # `max_attempts` would count what follows the first attempt.
+        # `max_attempts` would count only the retries.
         retries={"mode": "standard", "total_max_attempts": patience.attempts_max},
         connect_timeout=CONNECT_S,
         read_timeout=patience.answer_s,
@@ -79,10 +78,10 @@ def _boto3_client(service: str, **how: Any) -> Any:
 
 
 def with_plain_rows(client: T) -> T:
-    """Let a client of DynamoDB hand over the rows that it reads as they travel: in typed JSON, bytes as base64.
+    """Make a DynamoDB client return rows in their wire form: typed JSON, bytes as base64.
 
-    Comparing each value of a hundred rows with the service's model takes botocore 20 times as long as reading the JSON.
-    What is no answer, and what other services say, is left to it.
+    botocore takes 20 times as long to check each value of a hundred rows as to parse the JSON. Errors and other
+    operations are unchanged.
     """
     events = cast("Any", client).meta.events
     for operation in ROW_READS:

@@ -1,4 +1,4 @@
-"""The time of this machine."""
+"""The system's clock."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Return seconds that only grow."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait, and let everything in this process wait."""
+        """Block the whole process."""
         time.sleep(seconds)
 
     async def pause(self, seconds: float) -> None:
-        """Wait while the other work of the running loop goes on."""
-        import asyncio  # Functions that push need it; the others start faster without.
+        """Wait while other tasks of the running loop continue."""
+        import asyncio  # Only pushing functions need it; others start faster without.
 
         await asyncio.sleep(seconds)

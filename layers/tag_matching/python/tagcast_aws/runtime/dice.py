@@ -1,4 +1,4 @@
-"""Chance from this machine: spread waits, and ids."""
+"""The system's randomness: jitter and ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tagcast.ids import ID_SEQUENCE_BITS
 
 
 class SystemDice:
-    """The port ``Dice``. Ids of one process grow strictly; those of several are ordered by millisecond."""
+    """The port ``Dice``. Ids of one process strictly increase; those of several are ordered by millisecond."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -19,11 +19,11 @@ class SystemDice:
         return random.uniform(low, high)
 
     def unique_id(self, now: int) -> str:
-        """Return 20 decimal digits: 42 bits of milliseconds, 22 of chance or, within one millisecond, sequence."""
+        """Return 20 decimal digits: 42 bits of milliseconds and 22 random bits, incremented within a millisecond."""
         fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
         self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"
 
     def secret(self) -> str:
-        """Return 256 bits of chance as text."""
+        """Return 256 random bits as text."""
         return secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""Threads for blocking calls of AWS, so that the event loop of the pushes goes on meanwhile."""
+"""Threads for blocking AWS calls beside the event loop of the pushes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 CALLS_MAX = 32
-"""At most 32 calls are under way at once, because the clients of the table and the workflow keep as many
-connections."""
+"""Concurrent calls: as many as the connections of the clients of the table and the workflow."""
 
 T = TypeVar("T")
 
 
 class ThreadExecutor:
-    """The port ``Executor``; threads are started when they are first needed and kept for later invocations."""
+    """The port ``Executor``. Threads are started on demand and reused by later invocations."""
 
     def __init__(self, calls_max: int = CALLS_MAX, threads: Executor | None = None) -> None:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what *call* makes, in a thread; a cancelled wait lets it end first."""
-        import asyncio  # Functions that push need it; the others start faster without.
+        """Return the result of *call* in a thread. A cancelled wait lets the call end first."""
+        import asyncio  # Only pushing functions need it; others start faster without.
 
         submitted = self._threads.submit(call)
         under_way = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(under_way)
         except asyncio.CancelledError:
-            # Only the thread's own future knows whether the call has begun; asyncio's lets itself be cancelled always.
+            # Only the thread's own future knows whether the call has begun; asyncio's can always be cancelled.
             if not submitted.cancel():
                 await asyncio.wait((under_way,))
             raise

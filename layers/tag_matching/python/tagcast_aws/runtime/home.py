@@ -1,4 +1,4 @@
-"""Where a deployment is at home: the partition, region and account that its resources are named after."""
+"""The partition, region and account of a deployment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Home:
 
     @classmethod
     def of(cls, arn: str) -> Home:
-        """Return where the resource of this ARN is.
+        """Return the home of the resource with this ARN.
 
         >>> Home.of("arn:aws:states:eu-west-1:123456789012:stateMachine:x")
         Home(partition='aws', region='eu-west-1', account='123456789012')
@@ -25,7 +25,7 @@ class Home:
 
     @property
     def origin(self) -> str:
-        """Return the name, written like one of the DNS, by which the deployment asks webhooks for consent.
+        """The deployment's name, in DNS form, in verification requests to webhooks.
 
         >>> Home("aws", "eu-west-1", "123456789012").origin
         '123456789012.eu-west-1.tagcast'

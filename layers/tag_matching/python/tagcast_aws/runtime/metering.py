@@ -1,4 +1,4 @@
-"""The log and the metrics of this process, and who writes them out."""
+"""Log and metrics of this process, and their output."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 def logger() -> Logger:
     """Return the process's logger; it never logs an event.
 
-    Its level is the template's ``LogLevel``: where Lambda has one of its own, which lets the lines of metrics through,
-    powertools would obey that. Lambda reads the level of a line only beside an instant of RFC 3339.
+    Its level is the template's ``LogLevel``. Lambda's own level lets metric lines through, and powertools would obey
+    it. Lambda reads the level of a line only beside an RFC 3339 instant.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))
@@ -32,35 +32,35 @@ def logger() -> Logger:
 
 @cache
 def metrics() -> Metrics:
-    """Return the process's metrics, flushed by each handler; an invocation that counts nothing is no warning."""
+    """Return the process's metrics, flushed by each handler. An invocation without metrics logs no warning."""
     warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
     return Metrics()
 
 
 @cache
 def by_subscription() -> SubscriptionMetrics:
-    """Return the process's metrics of single subscriptions."""
+    """Return the process's metrics per subscription."""
     return SubscriptionMetrics()
 
 
 def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetry:
-    """Return the port over log and metrics; *watched* are the topics whose subscriptions have metrics of their own."""
+    """Return the port over log and metrics; *watched* are the topics with metrics per subscription."""
     return PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), watched)
 
 
-def metered(handler: Handler) -> Handler:
-    """Return *handler* as one that writes, when it ends, whatever was counted meanwhile."""
+def flush_after(handler: Handler) -> Handler:
+    """Wrap *handler* so that it writes all metrics at its end."""
     counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        return _counted(counting, event, context)
+        return _flush_counts(counting, event, context)
 
     return invoked
 
 
-def _counted(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer an event, and write what was counted by subscription, also if that raises."""
+def _flush_counts(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer an event, and write the metrics per subscription, also after an error."""
     try:
         return counting(event, context)
     finally:

@@ -1,4 +1,4 @@
-"""The settings of a deployment, as template.yaml gives them to every function."""
+"""The settings of a deployment from the environment that template.yaml defines for every function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tagcast_aws.runtime.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a function has to know of its deployment; nothing has a default, so that drift is seen at once."""
+    """A function's settings; there are no defaults, so that drift is noticed at once."""
 
     registry_table: str
     messages_table: str
@@ -43,7 +43,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Read the settings, or raise KeyError naming the variable that is missing."""
+        """Read the settings. Raises KeyError with the name of a missing variable."""
         return cls(
             registry_table=environ["REGISTRY_TABLE"],
             messages_table=environ["MESSAGES_TABLE"],
@@ -80,12 +80,12 @@ class Settings:
 
     @property
     def home(self) -> Home:
-        """Where this deployment is."""
+        """The partition, region and account of this deployment."""
         return Home.of(self.state_machine_arn)
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Return the pairs in a list of them.
+    """Yield the pairs in a list.
 
     >>> list(_pairs("orders-*:dead-letters,billing:billing-dead")), list(_pairs(""))
     ([('orders-*', 'dead-letters'), ('billing', 'billing-dead')], [])

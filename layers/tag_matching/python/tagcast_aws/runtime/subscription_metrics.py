@@ -1,11 +1,11 @@
-"""Metrics by topic and subscription, for the topics that a deployment names: each costs as much as any other metric."""
+"""Metrics by topic and subscription, for topics that a deployment selects: each costs as much as any other metric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 METERED_MAX = 50
-"""The first 50 subscriptions of a topic have metrics of their own; all others share theirs."""
+"""The first 50 subscriptions of a topic have metrics of their own; all others share one set."""
 OTHERS = "*"
 UNITS = {
     "DeliveryMs": "Milliseconds",
@@ -18,22 +18,22 @@ UNITS = {
     "Backlog": "Count",
     "ExpiringWithinHour": "Count",
 }
-"""All that is told of a subscription."""
+"""All metrics of a subscription, with their units."""
 
 
 class SubscriptionMetrics:
-    """Keeps what is told in one invocation, until it is written as one line of EMF for each subscription."""
+    """Collects the metrics of one invocation and writes them as one EMF line per subscription."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[tuple[str, float]]] = {}
 
     def add(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        """Keep values of metrics of the subscription of that name and *ordinal*."""
+        """Add metric values of a subscription."""
         name = subscription if ordinal < METERED_MAX else OTHERS
         self._values.setdefault((topic, name), []).extend(values.items())
 
     def flush(self) -> None:
-        """Write everything, and begin anew."""
+        """Write everything, and start empty."""
         from aws_lambda_powertools.metrics import EphemeralMetrics
 
         kept, self._values = self._values, {}

@@ -1,4 +1,4 @@
-"""What operators read: one log line per attempt and EMF metrics, never a body or a secret."""
+"""Telemetry for operators: one log line per attempt and EMF metrics, without bodies and secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METRIC_NAMES = {
 
 
 class PowertoolsTelemetry:
-    """The port ``Telemetry``; *watched* are the topics whose subscriptions have metrics of their own."""
+    """The port ``Telemetry``; *watched* are the topics with metrics per subscription."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class PowertoolsTelemetry:
         self._watched = frozenset(watched)
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Log one push and count its result; that the first one got through is told at DEBUG only.
+        """Log one push and count its result; a success at the first attempt is logged at DEBUG only.
 
-        At INFO those lines would be most of what a topic with many subscribers costs (docs/speed-and-cost.md).
+        At INFO those lines would be most of the cost of a topic with many subscribers (docs/speed-and-cost.md).
         """
         is_usual = state is EntryState.DELIVERED and push.attempt == 1
         if not is_usual or self._logger.log_level <= DEBUG:
@@ -63,7 +63,7 @@ class PowertoolsTelemetry:
         self._came_to(push.message, push.subscription, state, push.attempt)
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Log an entry that became terminal without a push, and count how."""
+        """Log and count an entry that ended without a push."""
         self._logger.info(
             "settled",
             extra={
@@ -77,18 +77,18 @@ class PowertoolsTelemetry:
             self._came_to(message, subscription, state)
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Log the filters that failed, and count them."""
+        """Log and count filters that failed."""
         names = list(subscriptions)
         self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": names})
         self.count("FilterErrors", len(names))
 
     def failed(self, what: str, error: Exception) -> None:
-        """Log the fault with its traceback, and count it."""
+        """Log an error with its traceback, and count it."""
         self._logger.error(f"{what} failed", exc_info=error)
         self.count("Failed")
 
     def count(self, name: str, value: int = 1) -> None:
-        """Add to a metric; of one invocation, only their sum is written."""
+        """Add to a metric; one sum is written per invocation."""
         counted = self._metrics.provider.metric_set.get(name)
         if counted is None:
             self._metrics.add_metric(name=name, unit="Count", value=value)
@@ -100,16 +100,16 @@ class PowertoolsTelemetry:
         self._metrics.add_metric(name=name, unit="Milliseconds", value=milliseconds)
 
     def watches(self, topic: str) -> bool:
-        """Say whether *topic* is one of those that the deployment names."""
+        """Return whether the deployment selects *topic* for metrics per subscription."""
         return topic in self._watched
 
     def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        """Keep *values* for the metrics of a subscription."""
+        """Add backlog metrics of a subscription."""
         if topic in self._watched:
             self._by_subscription.add(topic, ordinal, subscription, values)
 
     def _came_to(self, message: Message, subscription: Subscription, state: EntryState, attempts: int = 0) -> None:
-        """Count what became of a delivery; of one that ended after pushes, with the number of its *attempts*."""
+        """Count the end of a delivery, with its number of *attempts* if it was pushed."""
         self.count(_METRIC_NAMES[state])
         values: dict[str, float] = {_METRIC_NAMES[state]: 1}
         if state is EntryState.DELIVERED:

@@ -1,3 +1,3 @@
-"""The version that the service tells its callers."""
+"""The version of the service, as shown to callers."""
 
 VERSION = "0.1.0"

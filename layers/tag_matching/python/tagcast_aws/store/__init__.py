@@ -1,1 +1,1 @@
-"""The tables: typed rows in, conditional and transactional writes out, their streams, and what is kept beside them."""
+"""The tables: typed rows in, conditional and transactional writes out, their streams, and stored objects."""

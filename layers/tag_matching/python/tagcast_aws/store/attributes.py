@@ -1,4 +1,4 @@
-"""The values of rows in DynamoDB's typed JSON, and back."""
+"""Encodes row values in DynamoDB's typed JSON, and decodes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def to_attribute(value: Value) -> dict[str, Any]:
 
 
 def from_attribute(attribute: Mapping[str, Any]) -> Value:
-    """Return the value in DynamoDB's typed JSON; bytes may be as they travel, in base64.
+    """Return the value of DynamoDB's typed JSON; bytes may be base64.
 
     >>> from_attribute({"N": "3"}), from_attribute({"L": [{"S": "a"}]}), from_attribute({"B": "AP8="})
     (3, ['a'], b'\\x00\\xff')

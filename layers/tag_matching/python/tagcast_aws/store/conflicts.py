@@ -1,4 +1,4 @@
-"""What DynamoDB says of a write that it did not carry out, in the words of the core."""
+"""Translates DynamoDB's errors of failed writes into those of the core."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ VAIN_MAX = 7
 PAUSE_S = 0.02
 LOST = frozenset({"ConditionalCheckFailedException", "ConditionalCheckFailed"})
 CONFLICTS = frozenset({"TransactionConflictException", "TransactionConflict"})
-"""Of a single write, and as a reason of a cancelled transaction: another transaction holds a row."""
+"""Another transaction holds a row: error codes of a single write, and cancellation reasons."""
 CROWDED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
-"""Reasons of a cancelled transaction: a row is asked for more than one partition gives, which is for its writers."""
+"""Cancellation reasons for a row with more requests than a partition allows, which its writers handle."""
 
 
 Sleep = Callable[[float], object]
 
 
-def carried_out(call: Callable[[], object], sleep: Sleep) -> None:
-    """Carry out one write or transaction; a conflict is soon over as a rule, and tried again for a tenth of a second.
+def execute(call: Callable[[], object], sleep: Sleep) -> None:
+    """Execute one write or transaction; conflicts are usually short and are retried for a tenth of a second.
 
-    Raises ConditionLostError for a condition that does not hold, ContendedError when others hold the rows, and the
-    ClientError for everything else.
+    Raises ConditionLostError for a failed condition, ContendedError if others hold the rows, and ClientError otherwise.
     """
     for conflict in range(1, CONFLICTS_MAX + 1):
         try:
@@ -56,7 +55,7 @@ def _pause(number: int, sleep: Sleep) -> None:
 
 
 def _codes(error: ClientError) -> set[str]:
-    """Return the code of an error, or the reasons of a cancelled transaction.
+    """Return the code of an error, or the cancellation reasons of a transaction.
 
     >>> reasons = [{"Code": "None"}, {"Code": "ThrottlingError"}]
     >>> cancelled = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}

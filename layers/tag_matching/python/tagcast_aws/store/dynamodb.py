@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.ports import Found, Key, Row, Table, Update, Write
+from tagcast.ports import Key, Row, SearchPage, Table, Update, Write
 from tagcast.tables import UPDATES_MAX
 
 from tagcast_aws.store.attributes import to_attribute, to_row
-from tagcast_aws.store.conflicts import back_off, carried_out
+from tagcast_aws.store.conflicts import back_off, execute
 from tagcast_aws.store.search import cursor_at, kept_request, search_request
 from tagcast_aws.store.statements import statement_of
 from tagcast_aws.store.writes import key_of, write_request
@@ -23,7 +23,7 @@ BATCH_GET_MAX = 100
 
 
 class DynamoStore:
-    """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
+    """The port ``Store`` on two tables. Transaction conflicts are retried; failed conditions are not."""
 
     def __init__(
         self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep
@@ -38,7 +38,7 @@ class DynamoStore:
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return those of the rows that exist; UnavailableError if the table gives no more of them for some seconds."""
+        """Return the existing rows. Raises UnavailableError if the table is throttled for some seconds."""
         assert len(keys) <= BATCH_GET_MAX
         wanted: dict[str, Any] = {}
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
@@ -54,7 +54,7 @@ class DynamoStore:
                     row = to_row(item)
                     found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
             left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
-            # Sixteen megabytes are an answer: what is left of larger rows is asked for at once.
+            # A response holds sixteen megabytes: the rest is requested at once.
             in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
             if in_vain:
                 back_off(in_vain, "the table gives no more rows at the moment; try again", self._sleep)
@@ -96,17 +96,19 @@ class DynamoStore:
             request["ExclusiveStartKey"] = key
         return self._pages(request, limit)
 
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
-        """Read the next megabyte of the table, at half a read unit per 4 KB whatever the filter lets through."""
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
+        """Read the next megabyte of the table, at half a read unit per 4 KB regardless of the filter."""
         request = search_request(open_before, over_before, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
-        """Read the next thousand rows of the table, at a read unit per 4 KB whatever the filter lets through."""
+    def kept(
+        self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+    ) -> SearchPage:
+        """Read the next thousand rows of the table, at a read unit per 4 KB regardless of the filter."""
         request = kept_request(topic, accepted_from, before_version, alive_at, cursor)
         answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
-        return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+        return SearchPage(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
         """Return all pages up to *limit*. It ends: each page begins behind the one before."""
@@ -126,16 +128,16 @@ class DynamoStore:
         ((kind, request),) = write_request(write, self._names).items()
         match kind:
             case "Put":
-                carried_out(lambda: self._client.put_item(**request), self._sleep)
+                execute(lambda: self._client.put_item(**request), self._sleep)
             case "Update":
-                carried_out(lambda: self._client.update_item(**request), self._sleep)
+                execute(lambda: self._client.update_item(**request), self._sleep)
             case "Delete":
-                carried_out(lambda: self._client.delete_item(**request), self._sleep)
+                execute(lambda: self._client.delete_item(**request), self._sleep)
             case _:
                 raise TypeError("a check alone is a read")
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        """Apply each of the updates by itself, in one request; say which were applied."""
+        """Apply each of the updates independently, in one request; return which succeeded."""
         assert len(updates) <= UPDATES_MAX
         statements = cast("Any", [statement_of(update, self._names) for update in updates])
         answer = self._client.batch_execute_statement(Statements=statements)
@@ -144,9 +146,9 @@ class DynamoStore:
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
         items = cast("Any", [write_request(write, self._names) for write in writes])
-        carried_out(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
+        execute(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
 
 
 def _number(wanted: Mapping[str, Any]) -> int:
-    """Return how many keys a request for many rows names."""
+    """Return the number of keys in a request for many rows."""
     return sum(len(request["Keys"]) for request in wanted.values())

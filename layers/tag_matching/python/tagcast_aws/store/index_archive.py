@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class S3IndexArchive:
-    """The port ``IndexArchive``; the client is made only when a topic is large enough to need it."""
+    """The port ``IndexArchive``. The client is created when a topic is large enough to need it."""
 
     def __init__(self, make_client: Callable[[], S3Client], bucket: str, logger: Logger) -> None:
         self._make_client = make_client
@@ -21,7 +21,7 @@ class S3IndexArchive:
         self._logger = logger
 
     def load(self, name: str) -> bytes | None:
-        """Return the object, or None when it is not there or S3 does not answer."""
+        """Return the object, or None if it is missing or S3 fails."""
         try:
             return self._make_client().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
         except ClientError as error:
@@ -32,7 +32,7 @@ class S3IndexArchive:
         return None
 
     def save(self, name: str, content: bytes) -> None:
-        """Put the object; a failure only means that the next cold start compiles."""
+        """Put the object. After a failure, the next cold start compiles."""
         try:
             self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
         except ClientError as error:

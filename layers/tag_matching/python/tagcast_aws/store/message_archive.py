@@ -18,14 +18,14 @@ AWAY = "the archive does not answer; try again"
 
 
 class S3MessageArchive:
-    """The port ``MessageArchive``; the client is made only when somebody asks for a history."""
+    """The port ``MessageArchive``. The client is created on first use."""
 
     def __init__(self, make_client: Callable[[], S3Client], bucket: str) -> None:
         self._make_client = make_client
         self._bucket = bucket
 
     def files(self, day: int) -> Sequence[ArchivedFile]:
-        """Return the files that came on a day, the last first."""
+        """Return the files that arrived on a day, newest first."""
         prefix = f"raw/messages/{datetime.fromtimestamp(day / 1000, UTC):dt=%Y-%m-%d/}"
         found: list[ArchivedFile] = []
         try:
@@ -40,7 +40,7 @@ class S3MessageArchive:
         return sorted(found, key=lambda each: (each.arrived_at, each.name), reverse=True)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """Yield the lines of a file, which is read as it is needed."""
+        """Yield the lines of a file while it is downloaded."""
         client = self._make_client()
         try:
             body = client.get_object(Bucket=self._bucket, Key=name)["Body"]

@@ -1,4 +1,4 @@
-"""The scans through all messages: for what is owed without anybody at work on it, and for what is kept of a topic."""
+"""Scans of all messages: for pending messages without a worker, and for kept messages of a topic."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KEPT = (
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000
-"""As many rows as one page looks at: what is found in it is added within seconds."""
+"""Rows of a page: its messages are added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
 """``round`` is a reserved word of DynamoDB."""
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
-    """Return the parameters of one page (a megabyte of the table), which goes on at *cursor*."""
+    """Return the parameters of one page (a megabyte of the table) from *cursor* on."""
     request: dict[str, Any] = {
         "FilterExpression": FILTER,
         "ProjectionExpression": SHOWN,
@@ -45,7 +45,7 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
 def kept_request(
     topic: str, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
 ) -> dict[str, Any]:
-    """Return the parameters of one page of what is kept of *topic*, read strongly consistent."""
+    """Return the parameters of one strongly consistent page of kept messages of *topic*."""
     numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
     request: dict[str, Any] = {
         "FilterExpression": KEPT,
@@ -68,7 +68,7 @@ def _going_on(cursor: str | None) -> dict[str, Any]:
 
 
 def cursor_at(last: Mapping[str, Any] | None) -> str | None:
-    """Return the cursor behind the last key that a page looked at, or None when there are no more pages.
+    """Return the cursor after the last key of a page, or None without more pages.
 
     >>> cursor_at({"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}), cursor_at(None)
     ('MSG#t#1\\x00MSG', None)

@@ -1,4 +1,4 @@
-"""One secret of Secrets Manager as a process sees it: read again when what it knows is too old."""
+"""A cached secret of Secrets Manager, read again when it is too old."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 _ABSENT = ("ResourceNotFoundException", "AccessDeniedException")
-"""A role that may read a secret by the pattern of its name is denied it while it is not there."""
+"""A role with access by name pattern is denied a secret that does not exist."""
 
 
 class CachedSecret:
-    """The text of one secret, which is never logged; what cannot be read is asked for again at the next call."""
+    """The text of one secret, never logged. A failed read is repeated at the next call."""
 
     def __init__(self, client: Any, name: str, clock: Clock, logger: Logger) -> None:
         self._client = client
@@ -27,13 +27,13 @@ class CachedSecret:
         self._read_at_s = -math.inf
 
     def text(self, age_s_max: float) -> str | None:
-        """Return what the secret held at most *age_s_max* ago, or None if there was no such secret."""
+        """Return the secret as of at most *age_s_max* ago, or None if it did not exist."""
         if self._clock.monotonic() - self._read_at_s > age_s_max:
             return self.read_now()
         return self._text
 
     def read_now(self) -> str | None:
-        """Return what the secret holds, or None if there is no such secret."""
+        """Return the current secret, or None if it does not exist."""
         began_s = self._clock.monotonic()
         self._text = self._read()
         self._read_at_s = began_s

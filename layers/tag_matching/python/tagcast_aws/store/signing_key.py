@@ -1,7 +1,7 @@
-"""Keys that sign pushes: ed25519, one for each subscription, derived from a secret that CloudFormation had made.
+"""Ed25519 keys that sign pushes, one per subscription, derived from a secret that CloudFormation generated.
 
 HKDF (RFC 5869) derives them with the standard library's HMAC: PyNaCl has no HKDF, and cryptography is three times its
-size. PyNaCl signs. It is imported when a push or somebody asks for a key: most processes never do.
+size. PyNaCl signs. It is imported when a key is first needed; most processes never need one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
 SIGNING_KEY_KEPT_S = 300.0
-"""A process goes on with the seeds that it read for 5 minutes."""
+"""A process caches the seeds for 5 minutes."""
 DERIVED_KEYS_MAX = 4_000
-"""Subscriptions whose keys a process keeps, each some 600 bytes."""
+"""Subscriptions with cached keys, some 600 bytes each."""
 SEED_STAGES = ("AWSCURRENT", "AWSPREVIOUS")
-"""The versions of the secret that sign: the present one, and the one before it until somebody takes its label away."""
+"""The versions of the secret that sign: the current one, and the previous one until its label is removed."""
 _PURPOSE = b"ed25519 push signature "
 
 
 class Ed25519Signer:
-    """The port ``Signer``; its seeds are the texts of the secret *name*."""
+    """The port ``Signer``; its seeds are the versions of the secret *name*."""
 
     def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock) -> None:
         self._client, self._name, self._clock = cache(make_client), name, clock
@@ -38,11 +38,11 @@ class Ed25519Signer:
 
     @property
     def is_ready(self) -> bool:
-        """Say whether the seeds were read a short while ago."""
+        """Whether the cached seeds are recent enough."""
         return self._read_at_s is not None and self._clock.monotonic() < self._read_at_s + SIGNING_KEY_KEPT_S
 
     def prepare(self) -> None:
-        """Read the seeds unless they are known."""
+        """Read the seeds unless they are cached."""
         if self.is_ready:
             return
         texts = self._read()
@@ -51,11 +51,11 @@ class Ed25519Signer:
         self._read_at_s = self._clock.monotonic()
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-        """Return the signatures of *content* by the keys of a subscription, by the seeds that were read last."""
+        """Return the signatures of *content* by the keys of a subscription, from the cached seeds."""
         return tuple(key.sign(content).signature for key in self._known(subscription_id))
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
-        """Return the public halves of the keys of a subscription, the present one first."""
+        """Return the public keys of a subscription, the current one first."""
         self.prepare()
         return tuple(bytes(key.verify_key) for key in self._known(subscription_id))
 
@@ -83,7 +83,7 @@ class Ed25519Signer:
 
 
 class SubscriptionKeys:
-    """The keys of all subscriptions: of each, one by every text of *seeds*."""
+    """The keys of all subscriptions: one key per subscription and seed."""
 
     def __init__(self, seeds: Sequence[str]) -> None:
         self._seeds = [hkdf_extract(b"", seed.encode()) for seed in seeds]
@@ -97,7 +97,7 @@ class SubscriptionKeys:
 
 
 def hkdf_extract(salt: bytes, key: bytes) -> bytes:
-    """Return the pseudorandom key of HKDF with SHA-256 (RFC 5869, 2.2); an empty *salt* is one of zeros."""
+    """Return the pseudorandom key of HKDF with SHA-256 (RFC 5869, 2.2). An empty *salt* means zeros."""
     return hmac.digest(salt or bytes(32), key, "sha256")
 
 

@@ -1,6 +1,6 @@
-"""Updates of the core as statements of PartiQL: one request carries many of them, each with a condition of its own.
+"""Updates as PartiQL statements: one request carries many, each with a condition of its own.
 
-A request for each costs its process a signature and an exchange over TLS; DynamoDB bills both ways alike.
+Separate requests would each cost a signature and a TLS exchange; DynamoDB bills both alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tagcast_aws.store.attributes import to_attribute
 
 
 def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
-    """Return the statement for an update of a row that is there, which expects values of it and adds to none.
+    """Return the statement of an update with a condition on an existing row, without additions.
 
     >>> from tagcast.ports import Key
     >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("owed",), {"version": 3})

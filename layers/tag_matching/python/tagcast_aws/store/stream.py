@@ -1,4 +1,4 @@
-"""Records of the tables' streams as the values they were written from."""
+"""Decodes records of the tables' streams."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.archive.record import Change
+from tagcast.archive.record import RowChange
 from tagcast.ports import Row
-from tagcast.repairing.relay import Arrival, Ended
+from tagcast.repairing.relay import Arrival, EndArrival
 from tagcast.rows.due import UNTOLD
 from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, is_new_generation
@@ -21,7 +21,7 @@ TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
-    """Return the message or lane that *record* wrote, or None when it needs no repair."""
+    """Return the message or lane written in *record*, or None if it needs no repair."""
     change = record["dynamodb"]
     image = change.get("NewImage")
     if image is None:
@@ -34,15 +34,15 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
         case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
             return Arrival(sequence, LANES.value_of(row))
         case RowKind.END | RowKind.ROUND:
-            return Arrival(sequence, Ended(text(row, "topic"), text(row, "message_id")))
+            return Arrival(sequence, EndArrival(text(row, "topic"), text(row, "message_id")))
     return None
 
 
-def change_of(record: Mapping[str, Any]) -> Change:
-    """Return what *record* says: both images, when, and whether the time to live removed the row."""
+def change_of(record: Mapping[str, Any]) -> RowChange:
+    """Return the change in *record*: both images, its time, and whether the time to live removed the row."""
     change = record["dynamodb"]
     before, after = change.get("OldImage"), change.get("NewImage")
-    return Change(
+    return RowChange(
         before=_row(before) if before else None,
         after=_row(after) if after else None,
         changed_at=round(change["ApproximateCreationDateTime"] * 1000),
@@ -51,12 +51,12 @@ def change_of(record: Mapping[str, Any]) -> Change:
 
 
 def _row(image: Mapping[str, Any]) -> Row:
-    """Return the row in an image, without what nobody behind a stream is told of."""
+    """Return the row in an image, without attributes that consumers of the stream may not see."""
     return to_row({name: _attribute(attribute) for name, attribute in image.items() if name not in UNTOLD})
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an attribute with its bytes decoded: in Lambda events they are base64 text."""
+    """Return an attribute with its bytes decoded from base64, as in Lambda events."""
     if "B" in attribute and isinstance(attribute["B"], str):
         return {"B": base64.b64decode(attribute["B"])}
     return attribute

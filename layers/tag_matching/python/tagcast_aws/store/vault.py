@@ -9,19 +9,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 
 PLAIN_BYTES_MAX = 4_096
-"""KMS encrypts at most 4 KiB in one request. What is longer is cut, and every piece says which of how many it is."""
+"""KMS encrypts at most 4 KiB in one request. A longer text is split into numbered pieces."""
 LENGTH_BYTES = 2
 
 
 class KmsVault:
-    """The port ``Vault``; the client is made when something is first sealed or opened. Nothing is logged of either."""
+    """The port ``Vault``. The client is created on first use. Nothing is logged."""
 
     def __init__(self, make_client: Callable[[], Any], key: str) -> None:
         self._make_client = make_client
         self._key = key
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        """Return *plain* encrypted, each piece behind its length."""
+        """Return *plain* encrypted, each piece with its length before it."""
         pieces = [plain[start : start + PLAIN_BYTES_MAX] for start in range(0, len(plain), PLAIN_BYTES_MAX)]
         sealed = b""
         for number, piece in enumerate(pieces):
@@ -30,7 +30,7 @@ class KmsVault:
         return sealed
 
     def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
-        """Return what was sealed; with another context, or pieces in another order, that fails."""
+        """Return the plaintext. Fails for another context, or pieces in another order."""
         blobs = tuple(_blobs(sealed))
         parts = (_part(context, number, len(blobs)) for number in range(len(blobs)))
         return b"".join(self._decrypted(blob, part) for blob, part in zip(blobs, parts, strict=True))

@@ -1,4 +1,4 @@
-"""Writes of the core as DynamoDB's requests: expressions with placeholders for every name and value."""
+"""Encodes writes as DynamoDB requests: expressions with placeholders for every name and value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def key_of(key: Key) -> dict[str, dict[str, str]]:
 
 
 def write_request(write: Write, tables: Mapping[Table, str]) -> dict[str, dict[str, Any]]:
-    """Return the request for one write under the name that a transaction has for it.
+    """Return the request of one write, under its name in a transaction.
 
     >>> key = Key(Table.REGISTRY, "TOPIC#t", "SUB#A")
     >>> write_request(Delete(key, {"version": 3}), {Table.REGISTRY: "registry"})["Delete"]["ConditionExpression"]
@@ -40,7 +40,7 @@ def write_request(write: Write, tables: Mapping[Table, str]) -> dict[str, dict[s
 
 
 class _Expression:
-    """Placeholders of one write's expressions."""
+    """The placeholders of one write's expressions."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}

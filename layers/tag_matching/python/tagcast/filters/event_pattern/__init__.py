@@ -1,6 +1,6 @@
-"""Event patterns: the language in which EventBridge rules and SNS filter policies ask about JSON.
+"""Event patterns: the language of EventBridge rules and SNS filter policies for JSON.
 
-`pattern` reads one and names its faults, `leaves` are its comparisons, `event` reads a message's JSON by paths,
-`arrays` keeps what is asked of one array within one element, `evaluate` and `explain` answer, `sns` has what SNS
-allows, `scopes` says what of a message is read. The index is `tagcast.filters.index.event_index`.
+`pattern` parses a pattern and lists its faults; `leaves` are its comparisons. `event` indexes a message's JSON by path.
+`evaluate` and `explain` compute the verdict; `arrays` ensures that conditions on one array match the same element.
+`sns` has the limits of SNS, `scopes` selects the part of a message. The index is `tagcast.filters.index.event_index`.
 """

@@ -1,4 +1,4 @@
-"""IP addresses as the engine of EventBridge has them, version 4 with dots, version 6 without: as hexadecimal digits."""
+"""IP addresses as hexadecimal digits, parsed like EventBridge: IPv4 with dots, IPv6 with colons."""
 
 import re
 from functools import lru_cache
@@ -12,7 +12,7 @@ _MAPPED = "0" * 20 + "FFFF"
 
 @lru_cache(maxsize=4_096)
 def address_digits(text: str) -> str | None:
-    """Return the 8 or 32 digits of an address, or None of what is none. An IPv4 address written as IPv6 is IPv4.
+    """Return the 8 (IPv4) or 32 (IPv6) digits of an address, or None. An IPv4-mapped IPv6 address is IPv4.
 
     >>> address_digits("10.0.0.1"), address_digits("::ffff:0a00:1"), address_digits("1.2.3.256")
     ('0A000001', '0A000001', None)
@@ -46,7 +46,7 @@ def _groups(text: str) -> list[int] | None:
 
 
 def network_of(text: str) -> tuple[str, str] | str:
-    """Return the digits of the first and the last address of a block, or what is wrong with its text.
+    """Return the digits of the first and the last address of a block, or an error text.
 
     >>> network_of("10.0.0.0/8"), network_of("10.0.0.0/32")
     (('0A000000', '0AFFFFFF'), 'must have 0 to 31 bits after the slash for IPv4')

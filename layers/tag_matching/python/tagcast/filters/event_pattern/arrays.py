@@ -1,4 +1,4 @@
-"""Several conditions on one array: what is asked of it must be met within one element (array consistency)."""
+"""Array consistency: all conditions on one array must be met by the same element."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -6,18 +6,18 @@ from typing import NamedTuple
 from tagcast.filters.event_pattern.event import Element
 
 Chosen = Mapping[int, int]
-"""The element that was chosen of each array so far."""
+"""The element chosen in each array so far: array number to index."""
 
 
-class Wanted(NamedTuple):
-    """Where a condition is met, as the elements it stands in; and where its path is at all, if it may be absent."""
+class Constraint(NamedTuple):
+    """The elements in which a condition is met, and, if the path may be absent, all elements that have the path."""
 
     met: Sequence[Element | None]
     there: Sequence[Element | None] | None
 
 
 class _Node:
-    """Elements by the arrays around them; *ends*: something stands right here."""
+    """A trie of elements by the arrays around them. *ends*: a value stands at this node."""
 
     __slots__ = ("arrays", "ends")
 
@@ -26,20 +26,20 @@ class _Node:
         self.ends = False
 
 
-class TooManyStepsError(Exception):
-    """The arrays of an event allow more combinations than are tried."""
+class TooManyCombinationsError(Exception):
+    """The arrays of an event allow more combinations than the bound."""
 
 
-def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
-    """Say whether each condition, in their order, is met beside what was chosen for those before it.
+def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
+    """Return whether one choice of an element per array meets all conditions, tried in order.
 
-    What is absent is absent beside what was chosen so far: so the engine of EventBridge has it. A choice that makes no
-    difference to later conditions is tried once.
+    As in EventBridge, a path counts as absent if the elements chosen so far lack it. A choice is tried once if it makes
+    no difference to later conditions.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
-    >>> are_consistent([Wanted([first], None), Wanted([second], None)], 100)
+    >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
     False
-    >>> are_consistent([Wanted([first, second], None), Wanted([second], None)], 100)
+    >>> are_consistent([Constraint([first, second], None), Constraint([second], None)], 100)
     True
     """
     if (known := _in_one_array(wanted)) is not None:
@@ -62,7 +62,7 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
             return True
         steps += 1
         if steps > steps_max:
-            raise TooManyStepsError
+            raise TooManyCombinationsError
         matters = later[place]
         state = place, tuple(choice for choice in chosen.items() if choice[0] in matters)
         if state not in seen:
@@ -71,8 +71,10 @@ def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
     return False
 
 
-def _in_one_array(wanted: Sequence[Wanted]) -> bool | None:
-    """Say the same where all is about the elements of one array: whether one of them meets all; else None."""
+def _in_one_array(wanted: Sequence[Constraint]) -> bool | None:
+    """Return the result if all elements stand in one outer array: whether one element meets all conditions; else
+    None.
+    """
     found = [element for each in wanted for element in each.met if element is not None]
     if any(each.there is not None for each in wanted) or not found:
         return None
@@ -105,7 +107,7 @@ def _arrays(root: _Node) -> set[int]:
 
 
 def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen]:
-    """Yield what may be chosen beside what is chosen."""
+    """Yield the choices that meet a condition and extend *chosen*."""
     if there is not None and next(_below(there, chosen), None) is None:
         yield chosen
     for more in _below(met, chosen):
@@ -113,7 +115,7 @@ def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen
 
 
 def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the further choices under which something stands below *node*."""
+    """Yield the additional choices that lead to a value below *node*."""
     if node.ends:
         yield ()
     for array, elements in node.arrays.items():

@@ -1,26 +1,28 @@
-"""Whether an event meets a pattern: the plain rule, which the index must agree with."""
+"""Whether an event matches a pattern: the plain rule, the oracle of the index."""
 
 from collections.abc import Sequence
 
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.event_pattern.arrays import TooManyStepsError, Wanted, are_consistent
+from tagcast.filters.event_pattern.arrays import Constraint, TooManyCombinationsError, are_consistent
 from tagcast.filters.event_pattern.event import Element, Event
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 
 COMPARISONS_MAX = 100_000
-"""Values of an event times what is asked of them, by :func:`tagcast.filters.event_pattern.leaves.weight_of_all`."""
+"""Comparisons of one evaluation: values of the event times
+:func:`tagcast.filters.event_pattern.leaves.weight_of_all`.
+"""
 STEPS_MAX = 2_000
-"""Combinations of elements of arrays that are tried for one alternative."""
+"""Combinations of array elements that are tried for one alternative."""
 TRIED = 40
-"""Comparisons that an element of an array counts as, for each of several alternatives."""
+"""The weight of one array element, in comparisons, for each of several alternatives."""
 TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
 TOO_MUCH = "the event has so many values that it would take too long to compare them"
 
 
 def matches(pattern: Pattern, event: Event) -> bool:
-    """Say whether all conditions of an alternative are met, what is asked of one array within one of its elements.
+    """Return whether the event meets all conditions of one alternative, with array consistency.
 
-    Raises FilterEvaluationError where that would take too long, the same for every event and pattern.
+    Raises FilterEvaluationError beyond the bounds; the result depends only on the event and the pattern.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> event = Event.of({"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
@@ -49,7 +51,7 @@ def matches(pattern: Pattern, event: Event) -> bool:
 
 
 def is_too_much(pattern: Pattern, event: Event) -> bool:
-    """Say whether the values of an event are too many for what is asked of them."""
+    """Return whether evaluation needs more than :data:`COMPARISONS_MAX` comparisons."""
     tried = TRIED * branches_of(pattern) * event.objects
     if pattern.weight * event.most + tried <= COMPARISONS_MAX:
         return False
@@ -58,7 +60,7 @@ def is_too_much(pattern: Pattern, event: Event) -> bool:
 
 
 def may_be_met(condition: Condition, event: Event) -> bool:
-    """Say whether a condition is met by itself, whatever the others choose of its arrays."""
+    """Return whether a condition is met when array consistency is ignored."""
     values = event.values.get(condition.path)
     if values is None:
         return condition.may_be_absent
@@ -68,25 +70,30 @@ def may_be_met(condition: Condition, event: Event) -> bool:
 
 
 def branches_of(pattern: Pattern) -> int:
-    """Return how many alternatives a pattern has, none if it is only one."""
+    """Return the number of alternatives of a pattern, or 0 for a single one."""
     return len(pattern.alternatives) if len(pattern.alternatives) > 1 else 0
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Say whether conditions that may be met, each by itself, are met within the same elements; None after too much."""
+    """Return whether conditions that are met one by one are met with array consistency; None beyond
+    :data:`STEPS_MAX`.
+    """
     if not event.elements:
         return True
     inside = [each for each in conditions if each.path in event.elements]
     if not inside or (len(inside) == 1 and not inside[0].may_be_absent):
         return True
-    wanted = [Wanted(met_at(each, event), event.elements[each.path] if each.may_be_absent else None) for each in inside]
+    wanted = [
+        Constraint(find_elements(each, event), event.elements[each.path] if each.may_be_absent else None)
+        for each in inside
+    ]
     try:
         return are_consistent(wanted, STEPS_MAX)
-    except TooManyStepsError:
+    except TooManyCombinationsError:
         return None
 
 
-def met_at(condition: Condition, event: Event) -> list[Element | None]:
-    """Return the elements whose value meets a condition, each once."""
+def find_elements(condition: Condition, event: Event) -> list[Element | None]:
+    """Return the distinct elements whose value meets a condition."""
     values, elements = event.values[condition.path], event.elements[condition.path]
     return list(dict.fromkeys(each for value, each in zip(values, elements, strict=True) if condition.holds(value)))

@@ -1,4 +1,4 @@
-"""What a pattern may ask: the values of a JSON object by their paths, and the elements of arrays they stand in."""
+"""The values of a JSON object by path, and the array elements that contain them."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from tagcast.strict_json import MalformedError, parse
 
 PATH_CHARACTERS_MAX = 1_024
-"""No pattern asks for a longer path: what stands deeper in an event is left out."""
+"""The longest path of a pattern, in characters. Deeper values of an event are left out."""
 _WHOLE_MAX = 1 << 53
 _SHORT = 15
 _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number with more digits than a double has: compared by its text, and with no order."""
+    """true, false, null, or a number with more digits than a double: compared by its text, without an order."""
 
     text: str
 
 
 class Decimals(NamedTuple):
-    """A text that is a decimal number, where a pattern may ask for either: in properties, as SNS reads attributes."""
+    """A text that is also a decimal number, as SNS reads message attributes: a pattern may compare either."""
 
     text: str
     number: float
@@ -32,7 +32,7 @@ TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
 
 
 class Element:
-    """An object or array that stands in an array: the *index*-th of the array of that *number*, inside of *parent*."""
+    """An object or array inside an array: element *index* of the array with number *array*, inside *parent*."""
 
     __slots__ = ("array", "index", "parent")
 
@@ -42,7 +42,7 @@ class Element:
         self.parent = parent
 
     def chain(self) -> list[tuple[int, int]]:
-        """Return this and what it stands in, as array and index, the outermost first."""
+        """Return the path of (array, index) pairs to this element, the outermost first."""
         chain: list[tuple[int, int]] = []
         element: Element | None = self
         while element is not None:
@@ -53,7 +53,7 @@ class Element:
 
 
 class Event:
-    """The values of each path, and for paths that lead into elements of arrays the element of each value.
+    """The values of each path, and for paths through arrays the element of each value.
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values
@@ -68,20 +68,20 @@ class Event:
         self.values: dict[str, list[Value]] = {}
         self.elements: dict[str, list[Element | None]] = {}
         self.most = 1
-        """The values of the path that has the most."""
+        """The largest number of values of one path."""
         self.objects = 0
-        """The objects and arrays that stand in arrays."""
+        """The number of objects and arrays inside arrays."""
         self._arrays = 0
 
     @classmethod
     def of(cls, value: Mapping[str, object]) -> "Event":
-        """Return the event of an object as JSON has it."""
+        """Return the event of a JSON object."""
         event = cls()
         event._object("", value)
         return event
 
     def put(self, path: str, value: Value) -> None:
-        """Add a value that stands in no array's element."""
+        """Add a value outside arrays."""
         self.values.setdefault(path, []).append(value)
 
     def _object(self, prefix: str, members: Mapping[str, object]) -> None:
@@ -155,7 +155,7 @@ def _scalar(value: object) -> Value:
 
 
 def number_of(number: int | float) -> float | Raw:
-    """Return a number as numbers are compared, or its text if a double does not hold all of it.
+    """Return a number as a double, or as its text if a double would lose digits.
 
     >>> number_of(3), number_of(2**53 + 1)
     (3.0, Raw(text='9007199254740993'))
@@ -166,7 +166,7 @@ def number_of(number: int | float) -> float | Raw:
 
 
 def number_in(text: str) -> float | Raw:
-    """Return the number that a JSON text is: as a double where that is all of it.
+    """Return the number of a JSON text: a double if that is exact.
 
     >>> number_in("3.0e2"), number_in("0.30000000000000000001"), number_in("1e400")
     (300.0, Raw(text='0.30000000000000000001'), Raw(text='1e400'))
@@ -182,7 +182,7 @@ def number_in(text: str) -> float | Raw:
 
 
 def event_in(body: bytes) -> Event | str:
-    """Return the event that a body is, or why it is none. What was read last is kept: a message is read once.
+    """Return the event of a JSON body, or an error text. The last one is cached, so each message is parsed once.
 
     >>> event_in(b'{"a": 1}').values, event_in(b"[1]"), event_in(b"hello")
     ({'a': [1.0]}, 'the body is JSON, but not an object', 'the body is not JSON (line 1, column 1: Expecting value)')
@@ -191,7 +191,7 @@ def event_in(body: bytes) -> Event | str:
 
 
 def object_in(body: bytes) -> dict[str, object] | str:
-    """Return the JSON object that a body is, or why it is none; as :func:`event_in` it reads a message once."""
+    """Return the JSON object of a body, or an error text. The last one is cached, as in :func:`event_in`."""
     return _small(body) if len(body) <= _SMALL_BYTES else _large(body)
 
 

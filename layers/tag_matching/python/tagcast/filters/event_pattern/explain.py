@@ -1,4 +1,4 @@
-"""Why a pattern said what it said: for each leaf what was compared, for arrays which element met it."""
+"""The explanation of a pattern's verdict: the comparison of each leaf, and the array element that met it."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.event_pattern.evaluate import TOO_MANY_STEPS, hold_together, matches, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Element, Event, Raw, Value
-from tagcast.filters.event_pattern.leaves import Absent, Leaf, seen_by
+from tagcast.filters.event_pattern.leaves import Absent, Leaf, read_value
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 from tagcast.filters.explanation import Explanation
 
@@ -16,7 +16,7 @@ _TEXT_SHOWN_MAX = 64
 
 
 def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
-    """Return a tree with the conditions, and for each of them what it asks and what the event has.
+    """Return a tree of the conditions, each with its comparisons and the values of the event.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")
@@ -54,15 +54,15 @@ def _condition(condition: Condition, event: Event) -> Explanation:
         note = f"the event has no {condition.path}"
     else:
         elements = event.elements.get(condition.path) or [None] * len(values)
-        shown = [_shown(value, element) for value, element in zip(values[:VALUES_SHOWN_MAX], elements, strict=False)]
+        shown = [_format(value, element) for value, element in zip(values[:VALUES_SHOWN_MAX], elements, strict=False)]
         more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
         note = f"{condition.path} is {', '.join(shown)}{more}"
-    leaves = tuple(_leaf(leaf, written, condition, event) for leaf, written in _written(condition))
+    leaves = tuple(_leaf(leaf, written, condition, event) for leaf, written in _pair_leaves(condition))
     return Explanation(condition.path, may_be_met(condition, event), leaves, note)
 
 
-def _written(condition: Condition) -> list[tuple[Leaf, object]]:
-    """Return each leaf with its form: repetitions were dropped of the leaves, not of the forms."""
+def _pair_leaves(condition: Condition) -> list[tuple[Leaf, object]]:
+    """Return each leaf with its JSON form. Repetitions were dropped from the leaves, but not from the forms."""
     forms = {json.dumps(form, sort_keys=True): form for form in condition.forms}
     return list(zip(condition.leaves, forms.values(), strict=False))
 
@@ -74,7 +74,7 @@ def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event) -> Ex
     if isinstance(leaf, Absent):
         note = "beside what is chosen for the paths before it" if elements is not None else ""
         return Explanation(text, not values or elements is not None, note=note)
-    met = [place for place, value in enumerate(values) if leaf.holds(seen_by(leaf, value))]
+    met = [place for place, value in enumerate(values) if leaf.holds(read_value(leaf, value))]
     note = ""
     if elements is not None:
         found = list(dict.fromkeys(_element(elements[place]) for place in met))
@@ -88,7 +88,7 @@ def _element(element: Element | None) -> str:
     return "in element " + ".".join(str(index) for _, index in element.chain())
 
 
-def _shown(value: Value, element: Element | None) -> str:
+def _format(value: Value, element: Element | None) -> str:
     match value:
         case Raw(text):
             shown = text

@@ -1,4 +1,4 @@
-"""The comparisons of a pattern: each says of one value whether it holds. They are plain data, and pickle."""
+"""The comparisons of a pattern. Each holds or fails for one value; all are plain data and can be pickled."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,44 +14,44 @@ _TEXTS_REMEMBERED = 256
 _SIGMA = "Σ"
 _VALUE_WEIGHT, _ADDRESS_WEIGHT = 3, 40
 Token = str | float | Raw
-"""What is looked up: a text, a number, or the text of what is neither."""
+"""A key for a lookup: a text, a number, or the text of a :class:`Raw`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The value itself: a text, a number by its value, or true, false or null."""
+    """Equality with a text, a number (by value), true, false or null."""
 
     token: Token
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is this one; text and number are never equal."""
+        """Return whether a value is equal. A text never equals a number."""
         return value == self.token
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A text that is an IP address: the same address in any notation."""
+    """Equality with an IP address, in any notation."""
 
     digits: str
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Say whether a text is the address. Digits are compared from the left, as far as the pattern has them."""
+        """Return whether a text is the address. Compares from the left, up to the digits of the pattern."""
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
 
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A block of IP addresses, by the digits of its first and last one."""
+    """A block of IP addresses, as the digits of its first and last address."""
 
     first: str
     last: str
 
     def holds(self, value: Value) -> bool:
-        """Say whether a text is an address of the block.
+        """Return whether a text is an address in the block.
 
-        The engine compares digits from the left, also those of addresses of the other version: 0.0.0.0/0 has them all.
+        EventBridge compares digits from the left, also for addresses of the other IP version: 0.0.0.0/0 contains all.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         if digits is None:
@@ -64,38 +64,38 @@ class Cidr:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A text that begins so."""
+    """A text with this prefix."""
 
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is a text with this beginning."""
+        """Return whether a value is a text with the prefix."""
         return isinstance(value, str) and value.startswith(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """A text that ends so."""
+    """A text with this suffix."""
 
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is a text with this end."""
+        """Return whether a value is a text with the suffix."""
         return isinstance(value, str) and value.endswith(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoringCase:
-    """A text, its beginning (*where* is "prefix") or its end ("suffix"), in any case of its characters.
+    """Case-insensitive equality, prefix (*where* is "prefix") or suffix ("suffix").
 
-    A character of the pattern stands for its lower and its upper case, and for nothing else.
+    A character of the pattern matches its lower and its upper case, and nothing else.
     """
 
     text: str
     where: str = ""
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is such a text."""
+        """Return whether a value is a text that matches."""
         if not isinstance(value, str):
             return False
         text, size = self.text, len(self.text)
@@ -109,7 +109,7 @@ class IgnoringCase:
         if cases is not None:
             return len(seen) == size and all(map(contains, zip(*cases, strict=True), seen))
         if self.where == "suffix":
-            # From its end, so that what stands before the end is not looked at, however long it is.
+            # Compare from the end: a long value costs no more than the suffix.
             return _end_of(value[-3 * size :][::-1], cases_of(text, backwards=True)) >= 0
         end = _end_of(value, cases_of(text))
         return end >= 0 and (self.where == "prefix" or end == len(value))
@@ -117,19 +117,19 @@ class IgnoringCase:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def both_cases(text: str) -> tuple[str, str] | None:
-    """Return a text in lower and in upper case, or None if a character has a case of more than one character.
+    """Return a text in lower and in upper case, or None if a case of one character has several characters.
 
     >>> both_cases("aé"), both_cases("aß")
     (('aé', 'AÉ'), None)
     """
-    # Of a whole text the lower case of a sigma is another one at the end of a word.
+    # Character by character: lower() of a whole text changes a sigma at the end of a word.
     lower, upper = text.replace(_SIGMA, _SIGMA.lower()).lower(), text.upper()
     return (lower, upper) if len(lower) == len(upper) == len(text) else None
 
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def cases_of(text: str, *, backwards: bool = False) -> tuple[tuple[str, ...], ...]:
-    """Return the lower and the upper case of each character; either may have up to three characters.
+    """Return the lower and the upper case of each character. A case may have up to three characters.
 
     >>> cases_of("aß1")
     (('a', 'A'), ('ß', 'SS'), ('1',))
@@ -145,7 +145,10 @@ def _cases_of_one(character: str) -> tuple[str, ...]:
 
 
 def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
-    """Return where the characters end that these forms fit, or -1: no two forms of a character begin alike."""
+    """Return the offset behind the characters that these forms match, or -1.
+
+    The forms of one character never share a prefix.
+    """
     place = 0
     for each in forms:
         for form in each:
@@ -159,12 +162,12 @@ def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A text in which each ``*`` stands for any characters: the literal parts between them."""
+    """A text in which each ``*`` matches any characters. *parts* are the literals between them."""
 
     parts: tuple[str, ...]
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is such a text. Each part is looked for once, behind the one before."""
+        """Return whether a value is a text that matches. Each part is searched once, behind the previous one."""
         if not isinstance(value, str):
             return False
         first, last = self.parts[0], self.parts[-1]
@@ -182,7 +185,7 @@ class Wildcard:
 
 
 def wildcard_parts(text: str) -> tuple[str, ...] | str:
-    """Return the parts of a wildcard, or what is wrong with its text, which begins with "character".
+    """Return the parts of a wildcard, or an error text that begins with "character".
 
     >>> wildcard_parts("a*.jpg"), wildcard_parts("a\\\\*b"), wildcard_parts("a**")
     (('a', '.jpg'), ('a*b',), 'character 2: two * must not follow each other')
@@ -208,7 +211,7 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A number between two bounds, either of which may be missing, or be left out of the range."""
+    """A range of numbers. Each bound is optional, and inclusive or exclusive."""
 
     low: float | None
     low_open: bool
@@ -216,7 +219,7 @@ class Numeric:
     high_open: bool
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is a number of the range."""
+        """Return whether a value is a number in the range."""
         if type(value) is not float:
             return False
         if self.low is not None and (value <= self.low if self.low_open else value < self.low):
@@ -226,19 +229,19 @@ class Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Any value; an empty object or list is none."""
+    """Any value. An empty object or list is no value."""
 
     def holds(self, value: Value) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No value: what it says is not about a value (:mod:`tagcast.filters.event_pattern.evaluate`)."""
+    """No value at this path; :mod:`tagcast.filters.event_pattern.evaluate` checks it."""
 
     def holds(self, value: Value) -> bool:
-        """Say no."""
+        """Return False."""
         return False
 
 
@@ -247,25 +250,25 @@ Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """Any value but those of a list: a number passes a list of texts, and the other way round."""
+    """Any value that is not in a list. A number passes a list of texts, and a text a list of numbers."""
 
     but: tuple[Listed, ...]
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value is none of the list."""
+        """Return whether a value is not in the list."""
         return not any(each.holds(value) for each in self.but)
 
 
 Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Numeric | Exists | Absent | AnythingBut
 
 
-def seen_by(leaf: Leaf, value: Value) -> Value:
-    """Return a value as a leaf reads it: a text that is a number is one to those that ask for numbers."""
+def read_value(leaf: Leaf, value: Value) -> Value:
+    """Return a value as a leaf reads it: a :class:`Decimals` is a number for numeric leaves, else a text."""
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 
 def asks_numbers(leaf: Leaf) -> bool:
-    """Say whether a leaf is about numbers."""
+    """Return whether a leaf compares numbers."""
     match leaf:
         case Equals(token) | AnythingBut((Equals(token), *_)):
             return type(token) is float
@@ -274,16 +277,16 @@ def asks_numbers(leaf: Leaf) -> bool:
 
 
 def weight_of_all(leaves: Sequence[Leaf]) -> int:
-    """Return what it takes to ask a value for any of *leaves*, at most: about as many tenths of a microsecond.
+    """Return the maximal cost of comparing a value with *leaves*, in about tenths of a microsecond.
 
-    What looks for presence only, or for nothing, takes nothing.
+    Presence and absence cost nothing.
 
     >>> [weight_of_all(each) for each in ([Exists()], [Equals(1.0)], [Prefix("a"), IgnoringCase("é")])]
     [0, 3, 10]
     """
     if all(isinstance(leaf, Exists | Absent) for leaf in leaves):
         return 0
-    # An address is read once for all that ask for one.
+    # All leaves with addresses share one parse of the value.
     reads = _ADDRESS_WEIGHT if any(isinstance(leaf, Address | Cidr) for leaf in leaves) else 0
     return _VALUE_WEIGHT + reads + sum(map(_weight_of, leaves))
 
@@ -316,7 +319,7 @@ def leaf_row(leaf: Leaf) -> list[object]:
 
 
 def leaf_from_row(name: str, *row: Any) -> Leaf:
-    """Return the leaf that :func:`leaf_row` described.
+    """Return the leaf of a :func:`leaf_row`.
 
     >>> leaf = AnythingBut((Equals("a"), Wildcard(("b", ""))))
     >>> leaf_from_row(*leaf_row(leaf)) == leaf

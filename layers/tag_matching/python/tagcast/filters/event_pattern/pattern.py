@@ -1,4 +1,4 @@
-"""From the JSON of a pattern to what it asks: alternatives, each of them paths with their leaves, or every fault."""
+"""Parses the JSON of a pattern into alternatives of conditions (paths with leaves), or lists every fault."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from tagcast.filters.event_pattern.leaves import (
     Suffix,
     Token,
     Wildcard,
-    seen_by,
+    read_value,
     weight_of_all,
     wildcard_parts,
 )
@@ -37,7 +37,7 @@ ALTERNATIVES_MAX = 1_000
 CONDITIONS_MAX = 10_000
 FIELDS_MAX = 256
 SEARCHES_MAX = 32
-"""Wildcards with a part between two ``*`` have to look for it; all others compare a beginning and an end."""
+"""Wildcards with a part between two ``*``: they need a search; others compare a prefix and a suffix."""
 OR = "$or"
 _RESERVED = frozenset(
     (
@@ -47,13 +47,13 @@ _RESERVED = frozenset(
         *("ip-address-in-range", "ip-address-not-in-range"),
     )
 )
-"""A field of these names inside of $or is most likely an operator in the wrong place."""
+"""Field names that, inside ``$or``, are most likely a misplaced operator."""
 _LARGEST = 1.7976931348623157e308
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One path and its leaves, any of which is enough. *forms* is how they were written, in objects of that *level*."""
+    """A path and its leaves, one of which must hold. *forms* is their JSON, nested in *level* objects."""
 
     path: str
     leaves: tuple[Leaf, ...]
@@ -65,7 +65,7 @@ class Condition:
     weight: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Take apart what is looked up at once, and what is compared one by one."""
+        """Split the leaves into a set for lookups and a list to compare one by one."""
         tokens = frozenset(leaf.token for leaf in self.leaves if isinstance(leaf, Equals))
         others = tuple(leaf for leaf in self.leaves if not isinstance(leaf, Equals | Absent))
         object.__setattr__(self, "tokens", tokens)
@@ -74,15 +74,18 @@ class Condition:
         object.__setattr__(self, "weight", weight_of_all(self.leaves))
 
     def holds(self, value: Value) -> bool:
-        """Say whether a value meets one of the leaves."""
+        """Return whether a value meets one of the leaves."""
         if type(value) is Decimals:
-            return any(leaf.holds(seen_by(leaf, value)) for leaf in self.leaves)
+            return any(leaf.holds(read_value(leaf, value)) for leaf in self.leaves)
         return value in self.tokens or any(leaf.holds(value) for leaf in self.others)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Conditions, and alternatives of them by their places, in the order of their paths: all of one must be met."""
+    """Conditions in the order of their paths, and alternatives as tuples of indices.
+
+    All conditions of one must be met.
+    """
 
     conditions: tuple[Condition, ...]
     alternatives: tuple[tuple[int, ...], ...]
@@ -90,15 +93,15 @@ class Pattern:
     weight: int = 0
 
 
-class Written(NamedTuple):
-    """A path, and in how many objects its list of values was written."""
+class WrittenPath(NamedTuple):
+    """A path, and the number of objects around its list of values."""
 
     path: str
     level: int
 
 
 class PatternError(Exception):
-    """A pattern that is refused, with every fault found."""
+    """A refused pattern, with every fault."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__(faults)
@@ -112,10 +115,10 @@ _Alternative = dict[str, Condition]
 
 
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
-    """Return what the JSON value *pattern* asks, or raise PatternError; pointers are relative to it.
+    """Parse the JSON value *pattern*, or raise PatternError with pointers relative to it.
 
-    *operators* are those that are allowed, None for all of them. What only makes sense with ``$or`` as the name of a
-    field is read so, as by the engine.
+    *operators* lists the allowed operators; None allows all. As in EventBridge, an ``$or`` that is no valid operator is
+    a field of that name.
 
     >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
     (Equals(token='x'), Prefix(text='y'))
@@ -153,11 +156,11 @@ def _packed(alternatives: list[_Alternative], or_is_a_field: bool) -> Pattern:
 
 
 class _TooMuchError(Exception):
-    """The pattern is beyond a bound: nothing more of it is read."""
+    """The pattern exceeds a bound; parsing stops."""
 
 
 class _Reader:
-    """One reading of a pattern; what is wrong goes to *faults*."""
+    """Parses one pattern; *faults* collects the errors."""
 
     def __init__(self, operators: frozenset[str] | None, *, or_is_a_field: bool = False) -> None:
         self.faults: list[Fault] = []
@@ -216,7 +219,7 @@ class _Reader:
             if isinstance(value, Mapping):
                 self._object(alternatives, value, path + ".", here, level + 1, in_or=in_or)
             elif isinstance(value, list):
-                self._field(alternatives, Written(path, level), value, here)
+                self._field(alternatives, WrittenPath(path, level), value, here)
             else:
                 self._fault("must be an object or a list of values", here)
 
@@ -241,7 +244,7 @@ class _Reader:
                     pointer,
                 )
 
-    def _field(self, alternatives: list[_Alternative], place: Written, listed: list[object], pointer: str) -> None:
+    def _field(self, alternatives: list[_Alternative], place: WrittenPath, listed: list[object], pointer: str) -> None:
         self._count(len(listed), pointer)
         if not listed:
             self._fault("must not be empty", pointer)

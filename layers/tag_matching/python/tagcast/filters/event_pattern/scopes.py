@@ -1,4 +1,4 @@
-"""What a pattern is asked about: the body of a message, its properties, or an envelope as EventBridge has it."""
+"""The scopes of a pattern: the body of a message, its properties, or an envelope like EventBridge's."""
 
 import re
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class Scope(StrEnum):
 
 
 def event_of(message: FilterInput, scope: Scope, *, are_attributes: bool = False) -> Event | str:
-    """Return what a pattern of that scope sees of a message, or why it sees nothing.
+    """Return the event that a pattern of *scope* sees, or a reason why there is none.
 
-    *are_attributes*: properties are read as SNS reads message attributes (:func:`attributes`).
+    *are_attributes*: properties are read like SNS message attributes (:func:`attributes`).
     """
     if scope is Scope.PROPERTIES:
         return attributes(message.properties) if are_attributes else _texts(message.properties)
@@ -38,9 +38,9 @@ def event_of(message: FilterInput, scope: Scope, *, are_attributes: bool = False
 
 
 def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, object]:
-    """Return a message as an event of EventBridge: *detail* is its body, the other fields are made of the rest.
+    """Return a message as an EventBridge event: *detail* is its body, other fields come from its properties.
 
-    Each of source, detail-type, id, time, account, region and version is the property of that name; without one, the
+    Each of source, detail-type, id, time, account, region and version is the property of that name. The default of
     detail-type is the routing key. The resources are the tags.
 
     >>> from types import SimpleNamespace
@@ -54,7 +54,7 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 
 
 def attributes(properties: Mapping[str, str]) -> Event:
-    """Return properties as SNS has attributes: a text that is a list of JSON is several values, a decimal is a number.
+    """Return properties as SNS message attributes: a JSON list is several values, a decimal text is a number.
 
     >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
     {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}

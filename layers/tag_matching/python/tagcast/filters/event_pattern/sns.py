@@ -1,4 +1,4 @@
-"""What SNS allows of a pattern: fewer operators, and limits of its own."""
+"""The restrictions of SNS: fewer operators, and limits of its own."""
 
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -17,9 +17,9 @@ SNS_DECIMALS_MAX = 5
 
 
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
-    """Return what SNS refuses in a pattern that can be read; pointers are relative to the pattern.
+    """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
 
-    A combination is one value of each list; a list that stands in *n* objects counts *n* times.
+    A combination is one value of each list. A list inside *n* objects counts *n* times.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written))

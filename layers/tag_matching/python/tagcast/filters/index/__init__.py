@@ -1,5 +1,5 @@
-"""The index of a topic: all subscriptions that match a message, without asking each of them.
+"""The index of a topic: finds all subscriptions that match a message without evaluating each filter.
 
-`topic_index` puts together what each kind of filter has: `tag_index`, `routing_trie`, `sql92_index`, `event_index`;
-`changed_index` takes a few changes without building anew.
+`topic_index` combines the indexes of the kinds: `tag_index`, `routing_trie`, `sql92_index`, `event_index`.
+`changed_index` applies a few changes without a rebuild.
 """

@@ -1,4 +1,4 @@
-"""The index of a topic after a few changes: the index before them, and a small one of what changed."""
+"""The index of a topic after a few changes: the old index and a small one of the changes."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ CHANGES_MAX = 32
 
 
 class ChangedIndex:
-    """Agrees with the index of all present filters; neither part is changed.
+    """Returns the same result as a rebuilt index. Immutable.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
@@ -30,9 +30,9 @@ class ChangedIndex:
         self._fresh = TopicIndex.build(filters)
 
     def match(self, message: FilterInput) -> Matched:
-        """Who receives the message, and whose filter failed."""
+        """Return the subscriptions that match, and those whose filter failed."""
         before, now = self.base.match(message), self._fresh.match(message)
-        return Matched(_merged(before.ordinals, self.gone, now.ordinals), _merged(before.errors, self.gone, now.errors))
+        return Matched(_merge(before.ordinals, self.gone, now.ordinals), _merge(before.errors, self.gone, now.errors))
 
 
 Index = TopicIndex | PartedIndex | ChangedIndex
@@ -41,7 +41,7 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """The index after filters were added or changed, by ordinal, and others removed; ``None`` after too many."""
+    """Return the index with filters added, changed or removed, by ordinal; ``None`` after too many changes."""
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
     else:
@@ -53,8 +53,8 @@ def with_changes(
     return ChangedIndex(base, gone, filters) if len(gone) <= CHANGES_MAX else None
 
 
-def _merged(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
-    """Two sorted tuples as one, without those of the first that are gone."""
+def _merge(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
+    """Merge two sorted tuples, without *gone* in the first."""
     if not before:
         return now
     kept = list(before)

@@ -1,7 +1,7 @@
-"""The filters of a topic that ask for properties or the body: SQL92 and event patterns.
+"""The filters of a topic that read properties or the body: SQL92 and event patterns.
 
-Only :mod:`tagcast.filters.index.topic_index` imports this, and only for a topic that has such a filter: their two
-languages are a quarter of the time that a publishing function takes to import.
+Only :mod:`tagcast.filters.index.topic_index` imports this module, and only for a topic that has such a filter. The two
+languages take a quarter of a publishing function's import time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
 
 
 class ConditionIndex:
-    """Agrees with each filter's ``evaluate``; it is not changed afterwards."""
+    """Returns the same result as each filter's ``evaluate``. Immutable."""
 
     __slots__ = ("_events", "_expressions", "_has_events", "_has_expressions", "_reading_tags", "_reads_tags")
 
@@ -30,7 +30,7 @@ class ConditionIndex:
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, CompiledFilter]]) -> ConditionIndex:
-        """Index the filters. Raises TypeError for one of a kind that no index knows."""
+        """Index the filters. Raises TypeError for a kind without an index."""
         expressions: list[tuple[int, CompiledExpression]] = []
         reading_tags: list[tuple[int, CompiledExpression]] = []
         events: list[tuple[int, EventPatternFilter]] = []
@@ -47,11 +47,11 @@ class ConditionIndex:
 
     @property
     def overlapping(self) -> bool:
-        """Say whether a match may name an ordinal twice."""
+        """Whether a match may return an ordinal twice."""
         return self._expressions.overlapping or self._reading_tags.overlapping
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """Return the ordinals of the filters that match, and of those that failed, in no order."""
+        """Return the ordinals of the filters that match, and of those that failed, unsorted."""
         found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
         if self._reads_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))
@@ -62,14 +62,14 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return what a snapshot keeps: the number of lines of each index with its rows, and the lines."""
+        """Return the snapshot: for each index its number of lines and its rows, and all lines."""
         each = self._expressions, self._reading_tags, self._events
         lines = [index.lines() for index in each]
         return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], counts: Sequence[int], *rows: Sequence[Any]) -> ConditionIndex:
-        """Return the index that :meth:`snapshot` described."""
+        """Restore the index of a :meth:`snapshot`."""
         rest = iter(lines)
         first, second, third = (list(islice(rest, count)) for count in counts)
         expressions, reading_tags, events = rows

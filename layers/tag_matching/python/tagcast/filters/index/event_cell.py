@@ -1,4 +1,4 @@
-"""Some alternatives of patterns that one key has found, asked together: one bit for each, one column for each path."""
+"""Alternatives of patterns with the same key, evaluated together: one bit for each, one column for each path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tagcast.filters.event_pattern.evaluate import hold_together, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
-from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, seen_by
+from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row, read_value
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index.event_column import Column
 from tagcast.filters.sql92.cell_tests import bits_of
@@ -18,26 +18,26 @@ HANDFUL_MAX = 12
 _STEP = 8
 
 
-class Entry(NamedTuple):
-    """An alternative: its owners, and all of its conditions."""
+class EventEntry(NamedTuple):
+    """An alternative: its owners and all of its conditions."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot."""
+        """Return plain lists, for a snapshot."""
         conditions = [[each.path, *map(leaf_row, each.leaves)] for each in self.conditions]
         return [self.owners, conditions]
 
     @classmethod
-    def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> Entry:
-        """Return the entry that :meth:`as_row` described."""
+    def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> EventEntry:
+        """Restore the entry of :meth:`as_row`."""
         made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 1) for path, *rows in conditions)
         return cls(owners, tuple(made))
 
 
-class Found:
-    """What a match has found: owners, some of them several times, and those whose alternative takes too long."""
+class EventMatches:
+    """The result of a match: owners, possibly repeated, and owners whose alternative takes too long."""
 
     __slots__ = ("failed", "owners")
 
@@ -45,8 +45,8 @@ class Found:
         self.owners: list[int] = []
         self.failed: list[int] = []
 
-    def take(self, entry: Entry, event: Event) -> None:
-        """Take an alternative of which each condition is met by itself."""
+    def take(self, entry: EventEntry, event: Event) -> None:
+        """Add an alternative whose conditions are met one by one, if array consistency holds."""
         together = hold_together(entry.conditions, event)
         if together:
             self.owners += entry.owners
@@ -54,18 +54,18 @@ class Found:
             self.failed += entry.owners
 
 
-class Handful:
-    """Alternatives too few for columns: they are asked one by one."""
+class EventList:
+    """Alternatives too few for columns, evaluated one by one."""
 
     __slots__ = ("_asked", "_key")
 
-    def __init__(self, entries: Iterable[Entry], key: str | None) -> None:
+    def __init__(self, entries: Iterable[EventEntry], key: str | None) -> None:
         self._key = key
-        # What the key says is met already.
+        # The condition on the key is already met.
         self._asked = [(entry, [each for each in entry.conditions if each.path != key]) for entry in entries]
 
-    def match(self, event: Event, found: Found) -> None:
-        """Add what the event meets."""
+    def match(self, event: Event, found: EventMatches) -> None:
+        """Add the owners of the alternatives that match."""
         for entry, conditions in self._asked:
             for condition in conditions:
                 if not may_be_met(condition, event):
@@ -74,34 +74,34 @@ class Handful:
                 found.take(entry, event)
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot."""
+        """Return plain lists, for a snapshot."""
         return [self._key, [entry.as_row() for entry, _ in self._asked]]
 
     @classmethod
-    def from_row(cls, key: str | None, rows: Sequence[Any]) -> Handful:
-        """Return what :meth:`as_row` described."""
-        return cls([Entry.from_row(*row) for row in rows], key)
+    def from_row(cls, key: str | None, rows: Sequence[Any]) -> EventList:
+        """Restore the alternatives of :meth:`as_row`."""
+        return cls([EventEntry.from_row(*row) for row in rows], key)
 
 
-class Cell:
-    """Alternatives with a bit each. What is asked of a path by none of them, and what the key says, is no column."""
+class EventCell:
+    """Alternatives with one bit each. It has columns only for the paths they use, without the key's path."""
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 
     def __init__(
-        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[Entry] | str
+        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[EventEntry] | str
     ) -> None:
         self._owners = owners
         self._columns = columns
         self._entries = entries
         self._all = (1 << len(owners)) - 1
         tests = [(path, _Bits(column, len(owners))) for path, column in columns.items()]
-        # What most ask leaves the fewest in.
+        # The path that most alternatives use excludes the most of them.
         self._tests = sorted(tests, key=lambda test: -test[1].asked.bit_count())
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], key: str | None) -> Cell:
-        """Make the cell of entries of which the condition on *key* is met."""
+    def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
+        """Build the cell of entries whose condition on *key* is met."""
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
             for condition in entry.conditions:
@@ -111,8 +111,8 @@ class Cell:
                         column.add(leaf, place)
         return cls([entry.owners for entry in entries], columns, entries)
 
-    def match(self, event: Event, found: Found) -> None:
-        """Add what the event meets."""
+    def match(self, event: Event, found: EventMatches) -> None:
+        """Add the owners of the alternatives that match."""
         bits, values = self._all, event.values
         for path, test in self._tests:
             if bits & test.asked:
@@ -125,24 +125,27 @@ class Cell:
                 found.owners += owners[place]
             return
         if isinstance(self._entries, str):
-            self._entries = [Entry.from_row(*row) for row in json.loads(self._entries)]
+            self._entries = [EventEntry.from_row(*row) for row in json.loads(self._entries)]
         for place in places_of(bits):
             found.take(self._entries[place], event)
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot; the entries as a text, since only events with arrays of objects need them."""
+        """Return plain lists, for a snapshot.
+
+        The entries are one text: only events with arrays of objects need them.
+        """
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]
 
     @classmethod
-    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> Cell:
-        """Return the cell that :meth:`as_row` described."""
+    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], entries: str) -> EventCell:
+        """Restore the cell of :meth:`as_row`."""
         return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, entries)
 
 
 def places_of(bits: int) -> Iterator[int]:
-    """Yield the places of the bits that are set."""
+    """Yield the positions of the bits that are set."""
     if bits.bit_count() > 16:
         digits = bin(bits)[:1:-1]
         place = digits.find("1")
@@ -157,13 +160,13 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 class _Bits:
-    """A column as bits: those that the values of its path leave in. *asked* are those that ask something."""
+    """A column as bits. *asked* are the bits of the alternatives with a condition on this path."""
 
     __slots__ = ("_but", "_excluded", "_exists", "_looked_up", "_missing", "_numbers", "_there", "asked")
 
     def __init__(self, column: Column, count: int) -> None:
         self._looked_up = _LookedUp(column, count)
-        self.asked = _asked(column, count)
+        self.asked = _used_bits(column, count)
         free = (1 << count) - 1 & ~self.asked
         self._exists = free | bits_of(column.exists, count)
         self._there = bits_of(column.absent, count)
@@ -173,7 +176,10 @@ class _Bits:
         self._excluded = None if column.excluded is None else _LookedUp(column.excluded, count)
 
     def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool) -> int:
-        """Return the bits, of those *wanted*, that the values may meet; what is absent may be so beside elements."""
+        """Return the bits of *wanted* that the values may meet.
+
+        Inside array elements an absent path may be met, too.
+        """
         if values is None:
             return self._missing
         bits = self._exists | self._there if is_in_elements else self._exists
@@ -189,7 +195,7 @@ class _Bits:
 
 
 class _LookedUp:
-    """The leaves of a column that a value is looked up for, as bits; they are made when a value first finds them."""
+    """The lookup table of a column as bits, each computed when a value first needs it."""
 
     __slots__ = ("_column", "_count", "_others", "_ready")
 
@@ -199,7 +205,7 @@ class _LookedUp:
         self._others = [(leaf, bits_of(places, count)) for leaf, places in column.others]
 
     def of(self, value: Value, wanted: int) -> int:
-        """Return the bits of the leaves that a value meets; where each has to be asked, of those *wanted*."""
+        """Return the bits of the leaves that a value meets. Leaves without a lookup are evaluated only for *wanted*."""
         bits, ready = 0, self._ready
         for places in self._column.hits(value):
             found = ready.get(id(places))
@@ -207,13 +213,13 @@ class _LookedUp:
                 found = ready[id(places)] = bits_of(places, self._count)
             bits |= found
         for leaf, place in self._others:
-            if place & wanted and leaf.holds(seen_by(leaf, value)):
+            if place & wanted and leaf.holds(read_value(leaf, value)):
                 bits |= place
         return bits
 
 
-def _asked(column: Column, count: int) -> int:
-    """Return the bits of all that ask something of a column."""
+def _used_bits(column: Column, count: int) -> int:
+    """Return the bits of all alternatives with a leaf in a column."""
     places = {*column.exists, *column.absent, *column.but, *column.numeric}
     places.update(place for each in column.tokens.values() for place in each)
     places.update(place for table in column.parts.values() for each in table.values() for place in each)
@@ -223,7 +229,7 @@ def _asked(column: Column, count: int) -> int:
 
 
 class _Bounds:
-    """Ranges of numbers: their bounds in order, and the bits of all that come before every ``_STEP``-th bound."""
+    """Ranges of numbers: sorted bounds, and cumulative bits at every ``_STEP``-th bound."""
 
     __slots__ = ("_highs", "_lows")
 
@@ -234,7 +240,7 @@ class _Bounds:
         self._highs = [(bound, flag) for bound, flag, _ in highs], _steps([place for _, _, place in reversed(highs)])
 
     def beside(self, number: float) -> int:
-        """Return the bits of the ranges that hold a number."""
+        """Return the bits of the ranges that contain a number."""
         lows, of_lows = self._lows
         highs, of_highs = self._highs
         below = _first(of_lows, bisect_left(lows, (number, True)))

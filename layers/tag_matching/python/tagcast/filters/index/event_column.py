@@ -1,6 +1,6 @@
-"""What many patterns ask of one path: their leaves by what finds them, with the places of those who ask.
+"""The leaves of many patterns on one path, by lookup key, with their places.
 
-A place is an owner, or the number of a bit. Leaves of which a part is fixed are found by that part and then asked.
+A place is an owner, or the position of a bit. Leaves with a fixed part are found by that part and then evaluated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,12 +50,12 @@ class Column:
         self.numeric: dict[int, Numeric] = {}
         self.but: Places = []
         self.excluded: Column | None = None
-        """The leaves of what those in :attr:`but` do not want."""
+        """The leaves in the lists of the anything-but leaves at :attr:`but`."""
         self.exists: Places = []
         self.absent: Places = []
 
     def add(self, leaf: Leaf, place: int) -> None:
-        """Add a leaf, of which there may be several for a place."""
+        """Add a leaf; a place may have several."""
         match leaf:
             case Equals(token):
                 self.tokens.setdefault(token, []).append(place)
@@ -75,7 +75,7 @@ class Column:
                 self._add_other(leaf, place)
 
     def _add_other(self, leaf: Leaf, place: int) -> None:
-        """Add one of which a place has one at most, or one that is asked itself."""
+        """Add a leaf of which a place has at most one, or one that needs evaluation."""
         if isinstance(leaf, Numeric) and place not in self.numeric:
             self.numeric[place] = leaf
             return
@@ -100,7 +100,7 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value) -> list[Places]:
-        """Return the places of leaves that a value finds; not of :attr:`others`, of numbers, and of all but some."""
+        """Return the places of leaves found by a value; without :attr:`others`, numbers and anything-but."""
         if type(value) is Decimals:
             return self._found(value.text, value.text) + self._found(value.number, None)
         return self._found(value, value if type(value) is str else None)
@@ -126,7 +126,7 @@ class Column:
         return hits
 
     def as_row(self) -> list[Any]:
-        """Plain lists and dicts, for a snapshot."""
+        """Return plain lists and dicts, for a snapshot."""
         tokens = [[token_row(token), places] for token, places in self.tokens.items()]
         return [
             tokens,
@@ -154,7 +154,7 @@ class Column:
         exists: Places,
         absent: Places,
     ) -> "Column":
-        """Return the column that :meth:`as_row` described."""
+        """Restore the column of :meth:`as_row`."""
         column = cls()
         column.tokens = {token_from_row(*row): places for row, places in tokens}
         column.parts = {(kind, size): table for kind, size, table in parts}
@@ -170,7 +170,7 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return what a text has to have for a leaf to be asked, None if it has to be asked of all."""
+    """Return the kind and text of a leaf's fixed part, which every match has; None without one."""
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]
@@ -180,14 +180,14 @@ def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
             return LOWER_START, text.lower()
         case Cidr(first, last):
             size = next((n for n in range(len(first)) if first[n] != last[n]), len(first))
-            # Addresses of the other version are shorter, or longer: what they have in common is compared.
+            # Addresses of the other version have another length: compare the common digits.
             return DIGITS, first[: min(size, 8)]
         case _:
             return None
 
 
 def _part_of(kind: str, size: int, text: str) -> str:
-    """Return the part of a text that a key of that size may be; nothing if it has none."""
+    """Return the part of a text that a key of this kind and size could equal, or an empty text."""
     if kind == DIGITS:
         return (address_digits(text) or "")[:size]
     part = text[:size] if kind in (START, LOWER_START) else text[-size:] if size else ""
@@ -197,12 +197,12 @@ def _part_of(kind: str, size: int, text: str) -> str:
 
 
 def token_row(token: Value) -> list[Any]:
-    """Return a value as JSON can hold it."""
+    """Return a value as JSON."""
     return ["raw", token.text] if isinstance(token, Raw) else ["equals", token]
 
 
 def token_from_row(name: str, token: Any) -> Value:
-    """Return the value that :func:`token_row` described."""
+    """Restore the value of a :func:`token_row`."""
     return Raw(token) if name == "raw" else token
 
 

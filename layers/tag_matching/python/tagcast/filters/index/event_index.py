@@ -1,8 +1,8 @@
-"""Many event patterns at once: each alternative is found by one of its paths, and then asked with its neighbours.
+"""Many event patterns at once: one path of an alternative is its key; the other conditions are evaluated together.
 
-The plain rule that this must agree with is each filter's ``evaluate``. What asks one path only for values or parts of
-texts is answered by looking them up. An alternative that asks more is found by a value that one of its paths has to
-have, if it is one of a few, else by a path that has to be there; one whose paths may all be missing is asked always.
+Each filter's ``evaluate`` is the oracle. A pattern with one path of values or parts of texts needs only a lookup. The
+key of a longer alternative is a path with few possible values, else a path that must be present. An alternative whose
+paths may all be absent is always evaluated.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 from tagcast.filters.compiled import FilterInput
 from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, TRIED, branches_of
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
-from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, seen_by
+from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, read_value
 from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, Scope, event_of
 from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
-from tagcast.filters.index.event_cell import HANDFUL_MAX, Cell, Entry, Found, Handful
+from tagcast.filters.index.event_cell import HANDFUL_MAX, EventCell, EventEntry, EventList, EventMatches
 from tagcast.filters.index.event_column import Column, token_from_row, token_row
 from tagcast.strict_json import JSON_VALUES_MAX
 
 CELL_MAX = 4_096
 KEYS_MAX = 16
-"""An alternative is kept below each value of its key; what allows more is found by the path."""
-_Asked = Cell | Handful
+"""An alternative is stored below each value of its key. With more values, it is found by the presence of the path."""
+_Asked = EventCell | EventList
 
 
-class Heavy(NamedTuple):
-    """A pattern that may take too long on large events: its comparisons, in all and by path, and its alternatives."""
+class HeavyPattern(NamedTuple):
+    """A pattern that may take too long on large events: its weight in all and by path, and that of its alternatives."""
 
     weight: int
     owner: int
@@ -38,84 +38,88 @@ class Heavy(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Say as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
+        """Return the same as :func:`tagcast.filters.event_pattern.evaluate.is_too_much`."""
         values = event.values
         compared = sum(weight * len(values.get(path, ())) for path, weight in self.by_path.items())
         return compared + self.tried * event.objects > COMPARISONS_MAX
 
 
 class Posting:
-    """What is found by one path: owners and cells by what a value meets, and cells by its presence."""
+    """The alternatives found by one path: owners and cells by value, and cells by presence."""
 
     __slots__ = ("_cells", "_line", "_looked_up", "_present")
 
     def __init__(
-        self, looked_up: LookedUp | None, cells: list[_Asked | bytes], present: list[_Asked | bytes], line: bytes = b""
+        self,
+        looked_up: LookupTables | None,
+        cells: list[_Asked | bytes],
+        present: list[_Asked | bytes],
+        line: bytes = b"",
     ) -> None:
         self._looked_up, self._line = looked_up, line
         self._cells, self._present = cells, present
 
-    def match(self, values: Sequence[Value], event: Event, found: Found) -> None:
-        """Add the owners of what the event meets."""
+    def match(self, values: Sequence[Value], event: Event, found: EventMatches) -> None:
+        """Add the owners of the alternatives that match."""
         looked_up = self._looked_up
         if looked_up is None:
-            looked_up = self._looked_up = LookedUp.from_row(*json.loads(self._line))
+            looked_up = self._looked_up = LookupTables.from_row(*json.loads(self._line))
         exact, alone, keys = looked_up
         for value in values:
             for token in (value.text, value.number) if type(value) is Decimals else (value,):
                 found.owners += exact.get(token, ())
             if alone is not None:
-                for owners in _met(alone, value):
+                for owners in _find_met(alone, value):
                     found.owners += owners
-            for numbers in () if keys is None else _met(keys, value):
+            for numbers in () if keys is None else _find_met(keys, value):
                 for number in numbers:
                     _ask(self._cells, number, event, found)
         for number in range(len(self._present)):
             _ask(self._present, number, event, found)
 
     def lines(self) -> Iterator[bytes]:
-        """What is read when a message needs it: what a value is looked up in, then the cells."""
-        yield self._line if self._looked_up is None else _packed(self._looked_up.as_row())
+        """Yield the lines that are read on demand: the lookup table, then the cells."""
+        yield self._line if self._looked_up is None else _pack(self._looked_up.as_row())
         for cell in (*self._cells, *self._present):
-            yield cell if isinstance(cell, bytes) else _written(cell)
+            yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """The numbers of cells, in the order of :meth:`lines`."""
+        """Return the numbers of cells, in the order of :meth:`lines`."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
-        """Return the posting that :meth:`as_row` and :meth:`lines` described."""
+        """Restore the posting of :meth:`as_row` and :meth:`lines`."""
         line = next(lines)
         return cls(None, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)], line)
 
 
-class LookedUp(NamedTuple):
-    """Owners of what asks one path only, by values and by other leaves; and by leaves the numbers of cells."""
+class LookupTables(NamedTuple):
+    """The lookup tables of a path: owners of one-path patterns by value and by leaf, and numbers of cells by leaf."""
 
     exact: dict[Value, tuple[int, ...]]
     alone: Column | None
     keys: Column | None
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot."""
+        """Return plain lists, for a snapshot."""
         exact = [[token_row(token), owners] for token, owners in self.exact.items()]
         return [exact, *(None if each is None else each.as_row() for each in (self.alone, self.keys))]
 
     @classmethod
-    def from_row(cls, exact: Sequence[Any], *columns: Any) -> LookedUp:
-        """Return what :meth:`as_row` described."""
+    def from_row(cls, exact: Sequence[Any], *columns: Any) -> LookupTables:
+        """Restore the tables of :meth:`as_row`."""
         alone, keys = (None if row is None else Column.from_row(*row) for row in columns)
         return cls({token_from_row(*token): tuple(owners) for token, owners in exact}, alone, keys)
 
 
 class PatternIndex:
-    """The patterns that read the same of a message."""
+    """The patterns with the same scope."""
 
     def __init__(
         self,
         owners: Sequence[int],
-        heavy: Sequence[Heavy],
+        heavy: Sequence[HeavyPattern],
         postings: Mapping[str, Posting],
         always: list[_Asked | bytes],
         overlapping: bool,
@@ -128,8 +132,8 @@ class PatternIndex:
 
     @classmethod
     def build(cls, filters: Iterable[tuple[int, EventPatternFilter]]) -> PatternIndex:
-        """Index patterns by their owners."""
-        entries: dict[tuple[Condition, ...], Entry] = {}
+        """Index patterns by owner."""
+        entries: dict[tuple[Condition, ...], EventEntry] = {}
         heavy, owners, overlapping = [], [], False
         for owner, each in filters:
             pattern = each.pattern
@@ -140,21 +144,21 @@ class PatternIndex:
             for condition in pattern.conditions:
                 by_path[condition.path] += condition.weight
             if (max(by_path.values()) + tried) * JSON_VALUES_MAX > COMPARISONS_MAX:
-                heavy.append(Heavy(pattern.weight + tried, owner, dict(by_path), tried))
+                heavy.append(HeavyPattern(pattern.weight + tried, owner, dict(by_path), tried))
             for places in pattern.alternatives:
                 conditions = tuple(pattern.conditions[place] for place in places)
                 known = entries.get(conditions)
                 if known is None:
-                    entries[conditions] = Entry([owner], conditions)
+                    entries[conditions] = EventEntry([owner], conditions)
                 else:
                     known.owners.append(owner)
         heavy.sort(key=lambda each: -each.weight)
-        postings, always, shares = _placed(list(entries.values()))
+        postings, always, shares = _place_entries(list(entries.values()))
         return cls(owners, heavy, postings, always, overlapping or shares)
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
-        """The owners of patterns that the event meets, and of those that take too long on it."""
-        found = Found()
+        """Return the owners of patterns that the event matches, and of those that take too long."""
+        found = EventMatches()
         values, postings = event.values, self._postings
         for path in self._paths & values.keys():
             postings[path].match(values[path], event, found)
@@ -169,14 +173,14 @@ class PatternIndex:
         return list(once), list(too_much.union(found.failed) - once)
 
     def as_row(self) -> list[Any]:
-        """Plain lists, for a snapshot, beside :meth:`lines`."""
+        """Return plain lists, for a snapshot, without :meth:`lines`."""
         rows = [[path, *posting.as_row()] for path, posting in self._postings.items()]
         return [self.owners, self._heavy, rows, len(self._always), self._overlapping]
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         found = [line for posting in self._postings.values() for line in posting.lines()]
-        return found + [cell if isinstance(cell, bytes) else _written(cell) for cell in self._always]
+        return found + [cell if isinstance(cell, bytes) else _write_cell(cell) for cell in self._always]
 
     @classmethod
     def from_row(
@@ -188,21 +192,21 @@ class PatternIndex:
         always: int,
         overlapping: bool,
     ) -> PatternIndex:
-        """Return the index that :meth:`as_row` and :meth:`lines` described."""
+        """Restore the index of :meth:`as_row` and :meth:`lines`."""
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]
-        return cls(owners, [Heavy(*each) for each in heavy], postings, rest, overlapping)
+        return cls(owners, [HeavyPattern(*each) for each in heavy], postings, rest, overlapping)
 
 
 class EventIndex:
-    """The patterns of a topic, apart by what they read of a message."""
+    """The patterns of a topic, grouped by scope."""
 
     def __init__(self, views: Mapping[tuple[Scope, bool], PatternIndex]) -> None:
         self._views = views
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, EventPatternFilter]]) -> EventIndex:
-        """Index the patterns by their owners."""
+        """Index the patterns by owner."""
         by_view: dict[tuple[Scope, bool], list[tuple[int, EventPatternFilter]]] = {}
         for owner, each in filters:
             are_attributes = each.scope is Scope.PROPERTIES and each.dialect is PatternDialect.SNS
@@ -210,11 +214,11 @@ class EventIndex:
         return cls({view: PatternIndex.build(several) for view, several in by_view.items()})
 
     def __len__(self) -> int:
-        """How many patterns there are."""
+        """Return the number of patterns."""
         return sum(len(index.owners) for index in self._views.values())
 
     def match(self, message: FilterInput) -> tuple[list[int], list[int]]:
-        """The owners of patterns that the message meets, and of those that fail on it."""
+        """Return the owners of patterns that the message matches, and of those that fail."""
         found: list[int] = []
         errors: list[int] = []
         for (scope, are_attributes), index in self._views.items():
@@ -228,30 +232,30 @@ class EventIndex:
         return found, errors
 
     def as_rows(self) -> list[Any]:
-        """Plain lists, for a snapshot, beside :meth:`lines`."""
+        """Return plain lists, for a snapshot, without :meth:`lines`."""
         return [[*view, index.as_row()] for view, index in self._views.items()]
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         return [line for index in self._views.values() for line in index.lines()]
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], *rows: Any) -> EventIndex:
-        """Return the index that :meth:`as_rows` and :meth:`lines` described."""
+        """Restore the index of :meth:`as_rows` and :meth:`lines`."""
         rest = iter(lines)
         return cls({(Scope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows})
 
 
-def _met(column: Column, value: Value) -> list[list[int]]:
-    """Return what leaves a value meets that are looked up, or asked."""
+def _find_met(column: Column, value: Value) -> list[list[int]]:
+    """Return the places of all leaves that a value meets, except numbers and anything-but."""
     hits = column.hits(value)
     for leaf, places in column.others:
-        if leaf.holds(seen_by(leaf, value)):
+        if leaf.holds(read_value(leaf, value)):
             hits.append(places)
     return hits
 
 
-def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: Found) -> None:
+def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: EventMatches) -> None:
     cell = cells[number]
     if isinstance(cell, bytes):
         cell = cells[number] = _read(cell)
@@ -259,16 +263,16 @@ def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: Found) -
 
 
 class _Place:
-    """What is found by one path, while an index is built."""
+    """The alternatives found by one path, while an index is built."""
 
     def __init__(self) -> None:
         self.exact: dict[Value, list[int]] = {}
         self.alone: Column | None = None
-        self.by_leaf: dict[Leaf, list[Entry]] = {}
-        self.present: list[Entry] = []
+        self.by_leaf: dict[Leaf, list[EventEntry]] = {}
+        self.present: list[EventEntry] = []
 
     def add_alone(self, condition: Condition, owners: Sequence[int]) -> None:
-        """Add what asks nothing else."""
+        """Add a pattern whose only condition is this one."""
         for leaf in condition.leaves:
             if isinstance(leaf, Equals):
                 self.exact.setdefault(leaf.token, []).extend(owners)
@@ -279,25 +283,25 @@ class _Place:
                     self.alone.add(leaf, owner)
 
     def posting(self, path: str) -> Posting:
-        """Return what all of this is found by."""
+        """Return the finished posting of this path."""
         keys = Column() if self.by_leaf else None
         cells: list[_Asked | bytes] = []
         for number, (leaf, entries) in enumerate(self.by_leaf.items()):
             assert keys is not None
             keys.add(leaf, number)
-            cells += _asked(entries, path)
+            cells += _build_cells(entries, path)
         exact = {token: tuple(owners) for token, owners in self.exact.items()}
-        return Posting(LookedUp(exact, self.alone, keys), cells, [*_asked(self.present, None)])
+        return Posting(LookupTables(exact, self.alone, keys), cells, [*_build_cells(self.present, None)])
 
 
-def _placed(entries: Sequence[Entry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
-    """Return where each entry is found, what is asked always, and whether a value may find an owner twice."""
+def _place_entries(entries: Sequence[EventEntry]) -> tuple[dict[str, Posting], list[_Asked | bytes], bool]:
+    """Return the postings, the alternatives that are always evaluated, and whether a value may find an owner twice."""
     asking = Counter((each.path, leaf) for entry in entries for each in entry.conditions for leaf in each.leaves)
     places: dict[str, _Place] = {}
-    always: list[Entry] = []
+    always: list[EventEntry] = []
     shares = False
     for entry in entries:
-        key = _key(entry.conditions, asking)
+        key = _choose_key(entry.conditions, asking)
         if key is None:
             always.append(entry)
             continue
@@ -310,7 +314,7 @@ def _placed(entries: Sequence[Entry]) -> tuple[dict[str, Posting], list[_Asked |
         else:
             for leaf in key.leaves:
                 place.by_leaf.setdefault(leaf, []).append(entry)
-    return {path: place.posting(path) for path, place in places.items()}, [*_asked(always, None)], shares
+    return {path: place.posting(path) for path, place in places.items()}, [*_build_cells(always, None)], shares
 
 
 _NOT_LOOKED_UP = (Numeric, AnythingBut, Exists, Absent)
@@ -320,8 +324,8 @@ def _is_looked_up(condition: Condition) -> bool:
     return not any(isinstance(leaf, _NOT_LOOKED_UP) for leaf in condition.leaves)
 
 
-def _key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
-    """Return the condition that finds an alternative: one that is looked up, of which fewest ask, before presence."""
+def _choose_key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]) -> Condition | None:
+    """Return the condition that finds an alternative: the rarest one with a lookup, else one that needs presence."""
     few = [
         each for each in conditions if _is_looked_up(each) and (len(each.leaves) <= KEYS_MAX or len(conditions) == 1)
     ]
@@ -330,22 +334,22 @@ def _key(conditions: Sequence[Condition], asking: Mapping[tuple[str, Leaf], int]
     return next((each for each in conditions if not each.may_be_absent), None)
 
 
-def _asked(entries: Sequence[Entry], key: str | None) -> list[_Asked]:
+def _build_cells(entries: Sequence[EventEntry], key: str | None) -> list[_Asked]:
     if len(entries) <= HANDFUL_MAX:
-        return [Handful(entries, key)] if entries else []
+        return [EventList(entries, key)] if entries else []
     if key is not None:
-        return [Cell.of(entries, key)]
-    return [Cell.of(entries[first : first + CELL_MAX], key) for first in range(0, len(entries), CELL_MAX)]
+        return [EventCell.of(entries, key)]
+    return [EventCell.of(entries[first : first + CELL_MAX], key) for first in range(0, len(entries), CELL_MAX)]
 
 
 def _read(line: bytes) -> _Asked:
     is_cell, row = json.loads(line)
-    return Cell.from_row(*row) if is_cell else Handful.from_row(*row)
+    return EventCell.from_row(*row) if is_cell else EventList.from_row(*row)
 
 
-def _written(asked: _Asked) -> bytes:
-    return _packed([isinstance(asked, Cell), asked.as_row()])
+def _write_cell(asked: _Asked) -> bytes:
+    return _pack([isinstance(asked, EventCell), asked.as_row()])
 
 
-def _packed(row: object) -> bytes:
+def _pack(row: object) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()

@@ -1,7 +1,7 @@
-"""The index of a topic in parts, each of which can be built, kept and changed without the others.
+"""The index of a topic in parts; each is built, stored and changed on its own.
 
-To index a filter takes time, a condition over properties most of it: of a hundred thousand of them half a minute of a
-processor. A part holds neighbours by their ordinals, so that a change of one subscription changes one part.
+Indexing takes time, mostly for conditions over properties: half a minute of CPU for a hundred thousand. A part holds
+neighbouring ordinals, so a change of one subscription changes one part.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 
 SNAPSHOT_FORMAT = "tagcast-parted-index-1"
 _EFFORTS = {"sql92": 10, "event_pattern": 3}
-"""What a character of a filter takes, by its kind; of any other it takes 1, about 0.2 us of a processor."""
+"""The indexing cost of one character of a filter, by kind. Other kinds cost 1, about 0.2 µs of CPU."""
 
 
-class Part(NamedTuple):
-    """Filters by their ordinals, and the name of exactly these."""
+class IndexPart(NamedTuple):
+    """Filters by ordinal, and a name derived from their content."""
 
     digest: str
     filters: Mapping[int, FilterValue | None]
 
 
 class PartedIndex:
-    """Agrees with the index of all filters; *parts* are in the order of their ordinals.
+    """Returns the same result as one index of all filters. *parts* are sorted by ordinal.
 
     >>> parts = {1: None, 2: None}, {7: {"kind": "tags", "tags": ["apple"]}, 9: None}
     >>> from types import SimpleNamespace
@@ -40,17 +40,17 @@ class PartedIndex:
         self._parts = parts
 
     def match(self, message: FilterInput) -> Matched:
-        """Who receives the message, and whose filter failed."""
+        """Return the subscriptions that match, and those whose filter failed."""
         found = [part.match(message) for part in self._parts]
         ordinals = chain.from_iterable(each.ordinals for each in found)
         return Matched(tuple(ordinals), tuple(chain.from_iterable(each.errors for each in found)))
 
 
-def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[Part]:
-    """Divide *filters* so that no part takes more than *effort_max*, unless it is a single filter.
+def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[IndexPart]:
+    """Divide *filters* into parts of at most *effort_max* each; a single filter may exceed it.
 
-    A part begins at a multiple of a power of two, and ends before the next one. So where its neighbours are divided
-    does not depend on it, and it does not depend on how many come later.
+    A part begins at a multiple of a power of two and ends before the next one. Its bounds depend neither on its
+    neighbours nor on filters that are added later.
 
     >>> [list(part.filters) for part in parts_of({1: None, 5: None, 6: None, 7: None, 8: None}, effort_max=20)]
     [[1], [5], [6, 7], [8]]
@@ -70,7 +70,7 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 
     root = 1 << max(ordinals, default=0).bit_length()
     return [
-        Part(
+        IndexPart(
             hashlib.sha256("\n".join(texts[here]).encode()).hexdigest(),
             {ordinal: filters[ordinal] for ordinal in ordinals[here]},
         )
@@ -79,14 +79,14 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
     ]
 
 
-def joined(snapshots: Sequence[bytes]) -> bytes:
-    """One snapshot of an index in parts, of those of its parts."""
+def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
+    """Join the snapshots of parts into one snapshot."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))
     return b"\n".join([head.encode(), b"".join(snapshots)])
 
 
 def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
-    """The index, in parts or not, that a snapshot describes. Raises :class:`SnapshotError` for another format."""
+    """Restore an index, in parts or not. Raises :class:`SnapshotError` for another format."""
     head, _, rest = snapshot.partition(b"\n")
     try:
         name, *sizes = json.loads(head)

@@ -1,6 +1,6 @@
-"""Many topic patterns at once: one key finds all of them in time that follows the words of the key.
+"""Many topic patterns at once: matching a key takes time proportional to its words.
 
-What this must agree with is the plain rule, :func:`tagcast.filters.routing_key.matches_key` for each pattern.
+The oracle is :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +13,10 @@ _Owners = Sequence[int]
 
 
 class _Node:
-    """What may follow some words. It stays text, and ``words`` none, until a key comes this far.
+    """The continuations of a prefix of words. It stays text, and ``words`` is None, until a key reaches it.
 
-    A pattern that ends with the next word has no node there: ``ends`` and ``one_word_ends`` have its owners. So has
-    ``ends`` those of ``word.#``, which may stand for no word behind it.
+    A pattern that ends with the next word has no node there: its owners are in ``ends`` and ``one_word_ends``. ``ends``
+    also has the owners of ``word.#``, whose ``#`` may match no word.
     """
 
     __slots__ = ("always", "any_words", "ends", "one_word", "one_word_ends", "pending", "words")
@@ -26,7 +26,7 @@ class _Node:
         self.words: dict[str, _Node] | None = None
 
     def grow(self) -> "dict[str, _Node]":
-        """Make the nodes of the next words, and return those that are no wildcards."""
+        """Build the nodes of the next words, and return those without wildcards."""
         words: dict[str, _Node] = {}
         ends: dict[str, _Owners] = {}
         for text, owners in self.pending:
@@ -46,14 +46,14 @@ class _Node:
 
 
 def _keep(repeat: _Node, reached: list[_Node], lasting: dict[_Node, None]) -> None:
-    """Reach a ``#`` with words behind it, from this word of the key on; one that is kept was reached before."""
+    """Keep a ``#`` with words behind it reachable for the rest of the key. One in *lasting* was reached before."""
     if repeat not in lasting:
         lasting[repeat] = None
         reached.append(repeat)
 
 
 def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[_Node, None]) -> None:
-    """Find the owners of patterns that end with *word*, the last one of the key."""
+    """Add the owners of patterns that end with *word*, the last word of the key."""
     for node in reached:
         if node.words is None:
             node.grow()
@@ -68,7 +68,7 @@ def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[
 
 
 class RoutingTrie:
-    """Patterns with their owners. Nodes are made where keys pass; keys met before are answered from a memo.
+    """Patterns with their owners. Nodes are built when a key first passes; earlier keys are answered from a cache.
 
     >>> trie = RoutingTrie([("order.*.eu", 1), ("order.#", 2)])
     >>> trie.match("order.new.eu"), trie.match("order"), trie.match("audit")
@@ -84,11 +84,11 @@ class RoutingTrie:
         self._plant({pattern: list(every) for pattern, every in owners.items()})
 
     def __len__(self) -> int:
-        """How many different patterns there are."""
+        """Return the number of distinct patterns."""
         return len(self._owners)
 
     def match(self, key: str) -> tuple[int, ...]:
-        """The owners of all matching patterns, sorted, each once."""
+        """Return the owners of all matching patterns, sorted and distinct."""
         memo = self._memo
         found = memo.get(key)
         if found is None:
@@ -100,11 +100,11 @@ class RoutingTrie:
         return found
 
     def walk(self, key: str) -> tuple[int, ...]:
-        """As :meth:`match`, without the memo.
+        """Return the same as :meth:`match`, without the cache.
 
-        The nodes reached so far go forward together, and those that a ``#`` adds to them on the way. A ``#`` with words
-        behind it is never left again, so it is kept in *lasting*, once; every other node is reached once per word,
-        because its parent is. Below such a ``#`` a node may be reached again later, and so may its owners.
+        All reached nodes advance together, word by word, with the nodes that a ``#`` adds. A ``#`` with words behind it
+        stays reachable, so *lasting* holds it once. Other nodes are reached once per word, because their parents are.
+        Below such a ``#`` a node, and so an owner, may be reached twice.
         """
         if not key:
             return self._wordless
@@ -137,16 +137,16 @@ class RoutingTrie:
 
     @property
     def remembered(self) -> tuple[int, int]:
-        """How many keys the memo holds now, and how many owners in all; both are bounded."""
+        """The number of keys in the cache, and of owners in all; both are bounded."""
         return len(self._memo), self._remembered
 
     def as_rows(self) -> list[object]:
-        """Plain lists and dicts, for a snapshot."""
+        """Return plain lists and dicts, for a snapshot."""
         return [self._owners]
 
     @classmethod
     def from_rows(cls, owners: Mapping[str, list[int]]) -> "RoutingTrie":
-        """The trie that :meth:`as_rows` described.
+        """Restore the trie of :meth:`as_rows`.
 
         >>> RoutingTrie.from_rows(*RoutingTrie([("a.#", 7)]).as_rows()).match("a.b")
         (7,)

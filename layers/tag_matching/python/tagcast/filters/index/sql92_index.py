@@ -1,7 +1,7 @@
-"""Many SQL92 filters at once: equal expressions once, found by a reading that they need to be TRUE, tested together.
+"""Many SQL92 filters at once: equal expressions once, found by a required reading, evaluated together.
 
-In the rocketmq dialect an expression may also fail. Only a property that is there and cannot be read as some
-literal's class makes it fail, so that failures are looked for among the expressions that read the property so.
+In the rocketmq dialect an expression may also fail, but only if a present property cannot be read as some literal's
+class. So the index looks for failures only among expressions that read the property this way.
 """
 
 import json
@@ -11,24 +11,24 @@ from typing import Any
 from tagcast.filters.sql92 import CompiledExpression, Dialect
 from tagcast.filters.sql92.access import Popularity
 from tagcast.filters.sql92.alternatives import alternatives_of
-from tagcast.filters.sql92.cell import Cell, Handful, cell_rows, cells_of
-from tagcast.filters.sql92.entry import Entry
+from tagcast.filters.sql92.cell import SqlCell, SqlList, cell_rows, cells_of
+from tagcast.filters.sql92.entry import SqlEntry
 from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.plan import may_hide, plan_of
-from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, MessageView, Reading, as_row, from_row
+from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, PropertyReadings, Reading, as_row, from_row
 from tagcast.filters.sql92.suspect import Suspect
-from tagcast.filters.sql92.whole import Whole
+from tagcast.filters.sql92.whole import FullExpression
 
-_Cells = tuple[Cell | Handful, ...]
-_Found = list[Entry] | bytes
-"""What one key finds: entries, or the line of a snapshot with their cells."""
+_Cells = tuple[SqlCell | SqlList, ...]
+_Found = list[SqlEntry] | bytes
+"""The entries below one key, or the line of a snapshot with their cells."""
 _Ready = dict[Reading, _Found | _Cells]
 _ALWAYS = Dimension(PRESENCE, "")
-"""Stands for no property: what is asked for every message."""
+"""A placeholder for no property: entries that are evaluated for every message."""
 
 
 class Sql92Index:
-    """Finds the owners of expressions that are TRUE for a message, and of those that fail on it.
+    """Finds the owners of expressions that are TRUE for a message, and of those that fail.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> index = Sql92Index.build([(0, compile_sql92("a = 'x' AND n > 1")), (1, compile_sql92("n < 5"))])
@@ -39,7 +39,7 @@ class Sql92Index:
     def __init__(
         self,
         postings: Mapping[Dimension, Mapping[Reading, _Found]],
-        wholes: Sequence[Whole],
+        wholes: Sequence[FullExpression],
         suspects: Sequence[Suspect | bytes],
         failing: Mapping[Dimension, list[int]],
         suspected: list[int],
@@ -64,7 +64,7 @@ class Sql92Index:
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Index expressions by their owners."""
+        """Index expressions by owner."""
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)
@@ -73,12 +73,12 @@ class Sql92Index:
         for alternatives in apart:
             for alternative in alternatives:
                 popularity.count(alternative)
-        postings: dict[Dimension, dict[Reading, list[Entry]]] = {}
-        wholes: list[Whole] = []
+        postings: dict[Dimension, dict[Reading, list[SqlEntry]]] = {}
+        wholes: list[FullExpression] = []
         failures = _Failures()
         overlapping = False
         for (expression, owners), alternatives in zip(grouped.items(), apart, strict=True):
-            whole = Whole.of(expression)
+            whole = FullExpression.of(expression)
             if expression.dialect is Dialect.ROCKETMQ:
                 failures.add(expression, Suspect.of(owners, alternatives, whole))
             plans = [plan_of(expression, alternative, len(owners), popularity) for alternative in alternatives]
@@ -86,7 +86,7 @@ class Sql92Index:
             if hiding or not all(plan.is_exact for plan in plans):
                 wholes.append(whole)
             for access, terms, is_exact in plans:
-                entry = Entry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
+                entry = SqlEntry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
                 for dimension, value in access.keys if access is not None else ((_ALWAYS, True),):
                     postings.setdefault(dimension, {}).setdefault(value, []).append(entry)
             keys = [key for plan in plans for key in (plan.access.keys if plan.access is not None else ())]
@@ -94,12 +94,12 @@ class Sql92Index:
         return cls(postings, wholes, failures.suspects, failures.failing, failures.suspected, overlapping)
 
     def __len__(self) -> int:
-        """How many lines its snapshot has."""
+        """Return the number of lines of the snapshot."""
         return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Owners of what is TRUE, and owners of what failed; only an ``overlapping`` index finds an owner twice."""
-        view = MessageView(texts)
+        """Return the owners of TRUE and of failed expressions. Only an ``overlapping`` index returns an owner twice."""
+        view = PropertyReadings(texts)
         found: list[int] = []
         for always in self._always:
             for cell in self._made(self._always, always):
@@ -123,7 +123,7 @@ class Sql92Index:
         return found, self._failed(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """The parts that are read at once, for a snapshot: plain lists and texts."""
+        """Return the parts of a snapshot that are read at once: plain lists and texts."""
         postings = [
             [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]
@@ -133,31 +133,31 @@ class Sql92Index:
 
     @classmethod
     def from_rows(cls, lines: Sequence[bytes], *rows: Any) -> "Sql92Index":
-        """The index that :meth:`as_rows` and :meth:`lines` described; a line is read when a message needs it."""
+        """Restore the index of :meth:`as_rows` and :meth:`lines`. A line is parsed when a message needs it."""
         rest = iter(lines)
         postings = {
-            # Values come first, so that no line is lost when they end.
+            # zip stops at the shorter first argument without taking a line too many.
             Dimension(kind, name): {from_row(kind, value): line for value, line in zip(values, rest, strict=False)}
             for kind, name, values in rows[0]
         }
-        wholes = [Whole.from_row(*row) for row in rows[1]]
+        wholes = [FullExpression.from_row(*row) for row in rows[1]]
         failing = {Dimension(kind, name): places for kind, name, places in rows[2]}
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 
     def lines(self) -> list[bytes]:
-        """What is read when a message needs it, as lines of JSON."""
+        """Return the lines of JSON that are read on demand."""
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
-        return found + [each if isinstance(each, bytes) else _packed(each.as_row()) for each in self._suspects]
+        return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
     def _made(self, by_value: _Ready, value: Reading) -> _Cells:
-        """The cells that a value finds, made when a message first has it."""
+        """Return the cells below a value, built at the first message that has it."""
         cells = by_value[value]
         if not isinstance(cells, tuple):
             rows = json.loads(cells) if isinstance(cells, bytes) else cell_rows(cells)
             cells = by_value[value] = cells_of(rows, self._wholes)
         return cells
 
-    def _failed(self, view: MessageView) -> list[int]:
+    def _failed(self, view: PropertyReadings) -> list[int]:
         suspects = dict.fromkeys(self._suspected)
         for dimension, places in self._failing.items():
             if view.fails(dimension):
@@ -173,7 +173,7 @@ class Sql92Index:
 
 
 class _Failures:
-    """What may fail, and by which reading of which property."""
+    """The expressions that may fail, and the reading of a property that makes each fail."""
 
     def __init__(self) -> None:
         self.suspects: list[Suspect] = []
@@ -181,7 +181,7 @@ class _Failures:
         self.suspected: list[int] = []
 
     def add(self, expression: CompiledExpression, suspect: Suspect) -> None:
-        """Take one more expression of the rocketmq dialect."""
+        """Add an expression of the rocketmq dialect."""
         dimensions = failing_dimensions(expression.nodes)
         if dimensions == frozenset():
             return
@@ -193,8 +193,8 @@ class _Failures:
 
 
 def _line(found: _Found) -> bytes:
-    return found if isinstance(found, bytes) else _packed(cell_rows(found))
+    return found if isinstance(found, bytes) else _pack(cell_rows(found))
 
 
-def _packed(row: object) -> bytes:
+def _pack(row: object) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Many tag filters at once: from each tag to the subscriptions that want it, few as a list and many as bits."""
+"""Many tag filters at once: each tag maps to its subscriptions, few as a list and many as bits."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 FEW_MIN = 64
 FEW_SHARE = 64
 Posting = list[int] | int
-"""Subscriptions: a list of ordinals while they are few, a number whose bits are places when they are many."""
+"""Subscriptions: a list of ordinals if they are few; an integer of bits by position if they are many."""
 _BITS = "x"
 
 
 class TagIndex:
-    """An inverted index over the ordinals of a topic; ``always`` are those that receive everything.
+    """An inverted index over the ordinals of a topic. ``always`` are subscriptions without a tag filter.
 
     >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
@@ -25,7 +25,7 @@ class TagIndex:
 
     @classmethod
     def build(cls, ordinals: Sequence[int], tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
-        """Index the tags of each ordinal; bits are places in the sorted ``ordinals``."""
+        """Index the tags of each ordinal. Bits are positions in the sorted ``ordinals``."""
         lists: dict[str, list[int]] = {}
         for ordinal, wanted in tags.items():
             for tag in wanted:
@@ -45,11 +45,11 @@ class TagIndex:
         return cls(postings, list(always))
 
     def __len__(self) -> int:
-        """How many postings there are, that of everything included."""
+        """Return the number of postings, including that of ``always``."""
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Bits of places and further ordinals, each once; together they are the result."""
+        """Return bits of positions and further distinct ordinals; their union is the result."""
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):
@@ -69,17 +69,17 @@ class TagIndex:
         return bits, set().union(*lists)
 
     def as_rows(self) -> list[object]:
-        """Plain texts, for a snapshot: each posting is read when a message has its tag."""
+        """Return plain texts, for a snapshot. Each posting is parsed when a message has its tag."""
         return [{tag: _row(posting) for tag, posting in self._postings.items()}, _row(self._always)]
 
     @classmethod
     def from_rows(cls, postings: dict[str, Posting | str], always: str) -> "TagIndex":
-        """The index that :meth:`as_rows` described."""
+        """Restore the index of :meth:`as_rows`."""
         return cls(postings, always)
 
 
 class AllTagsIndex:
-    """Filters that want all of several tags, each below the one that fewest of them want.
+    """Filters that need all of several tags, each stored below its rarest tag.
 
     >>> index = AllTagsIndex.build({4: {"apple", "imac"}, 5: {"apple", "pear"}})
     >>> index.match(("imac", "apple")), index.match(("apple",))
@@ -100,11 +100,11 @@ class AllTagsIndex:
         return cls(postings)
 
     def __len__(self) -> int:
-        """How many postings there are."""
+        """Return the number of postings."""
         return len(self._postings)
 
     def match(self, tags: Collection[str]) -> list[int]:
-        """The ordinals of those of which no tag is missing."""
+        """Return the ordinals of the filters whose tags are all present."""
         found: list[int] = []
         for tag in tags:
             for ordinal, others in self._postings.get(tag, ()):
@@ -113,7 +113,7 @@ class AllTagsIndex:
         return found
 
     def as_rows(self) -> list[object]:
-        """Plain lists, for a snapshot: what the class is made of."""
+        """Return the fields as plain lists, for a snapshot."""
         return [self._postings]
 
 

@@ -1,4 +1,4 @@
-"""SQL92 filters over message properties, in two dialects. Other programs rely on what is named here."""
+"""SQL92 filters over message properties, in two dialects. The names exported here are the public interface."""
 
 from tagcast.errors import FilterEvaluationError, FilterSyntaxError
 from tagcast.filters.sql92.dialect import Dialect

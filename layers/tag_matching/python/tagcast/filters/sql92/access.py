@@ -1,4 +1,4 @@
-"""Which readings an alternative needs to be TRUE: what an index over many expressions can look up."""
+"""The readings that an alternative needs to be TRUE: the lookup keys of an index over many expressions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import frexp
@@ -12,33 +12,33 @@ from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
 KEYS_MAX = 1_024
-"""An alternative that can be TRUE in more ways than this is found by the presence of a property, or always."""
+"""With more keys than this, an alternative is found by the presence of a property, or always evaluated."""
 
 
-class Key(NamedTuple):
-    """A reading with this value."""
+class LookupKey(NamedTuple):
+    """A value of a reading."""
 
     dimension: Dimension
     value: Reading
 
 
 class Access(NamedTuple):
-    """At least one of the keys holds whenever the node has the value; ``whole`` if that is all the node says."""
+    """One of the keys holds whenever the node has the value. ``whole`` means the reverse is true, too."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[LookupKey, ...]
     place: int
     whole: bool
 
 
 Needs = tuple[Access | None, Access | None]
-"""What TRUE needs and what FALSE needs."""
+"""The access for TRUE, and that for FALSE."""
 
 
 class Popularity:
-    """How often alternatives offer each key: the measure of how many messages will have it."""
+    """The number of alternatives with each key: an estimate of how many messages have it."""
 
     def __init__(self) -> None:
-        self._keys: dict[Key, int] = {}
+        self._keys: dict[LookupKey, int] = {}
         self._dimensions: dict[Dimension, int] = {}
 
     def count(self, alternative: Alternative) -> None:
@@ -48,11 +48,13 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """The share of messages that will meet the keys, roughly, so that like alternatives take like keys."""
+        """Return the rough share of messages with one of the keys, so that similar alternatives choose the same
+        keys.
+        """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
 
-    def _share(self, key: Key) -> float:
+    def _share(self, key: LookupKey) -> float:
         if key.dimension.kind == PRESENCE:
             return 1.0
         return self._keys.get(key, 1) / self._dimensions.get(key.dimension, 1)
@@ -61,7 +63,7 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], dialect: Dialect, popularity: Popularity
 ) -> Access | None:
-    """The cheapest necessary condition of all parts, or ``None``."""
+    """Return the cheapest necessary condition among all parts, or ``None``."""
     needs: list[Needs] = []
     choices: list[Access | None] = []
     for part in alternative:
@@ -74,7 +76,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """That some property which the alternative needs is there."""
+    """Return the access by the presence of a property that the alternative needs, or ``None``."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)
@@ -82,7 +84,7 @@ def presence_of(alternative: Alternative) -> Access | None:
 
 
 def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> list[Needs]:
-    """What every node needs, from the leaves up, without recursion: NOT only swaps the answers."""
+    """Return the needs of every node, from the leaves up, without recursion. NOT swaps the two."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
@@ -90,7 +92,7 @@ def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -
         match node.operator:
             case "not":
                 child = node.children[0]
-                needs.append((_lifted(falses[0], child, place), _lifted(trues[0], child, place)))
+                needs.append((_lift(falses[0], child, place), _lift(trues[0], child, place)))
             case "and":
                 needs.append((_best(trues, popularity.cost), _union(falses, place, node.children)))
             case "or":
@@ -104,7 +106,7 @@ def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -
     return needs
 
 
-def _keys_of(alternative: Alternative) -> Iterator[Key]:
+def _keys_of(alternative: Alternative) -> Iterator[LookupKey]:
     for part in alternative:
         access = None if part.terms is None else _terms_access(part.terms, part.place)
         if access is not None and access.whole:
@@ -116,16 +118,16 @@ def _terms_access(terms: Sequence[Term], place: int) -> Access | None:
         return None
     term = terms[0]
     if len(terms) == 1 and term.test == ANY and len(term.values) <= KEYS_MAX:
-        return Access(tuple(Key(term.dimension, value) for value in term.values), place, True)
+        return Access(tuple(LookupKey(term.dimension, value) for value in term.values), place, True)
     return _presence(term, place)
 
 
 def _presence(term: Term, place: int) -> Access:
-    return Access((Key(Dimension(PRESENCE, term.dimension.name), True),), place, False)
+    return Access((LookupKey(Dimension(PRESENCE, term.dimension.name), True),), place, False)
 
 
-def _lifted(access: Access | None, child: int, place: int) -> Access | None:
-    """A NOT says nothing more than its operand: what is all of the one is all of the other."""
+def _lift(access: Access | None, child: int, place: int) -> Access | None:
+    """Return the access of a NOT, which is that of its operand with the place of the NOT."""
     return access._replace(place=place) if access is not None and access.place == child else access
 
 
@@ -134,8 +136,11 @@ def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, 
 
 
 def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
-    """One of the parts. In rocketmq one that fails hides those behind it, so that more than the keys is asked."""
-    keys: dict[Key, None] = {}
+    """Return the access of one of several parts.
+
+    In rocketmq a part that fails hides those behind it, so then the keys are not the whole condition.
+    """
+    keys: dict[LookupKey, None] = {}
     whole = True
     for part, child in zip(parts, children, strict=True):
         if part is None:

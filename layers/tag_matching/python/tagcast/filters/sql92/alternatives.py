@@ -1,8 +1,8 @@
-"""An expression as alternatives: it is TRUE when all parts of one of them are as wanted.
+"""An expression as alternatives: it is TRUE when all parts of one alternative have their wanted value.
 
-For the value TRUE this is exact in the strict dialect: AND is TRUE when all of its parts are, OR when one of them is,
-NOT swaps the two, and a question for TRUE or FALSE is none for an error. In the rocketmq dialect a part of an OR that
-fails hides those behind it, so there an alternative only says that the expression may be TRUE.
+In the strict dialect this is exact: AND is TRUE when all parts are, OR when one part is, and NOT swaps TRUE and FALSE.
+An error is neither. In the rocketmq dialect a failing part of an OR hides those behind it, so an alternative only says
+that the expression may be TRUE.
 """
 
 from collections.abc import Sequence
@@ -15,48 +15,48 @@ from tagcast.filters.sql92.tree import Node
 
 ALTERNATIVES_MAX = 8
 PARTS_MAX = 64
-"""More than these in all would make an index much larger than its expressions: such a part stays one."""
+"""The parts of all alternatives of a node. With more, the node stays one part, to keep the index small."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A node that must be ``wanted`` (TRUE or FALSE), and terms that say the same, if it can be written so."""
+class ExpressionPart:
+    """A node that must be ``wanted`` (TRUE or FALSE), and equivalent terms, if there are any."""
 
     place: int
     wanted: bool
     terms: tuple[Term, ...] | None
 
 
-Alternative = tuple[Part, ...]
+Alternative = tuple[ExpressionPart, ...]
 
 
 def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
-    """Take an expression apart, from the leaves up.
+    """Split an expression into alternatives, from the leaves up.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> nodes = compile_sql92("a = 'x' AND NOT (b > 1 AND c = 2)").nodes
     >>> [[part.terms[0].test for part in alternative] for alternative in alternatives_of(nodes, Dialect.STRICT)]
     [['any', 'at_most'], ['any', 'none']]
     """
-    wanted = _wanted(nodes)
+    wanted = _wanted_values(nodes)
     found: dict[int, list[Alternative]] = {}
     for place in sorted(wanted):
         node, asked = nodes[place], wanted[place]
         if node.operator == "not":
             found[place] = found[node.children[0]]
         elif node.operator not in ("and", "or"):
-            found[place] = [(Part(place, asked, terms_of(nodes, place, asked, dialect)),)]
+            found[place] = [(ExpressionPart(place, asked, terms_of(nodes, place, asked, dialect)),)]
         elif (node.operator == "and") is asked:
-            found[place] = _all([found[child] for child in node.children], node.children, wanted)
+            found[place] = _combine([found[child] for child in node.children], node.children, wanted)
         else:
-            each = _united([alternative for child in node.children for alternative in found[child]])
+            each = _unite([alternative for child in node.children for alternative in found[child]])
             small = len(each) <= ALTERNATIVES_MAX and sum(map(len, each)) <= PARTS_MAX
-            found[place] = each if small or len(each) == 1 else [(Part(place, asked, None),)]
+            found[place] = each if small or len(each) == 1 else [(ExpressionPart(place, asked, None),)]
     return found[len(nodes) - 1]
 
 
-def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
-    """The value that each node, reached through AND, OR and NOT alone, must have or may have."""
+def _wanted_values(nodes: Sequence[Node]) -> dict[int, bool]:
+    """Return the wanted value of each node that is reached only through AND, OR and NOT."""
     wanted = {len(nodes) - 1: True}
     for place in range(len(nodes) - 1, -1, -1):
         if place in wanted and nodes[place].operator in ("not", "and", "or"):
@@ -65,15 +65,15 @@ def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
     return wanted
 
 
-def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
-    """One alternative of each, in all ways; of what would be too many, the whole as one part."""
-    made: list[list[Part]] = [[]]
+def _combine(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
+    """Return all combinations of one alternative of each child. A child with too many becomes one part."""
+    made: list[list[ExpressionPart]] = [[]]
     for choices, place in zip(each, places, strict=True):
         count = len(made) * len(choices)
         if len(choices) > 1 and (
             count > ALTERNATIVES_MAX or count * max(map(len, made)) + len(made) * sum(map(len, choices)) > PARTS_MAX
         ):
-            choices = [(Part(place, wanted[place], None),)]
+            choices = [(ExpressionPart(place, wanted[place], None),)]
         if len(choices) == 1:
             for parts in made:
                 parts.extend(choices[0])
@@ -82,8 +82,8 @@ def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[
     return [tuple(parts) for parts in made]
 
 
-def _united(each: list[Alternative]) -> list[Alternative]:
-    """Values of one reading are one part, however many are written."""
+def _unite(each: list[Alternative]) -> list[Alternative]:
+    """Merge alternatives that are values of the same reading into one part."""
     made: list[Alternative] = []
     values: dict[Dimension, dict[Reading, None]] = {}
     first: dict[Dimension, int] = {}
@@ -98,7 +98,7 @@ def _united(each: list[Alternative]) -> list[Alternative]:
         values.setdefault(term.dimension, {}).update(dict.fromkeys(term.values))
     for dimension, place in first.items():
         part = made[place][0]
-        made[place] = (Part(part.place, part.wanted, (Term(dimension, ANY, tuple(values[dimension])),)),)
+        made[place] = (ExpressionPart(part.place, part.wanted, (Term(dimension, ANY, tuple(values[dimension])),)),)
     return made
 
 

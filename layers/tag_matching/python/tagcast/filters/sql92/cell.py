@@ -1,4 +1,4 @@
-"""Some entries that one key has found, asked together: one bit for each, one test for each property and comparison."""
+"""Entries with the same key, evaluated together: one bit for each entry, one test for each property and comparison."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
@@ -6,10 +6,10 @@ from typing import Any
 
 from tagcast.filters.sql92.cell_tests import Bits, Hits, bits_of, test_of
 from tagcast.filters.sql92.columns import Columns, columns_of
-from tagcast.filters.sql92.entry import Entry
-from tagcast.filters.sql92.readings import TEXT, MessageView, Reading
+from tagcast.filters.sql92.entry import SqlEntry
+from tagcast.filters.sql92.readings import TEXT, PropertyReadings, Reading
 from tagcast.filters.sql92.terms import ANY
-from tagcast.filters.sql92.whole import Whole
+from tagcast.filters.sql92.whole import FullExpression
 
 CELL_MAX = 4_096
 ONE_BY_ONE_MAX = 3
@@ -18,8 +18,8 @@ _ONES = bytes.maketrans(b"01", b"\x00\x01")
 _CELL, _HANDFUL = 1, 0
 
 
-class Cell:
-    """At most :data:`CELL_MAX` entries, tested together. Made of columns, and of the wholes that they speak of."""
+class SqlCell:
+    """At most :data:`CELL_MAX` entries, tested together."""
 
     __slots__ = (
         "_all",
@@ -34,7 +34,7 @@ class Cell:
         "_unsure",
     )
 
-    def __init__(self, columns: Columns, wholes: Sequence[Whole]) -> None:
+    def __init__(self, columns: Columns, wholes: Sequence[FullExpression]) -> None:
         self._always, below, self._firsts, crowds, partial, tests = columns
         count = len(self._firsts)
         self._all = (1 << count) - 1
@@ -43,7 +43,7 @@ class Cell:
         self._shared = bits_of(list(self._crowds), count)
         self._partial = {place: wholes[number] for place, number in partial}
         self._unsure = bits_of(list(self._partial), count)
-        # Texts are asked first and without a call: most tests are about a text.
+        # Test texts first and inline, because most tests read a text.
         self._texts: list[tuple[str, dict[Reading | None, int], Hits]] = []
         self._tests: list[Bits] = []
         for kind, name, test, values, places in tests:
@@ -53,12 +53,12 @@ class Cell:
             else:
                 self._tests.append(test_of(kind, name, test, values, places, count))
 
-    def match(self, view: MessageView, found: list[int]) -> None:
+    def match(self, view: PropertyReadings, found: list[int]) -> None:
         """Add the owners of all entries that are TRUE."""
         texts = view.texts
         if self._always:
             found += self._always
-        # No text is None, so that a property that is missing finds nothing.
+        # No key is None, so a missing property finds nothing.
         for name, by_text in self._below:
             owners = by_text.get(texts.get(name))
             if owners is not None:
@@ -100,14 +100,14 @@ def _places(bits: int) -> Iterator[int]:
         bits ^= 1 << place
 
 
-class Handful:
-    """Entries too few for tests together: they are asked one by one."""
+class SqlList:
+    """Entries too few for a cell, evaluated one by one."""
 
     __slots__ = ("_always", "_asked", "_wholes")
 
-    def __init__(self, entries: Sequence[Entry], wholes: Sequence[Whole]) -> None:
+    def __init__(self, entries: Sequence[SqlEntry], wholes: Sequence[FullExpression]) -> None:
         self._always: list[int] = []
-        self._asked: list[Entry] = []
+        self._asked: list[SqlEntry] = []
         self._wholes = wholes
         for entry in entries:
             if entry.terms or entry.whole is not None:
@@ -115,7 +115,7 @@ class Handful:
             else:
                 self._always += entry.owners
 
-    def match(self, view: MessageView, found: list[int]) -> None:
+    def match(self, view: PropertyReadings, found: list[int]) -> None:
         """Add the owners of all entries that are TRUE."""
         found += self._always
         for owners, terms, whole in self._asked:
@@ -127,8 +127,8 @@ class Handful:
                     found += owners
 
 
-def cell_rows(entries: Sequence[Entry]) -> list[Any]:
-    """Entries as cells, in plain lists; what tests the same properties stands together."""
+def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
+    """Return entries as the plain lists of cells. Entries that test the same properties share a cell."""
     if len(entries) <= ONE_BY_ONE_MAX:
         return [[_HANDFUL, *(entry.as_row() for entry in entries)]]
     if len(entries) > CELL_MAX:
@@ -137,9 +137,9 @@ def cell_rows(entries: Sequence[Entry]) -> list[Any]:
     return [[_CELL, *columns_of(part)] for part in parts]
 
 
-def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[Whole]) -> tuple[Cell | Handful, ...]:
-    """The cells that :func:`cell_rows` described."""
+def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[FullExpression]) -> tuple[SqlCell | SqlList, ...]:
+    """Restore the cells of :func:`cell_rows`."""
     return tuple(
-        Cell(Columns(*rest), wholes) if kind == _CELL else Handful([Entry.from_row(*row) for row in rest], wholes)
+        SqlCell(Columns(*rest), wholes) if kind == _CELL else SqlList([SqlEntry.from_row(*row) for row in rest], wholes)
         for kind, *rest in rows
     )

@@ -1,7 +1,7 @@
-"""What a cell asks of a message: each test answers with the bits that it leaves in.
+"""The tests of a cell: each returns the bits of the entries that a message still can match.
 
-Those are the entries whose term holds and those without such a term (``free``). Values and places come as a snapshot
-has them (:class:`tagcast.filters.sql92.columns.Columns`); what no message asked for is not turned into bits.
+These are the entries whose term holds and the entries without such a term (``free``). Values and places come as in a
+snapshot (:class:`tagcast.filters.sql92.columns.Columns`) and become bits when a message first needs them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from tagcast.filters.sql92.readings import TEXT, Dimension, MessageView, Reading, from_row
+from tagcast.filters.sql92.readings import TEXT, Dimension, PropertyReadings, Reading, from_row
 from tagcast.filters.sql92.terms import (
     ABOVE,
     ANY,
@@ -27,14 +27,14 @@ from tagcast.filters.sql92.terms import (
     search_of,
 )
 
-Bits = Callable[[MessageView], int]
+Bits = Callable[[PropertyReadings], int]
 _STEP = 8
 _REMEMBERED_MAX = 128
 _ONE = ord("1")
 
 
 def bits_of(places: Sequence[int], count: int) -> int:
-    """The number with these of ``count`` bits.
+    """Return the integer with these of ``count`` bits set.
 
     >>> bits_of([0, 3], 4), bits_of([], 4), bits_of(range(20), 20) == (1 << 20) - 1
     (9, 0, True)
@@ -51,7 +51,7 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """Values of one column with the bits that each of them leaves in, and the bits that any other value leaves in."""
+    """The values of one column, each with its remaining bits, and the bits for any other value."""
 
     __slots__ = ("_count", "_places", "free", "ready")
 
@@ -62,7 +62,7 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """What a value leaves in, or a property that is missing."""
+        """Return the bits that remain for a value, or for a missing property (None)."""
         found = self.ready.get(value)
         if found is None:
             places = self._places.get(value)
@@ -73,12 +73,12 @@ class Hits:
 
 
 def free_of(places: Sequence[int], count: int) -> int:
-    """The bits of all other places."""
+    """Return the bits of all other places."""
     return (1 << count) - 1 & ~bits_of(places, count)
 
 
 def test_of(kind: str, name: str, test: str, values: Any, places: Any, count: int) -> Bits:
-    """The test of one column of a cell of ``count`` entries."""
+    """Return the test of one column of a cell of ``count`` entries."""
     return _TESTS[test](Dimension(kind, name), values, places, count)
 
 
@@ -91,9 +91,9 @@ def _none(dimension: Dimension, values: Any, places: Any, count: int) -> Bits:
     hits = Hits(_readings(dimension, values), places, count)
     free, every = hits.free, (1 << count) - 1
 
-    def bits(view: MessageView) -> int:
+    def bits(view: PropertyReadings) -> int:
         value = view.get(dimension)
-        # Whatever is found beside those without such a term is what the value excludes.
+        # Excluded values: every entry with such a term remains, except those found by the value.
         return free if value is None else every ^ (hits.bits(value) ^ free)
 
     return bits
@@ -114,7 +114,7 @@ def _present(dimension: Dimension, _: Any, places: Any, count: int) -> Bits:
 
 
 def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
-    """Bounds in order: those that a value is beside are the first ones or the last ones."""
+    """Return the test of sorted bounds: the bounds that a value satisfies are the first or the last ones."""
     lower = test in (ABOVE, AT_LEAST)
     bisect = bisect_left if test in (ABOVE, AT_MOST) else bisect_right
 
@@ -124,7 +124,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
         steps = _prefixes(places, free if lower else (1 << count) - 1)
         remembered: dict[Reading, int] = {}
 
-        def bits(view: MessageView) -> int:
+        def bits(view: PropertyReadings) -> int:
             value = view.get(dimension)
             if value is None:
                 return free
@@ -151,7 +151,7 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def _prefixes(places: Sequence[int], bits: int) -> list[int]:
-    """The bits that the first bounds leave, kept for every ``_STEP``-th bound."""
+    """Return cumulative bits at every ``_STEP``-th bound."""
     steps = [bits]
     for first in range(0, len(places), _STEP):
         for place in places[first : first + _STEP]:
@@ -172,7 +172,7 @@ def _searched(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
         free, every = free_of(list(chain.from_iterable(places)), count), (1 << count) - 1
         name = dimension.name
 
-        def bits(view: MessageView) -> int:
+        def bits(view: PropertyReadings) -> int:
             text = view.texts.get(name)
             if text is None:
                 return free
@@ -192,7 +192,7 @@ def _one_by_one(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[s
 
 
 def _by_length(search: str, hits: Mapping[tuple[str, ...], int]) -> Callable[[str], int]:
-    """Beginnings or ends of texts: one look for each length that is asked for."""
+    """Return a lookup of prefixes or suffixes: one for each length among them."""
     by_length: dict[int, dict[str, int]] = {}
     for (searched,), bits in hits.items():
         by_length.setdefault(len(searched), {})[searched] = bits

@@ -1,13 +1,13 @@
-"""Entries that one key has found, by property instead of by entry: what a cell is made of, as JSON can hold it.
+"""Entries with the same key, by property instead of by entry: the data of a cell, ready for JSON.
 
-One entry has one bit for each of a few owners; ``places`` are bits. An entry of which one value of one property is all
-that is left to ask needs no bit: it stands below that value.
+An entry has one bit for each of a few owners; ``places`` are bits. An entry that only needs one value of one text
+property has no bit: it is stored below that value.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tagcast.filters.sql92.entry import Entry
+from tagcast.filters.sql92.entry import SqlEntry
 from tagcast.filters.sql92.readings import TEXT, Dimension, Reading, as_row, float_of
 from tagcast.filters.sql92.terms import (
     ABOVE,
@@ -25,18 +25,18 @@ from tagcast.filters.sql92.terms import (
 
 _FEW_OWNERS = 8
 _Column = tuple[Dimension, str, int]
-"""What some entries ask; the number keeps apart what one entry asks twice."""
+"""A property and test; the number separates repeated tests of one entry."""
 _Asked = list[tuple[int, tuple[Reading, ...]]]
-"""Places, with the values of their terms."""
+"""Places, each with the values of its term."""
 _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
     """A cell as plain lists.
 
-    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of
-    each bit. ``crowds``: places with the further owners of those that have many. ``partial``: places with the number
-    of the whole to be asked. ``tests``: reading, property, test, values, and the places of each value.
+    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
+    ``crowds``: places with the further owners of entries that have many. ``partial``: places with the index of the
+    expression to evaluate. ``tests``: reading, property, test, values, and the places of each value.
     """
 
     always: list[int]
@@ -47,19 +47,19 @@ class Columns(NamedTuple):
     tests: list[tuple[str, str, str, Any, Any]]
 
 
-def columns_of(entries: Iterable[Entry]) -> Columns:
+def columns_of(entries: Iterable[SqlEntry]) -> Columns:
     """Turn entries into columns.
 
     >>> term = Term(Dimension("number", "a"), "above", (5,))
-    >>> columns_of([Entry([7], (), None), Entry([8], (term,), None)])[2:]
+    >>> columns_of([SqlEntry([7], (), None), SqlEntry([8], (term,), None)])[2:]
     ([8], [], [], [('number', 'a', 'above', [5], [0])])
     """
     columns = Columns([], {}, [], [], [], [])
     asked: dict[_Column, _Asked] = {}
     for entry in entries:
-        terms = merged(entry.terms)
+        terms = merge_terms(entry.terms)
         if any(column[1] == ANY and not values for column, values in terms.items()):
-            continue  # No value is two at once.
+            continue  # Nothing has two values at once.
         text = _only_text(terms) if entry.whole is None else None
         if entry.whole is None and not terms:
             columns.always.extend(entry.owners)
@@ -74,11 +74,11 @@ def columns_of(entries: Iterable[Entry]) -> Columns:
     return columns
 
 
-def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """One term for each property and test, as far as one can say the same as several.
+def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
+    """Merge terms with the same property and test where one term can express several.
 
     >>> a = Dimension("number", "a")
-    >>> merged([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
+    >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
     {(Dimension(kind='number', name='a'), 'above', 0): (7,), (Dimension(kind='number', name='a'), 'none', 0): (9,)}
     """
     found: dict[_Column, tuple[Reading, ...]] = {}
@@ -101,7 +101,7 @@ def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
 
 
 def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
-    """The property whose text is all that is asked."""
+    """Return the property whose text is the only condition, or None."""
     if len(terms) == 1:
         for (kind, name), test, _ in terms:
             if kind == TEXT and test == ANY:
@@ -110,12 +110,12 @@ def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
 
 
 def _turn(column: _Column) -> int:
-    """What is quick and leaves few entries comes first."""
+    """Return the rank of a test: fast and selective tests come first."""
     return _ORDER.index(column[1]) if column[1] in _ORDER else len(_ORDER)
 
 
 def _place(
-    columns: Columns, entry: Entry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
+    columns: Columns, entry: SqlEntry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
 ) -> None:
     """Give an entry its bits."""
     many = len(entry.owners) > _FEW_OWNERS

@@ -9,7 +9,7 @@ ELEMENTS_MAX = 1_000
 
 
 class Dialect(StrEnum):
-    """``strict`` is what its users believe they write; ``rocketmq`` filters as the original does."""
+    """``strict`` behaves as authors expect from SQL; ``rocketmq`` filters exactly like RocketMQ."""
 
     STRICT = "strict"
     ROCKETMQ = "rocketmq"

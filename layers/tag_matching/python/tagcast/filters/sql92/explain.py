@@ -1,4 +1,4 @@
-"""Why an expression has its value: the tree with the value of every part."""
+"""Explains the value of an expression: a tree with the value of every part."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +14,7 @@ _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
 class _Values(list[bool | None]):
-    """The values of the conditions, and which of them were reached."""
+    """The values of the conditions, with a record of which were evaluated."""
 
     def __init__(self, count: int) -> None:
         super().__init__([None] * count)
@@ -26,7 +26,7 @@ class _Values(list[bool | None]):
 
 
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
-    """The explanation of the root; parts that an earlier one made needless are ``"skipped"``."""
+    """Return the explanation of the root. Parts made needless by an earlier one are ``"skipped"``."""
     values = _Values(len(nodes))
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1
@@ -48,8 +48,8 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
 
 
 def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of properties that a number or a truth is compared with and whose text is neither."""
-    names = (_names(nodes, node, want) for node in nodes for want in (_wanted(nodes, node),) if want)
+    """Return the properties that are compared with a number or a boolean and whose text is neither."""
+    names = (_names(nodes, node, want) for node in nodes for want in (_wanted_sort(nodes, node),) if want)
     found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
     return tuple(found)
 
@@ -70,8 +70,10 @@ def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
     return found
 
 
-def _wanted(nodes: Sequence[Node], node: Node) -> str:
-    """``number`` or ``truth`` if the strict dialect reads the properties of a comparison so, else empty."""
+def _wanted_sort(nodes: Sequence[Node], node: Node) -> str:
+    """Return ``number`` or ``truth`` if the strict dialect reads the properties of a comparison so, else an empty
+    text.
+    """
     if node.operator in _ORDERED:
         return "number"
     if node.operator == "is_true":
@@ -100,7 +102,7 @@ def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
 
 
 def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
-    want = _wanted(nodes, node) if dialect is Dialect.STRICT else ""
+    want = _wanted_sort(nodes, node) if dialect is Dialect.STRICT else ""
     for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
         text = properties.get(name)
         note = f"{name} is missing" if text is None else f"{name} is {text!r}"

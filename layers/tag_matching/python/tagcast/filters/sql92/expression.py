@@ -1,4 +1,4 @@
-"""A compiled SQL92 expression: plain data that evaluates and explains itself."""
+"""A compiled SQL92 expression: plain data with methods to evaluate and explain it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from tagcast.filters.sql92.tree import Node
 
 
 class CompiledExpression:
-    """What :func:`compile_sql92` returns: it pickles as data, and equal texts of one dialect are equal."""
+    """The result of :func:`compile_sql92`. It can be pickled; equal texts of one dialect are equal."""
 
     __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
 
@@ -26,7 +26,7 @@ class CompiledExpression:
         self._steps: list[Step] | None = None
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """``True``, ``False`` or ``None`` (unknown); a message is received only on ``True``.
+        """Return ``True``, ``False`` or ``None`` (unknown); only ``True`` matches.
 
         Raises :class:`tagcast.errors.FilterEvaluationError`, in the rocketmq dialect only.
 
@@ -39,7 +39,7 @@ class CompiledExpression:
         return run_steps(steps, properties, [None] * len(self.nodes))
 
     def explain(self, properties: Mapping[str, str]) -> Explanation:
-        """The tree with the value of each sub-expression and the property texts that it saw.
+        """Return the tree with the value of each sub-expression and the property texts it read.
 
         >>> compile_sql92("a = '1' OR b = '2'").explain({"b": "2"}).children[0].note
         'a is missing'
@@ -47,7 +47,7 @@ class CompiledExpression:
         return explain_nodes(self.text, self.nodes, self.dialect, properties)
 
     def unreadable_properties(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Properties compared as numbers or truths whose text is neither (to be counted).
+        """Return the properties compared as numbers or booleans whose text is neither, for a metric.
 
         >>> compile_sql92("price > 100").unreadable_properties({"price": "cheap"})
         ('price',)
@@ -73,7 +73,7 @@ class CompiledExpression:
 def compile_sql92(expression: str, dialect: str = "strict") -> CompiledExpression:
     """Parse and check an expression.
 
-    Raises :class:`tagcast.errors.FilterSyntaxError` with the place, what was found and what was expected.
+    Raises :class:`tagcast.errors.FilterSyntaxError` with the position, what was found and what was expected.
 
     >>> compile_sql92("price > ").evaluate({})
     Traceback (most recent call last):
@@ -90,6 +90,6 @@ Expected a property or a value, e.g. price > 100.
 
 
 def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:
-    """The expression from its data form, without parsing (for pickles and snapshots)."""
+    """Restore an expression from its data, without parsing (for pickles and snapshots)."""
     nodes = tuple(Node(op, value, tuple(children), start, end) for op, value, children, start, end in plain)
     return CompiledExpression(text, Dialect(dialect), nodes, tuple(warnings))

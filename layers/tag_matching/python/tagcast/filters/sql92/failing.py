@@ -1,4 +1,4 @@
-"""Which texts make a rocketmq expression fail, known before any message."""
+"""Predicts which texts make a rocketmq expression fail, before any message."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _ORDERINGS = frozenset({"less", "at_most", "greater", "at_least", "between", "no
 
 
 def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
-    """Without a property that cannot be read so, the expression does not fail; ``None`` if it may fail anyway.
+    """Return the readings whose failure makes the expression fail; ``None`` if it may fail for another reason.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> sorted(failing_dimensions(compile_sql92("a > 5 AND b = 'x' AND c < 1.5", "rocketmq").nodes))

@@ -1,4 +1,4 @@
-"""Java's reading and comparing of numbers, as the rocketmq dialect needs it to the last quirk."""
+"""Java's parsing and comparison of numbers, with all quirks that the rocketmq dialect needs."""
 
 import re
 
@@ -17,7 +17,7 @@ _DOUBLE = re.compile(
 
 
 def is_int(number: int) -> bool:
-    """Whether the literal is an ``int`` in Java; the smallest int is only reached by negating a ``long``.
+    """Return whether the literal is an ``int`` in Java. The smallest int exists only as a negated ``long``.
 
     >>> is_int(2147483647), is_int(-2147483648)
     (True, False)
@@ -26,7 +26,7 @@ def is_int(number: int) -> bool:
 
 
 def parse_whole(text: str, most: int) -> int:
-    """``Integer.valueOf`` / ``Long.valueOf``: a sign and digits of the basic plane, nothing else.
+    """Parse like ``Integer.valueOf`` / ``Long.valueOf``: a sign and digits of the basic plane only.
 
     >>> parse_whole("+007", INT_MAX)
     7
@@ -43,7 +43,7 @@ def parse_whole(text: str, most: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """``Double.valueOf``: trims, and reads type suffixes, hexadecimal, NaN and Infinity.
+    """Parse like ``Double.valueOf``: trims, and reads type suffixes, hexadecimal, NaN and Infinity.
 
     >>> parse_double(" 1e3 "), parse_double("7d"), parse_double("0x1.8p0"), parse_double("-Infinity")
     (1000.0, 7.0, 1.5, -inf)
@@ -60,9 +60,9 @@ def parse_double(text: str) -> float:
 
 
 def compare(left: JavaValue, right: JavaValue) -> int:
-    """The coercing compare of the original: below, at or above zero.
+    """Compare like RocketMQ, with coercion; the result is below, at or above zero.
 
-    The class of the one side decides how a text on the other is read. Unlike classes compare as "less".
+    The class of one side decides how a text on the other is read. Different classes compare as "less".
 
     >>> compare("9", 10) < 0, compare(1, 1.0), compare(1, True)
     (True, 0, -1)
@@ -88,7 +88,7 @@ def compare(left: JavaValue, right: JavaValue) -> int:
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """``Double.compareTo``: NaN is above everything and equal to itself, and -0.0 is below 0.0.
+    """Compare like ``Double.compareTo``: NaN is above everything and equal to itself; -0.0 is below 0.0.
 
     >>> compare_doubles(float("nan"), 1.0), compare_doubles(-0.0, 0.0)
     (1, -1)
@@ -102,7 +102,7 @@ def compare_doubles(left: float, right: float) -> int:
 
 
 def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
-    """``=`` of the original, whose treatment of missing values is not symmetric.
+    """Return RocketMQ's ``=``, which treats missing values asymmetrically.
 
     >>> equal(None, None), equal(None, "x"), equal("x", None)
     (True, None, False)
@@ -115,7 +115,7 @@ def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
 
 
 def order(left: JavaValue | None, right: JavaValue | None) -> int | None:
-    """The compare behind ``< <= > >=``: two texts are both read as doubles.
+    """Return the comparison for ``< <= > >=``: two texts are both read as doubles.
 
     >>> order("10", "9"), order(None, 1)
     (1, None)

@@ -1,10 +1,10 @@
-"""``LIKE`` without backtracking: every part between two ``%`` is looked for once, from left to right."""
+"""``LIKE`` without backtracking: every part between two ``%`` is searched once, from left to right."""
 
 from dataclasses import dataclass
 
 _ANY = None
 Part = str | tuple[str | None, ...]
-"""A text, or characters of which ``None`` stands for any one (``_``)."""
+"""A text, or characters of which ``None`` matches any one (``_``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class LikePattern:
     parts: tuple[Part, ...]
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text fits the pattern (case-sensitive).
+        """Return whether the whole text matches the pattern (case-sensitive).
 
         >>> parse_like("a%b_").matches("axxbc"), parse_like("a%").matches("A")
         (True, False)
@@ -34,7 +34,7 @@ class LikePattern:
 
 
 def parse_like(pattern: str, escape: str = "") -> LikePattern:
-    """Take a pattern apart. After the escape character the next one stands for itself.
+    """Split a pattern into parts. The character after the escape character is literal.
 
     Raises ``ValueError`` if nothing follows the escape character.
 
@@ -64,9 +64,9 @@ def _fits(part: Part, text: str, at: int) -> bool:
 
 
 def _find(part: Part, text: str, at: int, end: int) -> int:
-    """Where the text goes on after the first place of ``part`` in ``text[at:end]``, or -1.
+    """Return the offset behind the first occurrence of ``part`` in ``text[at:end]``, or -1.
 
-    With ``_`` in the part, all its positions advance together as the bits of one number.
+    With ``_`` in the part, all its positions advance together as the bits of one integer.
     """
     if isinstance(part, str):
         found = text.find(part, at, end)

@@ -1,4 +1,4 @@
-"""What literals stand for, and which numbers each dialect refuses."""
+"""The values of literals, and the numbers that each dialect refuses."""
 
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import LONG_MAX
@@ -8,19 +8,19 @@ from tagcast.filters.sql92.tokens import INTEGER, Lexer, Token
 _LONG_DIGITS = 19
 
 
-def unquoted(token: Token) -> str:
-    """The text that a literal in quotes stands for; a doubled quote is one, a backslash is ordinary.
+def unquote(token: Token) -> str:
+    """Return the text of a literal in quotes. A doubled quote is one quote; a backslash has no special meaning.
 
-    >>> unquoted(Token("text", "'it''s'", 0, 7))
+    >>> unquote(Token("text", "'it''s'", 0, 7))
     "it's"
     """
     return token.text[1:-1].replace("''", "'")
 
 
-def checked_number(lexer: Lexer, token: Token) -> str:
-    """The digits of a number literal, without the suffix ``L``.
+def check_number(lexer: Lexer, token: Token) -> str:
+    """Return the digits of a number literal, without the suffix ``L``.
 
-    rocketmq refuses whole numbers beyond a long and, as the original does, floating literals that are zero.
+    rocketmq refuses whole numbers beyond a long and, like RocketMQ, floating literals that are zero.
     """
     digits = token.text.rstrip("lL")
     if lexer.dialect is Dialect.STRICT:

@@ -1,4 +1,4 @@
-"""Numbers by value, of any size: how the strict dialect reads texts and literals."""
+"""Exact numbers of any size: how the strict dialect reads texts and literals."""
 
 import re
 from decimal import Decimal
@@ -10,7 +10,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE](?P<expone
 
 
 def number_of(text: str) -> Number | None:
-    """The number that a text is, exactly, or ``None``: ASCII decimal with sign, fraction and exponent.
+    """Return the exact number of a text, or ``None``: ASCII decimal with sign, fraction and exponent.
 
     >>> number_of("1700000000000"), number_of("-7.50") == number_of("-75e-1"), number_of(" 7")
     (1700000000000, True, None)
@@ -30,13 +30,13 @@ def number_of(text: str) -> Number | None:
     return Decimal(text)
 
 
-def negated(number: Number) -> Number:
-    """Minus the number, without the rounding that arithmetic on decimals does."""
+def negate(number: Number) -> Number:
+    """Return the negated number, without the rounding of decimal arithmetic."""
     return number.copy_negate() if isinstance(number, Decimal) else -number
 
 
 def truth_of(text: str) -> bool | None:
-    """Whether a text says true or false in any case; anything else is unknown.
+    """Return the boolean of ``true`` or ``false`` in any case; None for another text.
 
     >>> truth_of("True"), truth_of("FALSE"), truth_of("yes")
     (True, False, None)

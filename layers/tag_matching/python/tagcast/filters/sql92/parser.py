@@ -1,14 +1,14 @@
-"""From tokens to the tree, with a stack of operators instead of recursion.
+"""Parses tokens into a tree, with an operator stack instead of recursion.
 
-Both dialects share the grammar; they differ in how tightly ``NOT`` binds, in ``LIKE``, and in what
-happens to text after a complete expression: strict refuses it, rocketmq ignores it (the original never checks).
+Both dialects share the grammar. They differ in the precedence of ``NOT``, in ``LIKE``, and in text after a complete
+expression: strict refuses it, rocketmq ignores it, as RocketMQ never checks.
 """
 
 from typing import NamedTuple
 
 from tagcast.filters.sql92.dialect import DEPTH_MAX, ELEMENTS_MAX, Dialect
 from tagcast.filters.sql92.like import parse_like
-from tagcast.filters.sql92.literals import checked_number, unquoted
+from tagcast.filters.sql92.literals import check_number, unquote
 from tagcast.filters.sql92.tokens import END, FLOAT, INTEGER, NAME, TEXT, Lexer, Token
 from tagcast.filters.sql92.tree import TOO_DEEP, Node, Operand, TreeBuilder
 
@@ -30,7 +30,7 @@ class _Pending(NamedTuple):
 
 
 class Parser:
-    """Parses one expression; :meth:`parse` gives the nodes, ``ignored`` is the text it did not read."""
+    """Parses one expression. ``ignored`` is the text that :meth:`parse` did not read."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.strict = dialect is Dialect.STRICT
@@ -43,7 +43,7 @@ class Parser:
         self._compared = False
 
     def parse(self) -> tuple[Node, ...]:
-        """The nodes of the expression, the root last."""
+        """Return the nodes of the expression, the root last."""
         while True:  # It ends: each round reads a token more.
             self._read_operand()
             if not self._read_operators():
@@ -53,7 +53,7 @@ class Parser:
         return self._tree.finish(root)
 
     def _read_operand(self) -> None:
-        """Prefixes, opening parentheses, and then one property or literal."""
+        """Read prefixes, opening parentheses, and one property or literal."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if token.kind == "(":
@@ -80,16 +80,16 @@ class Parser:
         if token.kind == NAME:
             return self._tree.literal("property", token.text, token.start, token.end)
         if token.kind == TEXT:
-            return self._tree.literal("text", unquoted(token), token.start, token.end)
+            return self._tree.literal("text", unquote(token), token.start, token.end)
         if token.kind in ("TRUE", "FALSE", "NULL"):
             return self._tree.literal(token.kind.lower(), None, token.start, token.end)
         if token.kind in (INTEGER, FLOAT):
-            return self._tree.literal(token.kind, checked_number(self.lexer, token), token.start, token.end)
+            return self._tree.literal(token.kind, check_number(self.lexer, token), token.start, token.end)
         is_doubled = token.kind == "=" and self._pending and self._pending[-1].kind == "="
         raise self.lexer.unexpected(_OPERAND, ". Write = for equal, not ==" if is_doubled else "")
 
     def _read_operators(self) -> bool:
-        """What may follow an operand; ``False`` when the expression is complete."""
+        """Read the operators after an operand; return ``False`` when the expression is complete."""
         while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
@@ -129,7 +129,7 @@ class Parser:
         return token.kind in _TESTS or token.kind == "NOT" or self._is_word(token, "LIKE")
 
     def _is_word(self, token: Token, word: str) -> bool:
-        """LIKE and ESCAPE are words of the strict dialect only where an operator may stand."""
+        """Return whether a token is *word*. LIKE and ESCAPE are keywords in strict only where an operator may stand."""
         return self.strict and token.kind == NAME and token.text.upper() == word
 
     def _read_null_test(self) -> None:
@@ -145,7 +145,7 @@ class Parser:
         self.lexer.advance()
 
     def _read_test(self) -> bool:
-        """[NOT] BETWEEN, IN, CONTAINS, …; ``True`` when an operand must follow (the bounds of BETWEEN)."""
+        """Read [NOT] BETWEEN, IN, CONTAINS, …; return ``True`` if an operand must follow (the bounds of BETWEEN)."""
         token = self.lexer.token
         negated = token.kind == "NOT"
         if negated:
@@ -163,7 +163,7 @@ class Parser:
         elif token.kind in _SEARCHES:
             self.lexer.advance()
             text = self._text("a text in quotes, e.g. 'eu'")
-            self._operands.append(self._tree.search(prefix + token.kind.lower(), unquoted(text), subject, text.end))
+            self._operands.append(self._tree.search(prefix + token.kind.lower(), unquote(text), subject, text.end))
         elif self._is_word(token, "LIKE"):
             self.lexer.advance()
             self._operands.append(self._like(prefix + "like", subject))
@@ -177,14 +177,14 @@ class Parser:
         if self._is_word(self.lexer.token, "ESCAPE"):
             self.lexer.advance()
             token = self._text("one character in quotes, e.g. '!'")
-            end, escape = token.end, unquoted(token)
+            end, escape = token.end, unquote(token)
             if len(escape) != 1:
                 raise self.lexer.error("ESCAPE requires exactly one character", token.start, str(token))
         try:
-            parse_like(unquoted(pattern), escape)
+            parse_like(unquote(pattern), escape)
         except ValueError as error:
             raise self.lexer.error(str(error), pattern.start, str(pattern)) from None
-        return self._tree.search(operator, (unquoted(pattern), escape), subject, end)
+        return self._tree.search(operator, (unquote(pattern), escape), subject, end)
 
     def _texts(self) -> tuple[tuple[str, ...], int]:
         if self.lexer.advance().kind != "(":
@@ -195,7 +195,7 @@ class Parser:
             if len(texts) == ELEMENTS_MAX:
                 hint = f"At most {ELEMENTS_MAX} are allowed"
                 raise self.lexer.error("Too many elements", self.lexer.token.start, hint=hint)
-            texts.append(unquoted(self._text("a text in quotes, e.g. 'eu'")))
+            texts.append(unquote(self._text("a text in quotes, e.g. 'eu'")))
             token = self.lexer.token
             if token.kind == ")":
                 self.lexer.advance()
@@ -227,7 +227,7 @@ class Parser:
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:
-        """Apply the waiting operators that bind at least as tightly."""
+        """Apply the waiting operators with at least this precedence."""
         while self._pending and self._pending[-1].binding >= binding:
             kind, _, token, negated = self._pending.pop()
             right = self._operands.pop()

@@ -1,4 +1,4 @@
-"""How an index finds each alternative of an expression, and what it then has to ask."""
+"""The lookup keys of each alternative, and the terms left to evaluate."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,22 @@ from tagcast.filters.sql92.failing import failing_dimensions
 from tagcast.filters.sql92.terms import Term
 
 COPIES_MAX = 1_024
-"""What an alternative stands for under all its keys together; beyond that it is found in another way."""
+"""The total size of an alternative stored below all its keys. Beyond it, the alternative is found by presence."""
 
 
-class Plan(NamedTuple):
-    """The keys, or ``None`` for what is asked always; the terms left; whether those and the keys say all."""
+class AccessPlan(NamedTuple):
+    """The keys, or ``None`` for an alternative that is always evaluated; the remaining terms; whether both are
+    exact.
+    """
 
     access: Access | None
     terms: tuple[Term, ...]
     is_exact: bool
 
 
-def plan_of(expression: CompiledExpression, alternative: Alternative, owners: int, popularity: Popularity) -> Plan:
+def plan_of(
+    expression: CompiledExpression, alternative: Alternative, owners: int, popularity: Popularity
+) -> AccessPlan:
     """Choose the keys of an alternative."""
     plan = _with(alternative, access_of(alternative, expression.nodes, expression.dialect, popularity))
     if plan.access is None or len(plan.access.keys) == 1:
@@ -31,12 +35,12 @@ def plan_of(expression: CompiledExpression, alternative: Alternative, owners: in
 
 
 def may_hide(expression: CompiledExpression) -> bool:
-    """Whether an alternative may fail and so hide another one that is TRUE."""
+    """Return whether an alternative may fail and so hide another one that is TRUE."""
     return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
 
 
-def _with(alternative: Alternative, access: Access | None) -> Plan:
+def _with(alternative: Alternative, access: Access | None) -> AccessPlan:
     implied = access.place if access is not None and access.whole else None
     rest = [part for part in alternative if part.place != implied]
     terms = tuple(term for part in rest for term in part.terms or ())
-    return Plan(access, terms, all(part.terms is not None for part in rest))
+    return AccessPlan(access, terms, all(part.terms is not None for part in rest))

@@ -1,4 +1,4 @@
-"""How the texts of a message are read: as themselves, as numbers or truths of the one or the other dialect."""
+"""The readings of a message's texts: as themselves, or as numbers or booleans of either dialect."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -34,7 +34,7 @@ def _java(parse: Callable[[str], Reading]) -> Callable[[str], Reading | None]:
 
 
 def _double(text: str) -> float:
-    # No literal is infinite, zero or NaN, and to all literals NaN compares as the infinity does.
+    # No literal is infinite, zero or NaN. To every literal NaN compares like infinity.
     number = parse_double(text)
     return number if number == number else float("inf")
 
@@ -53,7 +53,7 @@ READERS: Mapping[str, Callable[[str], Reading | None]] = {
 
 
 def float_of(number: Reading) -> float:
-    """The nearest double, infinite beyond its range: numbers keep their order, though some become equal.
+    """Return the nearest double, infinite beyond its range. Numbers keep their order, but some become equal.
 
     >>> float_of(10**400), float_of(2**53 + 1) == float_of(2**53)
     (inf, True)
@@ -66,12 +66,12 @@ def float_of(number: Reading) -> float:
 
 
 def as_row(value: Reading) -> str | bool | float:
-    """A value as JSON can hold it without loss."""
+    """Return a value as JSON, without loss."""
     return str(value) if isinstance(value, Decimal) else value
 
 
 def from_row(kind: str, row: str | bool | float) -> Reading:
-    """The value that :func:`as_row` described.
+    """Restore the value of :func:`as_row`.
 
     >>> from_row(NUMBER, as_row(Decimal("2.50")))
     Decimal('2.50')
@@ -83,10 +83,10 @@ def from_row(kind: str, row: str | bool | float) -> Reading:
     return number
 
 
-class MessageView:
-    """The readings of one message's properties, each made when it is first asked for.
+class PropertyReadings:
+    """The readings of one message's properties, each computed on first use.
 
-    >>> view = MessageView({"price": "7.5"})
+    >>> view = PropertyReadings({"price": "7.5"})
     >>> view.get(Dimension("number", "price")), view.get(Dimension("int", "price")), view.get(Dimension("text", "a"))
     (Decimal('7.5'), None, None)
     """
@@ -99,7 +99,7 @@ class MessageView:
         self._floats: dict[Dimension, float] = {}
 
     def get(self, dimension: Dimension) -> Reading | None:
-        """The value, or ``None`` if the property is missing or its text cannot be read so."""
+        """Return the value, or ``None`` if the property is missing or unreadable."""
         values = self._values
         if dimension in values:
             return values[dimension]
@@ -108,12 +108,12 @@ class MessageView:
         return value
 
     def nearest(self, dimension: Dimension, value: Reading) -> float:
-        """:func:`float_of` the value of a dimension."""
+        """Return :func:`float_of` the value of a dimension."""
         near = self._floats.get(dimension)
         if near is None:
             near = self._floats[dimension] = float_of(value)
         return near
 
     def fails(self, dimension: Dimension) -> bool:
-        """Whether the property is there and cannot be read so."""
+        """Return whether the property is present and unreadable."""
         return dimension[1] in self.texts and self.get(dimension) is None

@@ -1,4 +1,4 @@
-"""What comparisons mean in the rocketmq dialect: as in the original, its quirks included."""
+"""The comparisons of the rocketmq dialect, with RocketMQ's quirks."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ _ORDERINGS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """The evaluation of one comparison or test."""
+    """Return the evaluation of one comparison or test."""
     node = nodes[place]
     getters = [_getter(nodes, child) for child in node.children]
     first = getters[0]
@@ -43,7 +43,7 @@ def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
         case "is_not_null":
             return lambda p, v: first(p, v) is not None
         case "is_true":
-            # A property is a text, never a boolean, so as a condition it is never true.
+            # A property is a text, never a boolean. As a condition it is never true.
             return lambda p, v: None if first(p, v) is None else False
         case "in" | "not_in":
             return _membership(node, first)
@@ -84,7 +84,10 @@ def _ordering(test: Callable[[int, int], bool], left: _Getter, right: _Getter) -
 
 
 def _both(first: Evaluation, second: Evaluation, decisive: bool, p: Mapping[str, str], v: Values) -> Truth:
-    """AND (``decisive`` = False) or OR (True) of two evaluations, the second skipped if the first decides."""
+    """Combine two evaluations by AND (``decisive`` = False) or OR (True).
+
+    The second is skipped if the first decides.
+    """
     left = first(p, v)
     if left is decisive:
         return decisive
@@ -107,7 +110,10 @@ def _membership(node: Node, subject: _Getter) -> Evaluation:
 
 
 def _search(node: Node, subject: _Getter) -> Evaluation:
-    """A missing subject, one that is no text, and an empty search text are FALSE, also when negated."""
+    """Return the evaluation of a search.
+
+    A missing subject, a subject that is no text, and an empty search text are FALSE, also when negated.
+    """
     search = str(node.value)
     wanted = not node.operator.startswith("not_")
     find = SEARCHES[node.operator.removeprefix("not_")]

@@ -1,4 +1,4 @@
-"""Running an expression: one step for each condition, children first, with jumps instead of recursion."""
+"""Evaluates an expression: one step for each condition, children first, with jumps instead of recursion."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -12,13 +12,13 @@ Truth = bool | None
 Values = list[Truth]
 Evaluation = Callable[[Mapping[str, str], Values], Truth]
 Step = tuple[Evaluation, int, object, int]
-"""What to evaluate, the place of the node, the value that decides the parent, and the step of the parent."""
+"""The evaluation, the place of the node, the value that decides the parent, and the step of the parent."""
 
 _NEVER: Final = object()
 
 
 def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
-    """The steps of an expression, to be used again for every message."""
+    """Return the reusable steps of an expression."""
     leaf = strict_leaf if dialect is Dialect.STRICT else rocketmq_leaf
     conditions = [place for place, node in enumerate(nodes) if node.operator not in OPERANDS]
     step_of = {place: step for step, place in enumerate(conditions)}
@@ -34,7 +34,7 @@ def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
 
 
 def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Values) -> Truth:
-    """The value of the root; ``values`` gets the value of every condition that was reached."""
+    """Return the value of the root. ``values`` receives the value of every evaluated condition."""
     at, count = 0, len(steps)
     while True:  # It ends: each step is behind the one before.
         evaluation, place, decisive, parent = steps[at]
@@ -49,7 +49,7 @@ def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Valu
 
 
 def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
-    """The conditions that both dialects share; ``None`` for all others."""
+    """Return the evaluation of a condition that both dialects share; ``None`` for others."""
     node = nodes[place]
     match node.operator:
         case "and":
@@ -69,7 +69,7 @@ def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
 
 
 def _none_or(otherwise: bool, children: tuple[int, ...]) -> Evaluation:
-    """AND / OR after no child decided: unknown if any child is, else ``otherwise``."""
+    """Return the evaluation of an AND / OR that no child decided: unknown if any child is, else ``otherwise``."""
 
     def junction(_: Mapping[str, str], values: Values) -> Truth:
         for child in children:

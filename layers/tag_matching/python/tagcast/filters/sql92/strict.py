@@ -1,10 +1,10 @@
-"""What comparisons mean in the strict dialect: numbers by value, symmetric equality, unknown and no errors."""
+"""The comparisons of the strict dialect: numbers by value, symmetric equality, unknown and no errors."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from tagcast.filters.sql92.like import parse_like
-from tagcast.filters.sql92.numbers import Number, negated, number_of, truth_of
+from tagcast.filters.sql92.numbers import Number, negate, number_of, truth_of
 from tagcast.filters.sql92.rocketmq import SEARCHES
 from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 
@@ -24,7 +24,7 @@ COMPARISONS: Mapping[str, Callable[[Number, Number], bool]] = {
 
 
 def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """The evaluation of one comparison or test."""
+    """Return the evaluation of one comparison or test."""
     node = nodes[place]
     children = node.children
     match node.operator:
@@ -46,7 +46,7 @@ def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
 
 
 def sort_of(nodes: Sequence[Node], place: int) -> str:
-    """``property``, ``text``, ``number`` or ``truth``: what an operand is, known before any message.
+    """Return the static type of an operand: ``property``, ``text``, ``number`` or ``truth``.
 
     >>> sort_of((Node("integer", "1", (), 0, 1),), 0)
     'number'
@@ -58,11 +58,11 @@ def sort_of(nodes: Sequence[Node], place: int) -> str:
 
 
 def constant_number(nodes: Sequence[Node], place: int) -> Number | None:
-    """The value of a number literal with its sign, or ``None`` for everything else."""
+    """Return the value of a number literal with its sign, or ``None`` for another operand."""
     node = nodes[place]
     if node.operator == "signed":
         base = constant_number(nodes, node.children[0])
-        return negated(base) if base is not None and node.value == -1 else base
+        return negate(base) if base is not None and node.value == -1 else base
     return number_of(str(node.value)) if node.operator in NUMBER_LITERALS else None
 
 
@@ -76,7 +76,7 @@ def _equality(nodes: Sequence[Node], wanted: bool, left: int, right: int) -> Eva
         return lambda p, v: _same(one(p, v), other(p, v), wanted)
     if sorts <= {"property", "number"}:
         return _number_test(nodes, COMPARISONS["equal" if wanted else "unequal"], left, right)
-    # Unlike types, as a text literal and a number, are never equal.
+    # Values of different types, such as a text and a number, are never equal.
     present, there = _presence(nodes, left), _presence(nodes, right)
     return lambda p, v: not wanted if present(p, v) and there(p, v) else None
 
@@ -121,7 +121,7 @@ def _between(nodes: Sequence[Node], wanted: bool, subject: int, low: int, high: 
 
 
 def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
-    """IN, LIKE and the searches; a subject that is no text is not found in anything."""
+    """Return the evaluation of IN, LIKE or a search. A subject that is no text is not found in anything."""
     subject = node.children[0]
     wanted = not node.operator.startswith("not_")
     if sort_of(nodes, subject) in ("number", "truth"):
@@ -137,7 +137,7 @@ def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
 
 
 def text_predicate(node: Node) -> Callable[[str], bool]:
-    """The positive form of a test on a text: what ``IN``, ``LIKE`` or a search asks."""
+    """Return the positive form of a test on a text: ``IN``, ``LIKE`` or a search."""
     name, value = node.operator.removeprefix("not_"), node.value
     if name == "in":
         assert isinstance(value, (tuple, list))
@@ -167,7 +167,7 @@ def _numbers(nodes: Sequence[Node], place: int) -> _Numbers:
     def number(p: Mapping[str, str], _: Values) -> Number | None:
         text = p.get(name)
         value = None if text is None else number_of(text)
-        return negated(value) if minus and value is not None else value
+        return negate(value) if minus and value is not None else value
 
     return number
 

@@ -1,28 +1,28 @@
-"""An expression of the rocketmq dialect that may fail: the part of an index that finds failures."""
+"""An expression of the rocketmq dialect that may fail: used to find failures."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from tagcast.filters.sql92.alternatives import Alternative
 from tagcast.filters.sql92.entry import term_from_row, term_row
-from tagcast.filters.sql92.readings import MessageView
+from tagcast.filters.sql92.readings import PropertyReadings
 from tagcast.filters.sql92.terms import MISSING, PRESENT, Term, is_search
-from tagcast.filters.sql92.whole import Whole
+from tagcast.filters.sql92.whole import FullExpression
 
 
 class Suspect:
-    """Its owners, and its terms in the order in which they are evaluated, or else the expression."""
+    """The owners, and the terms in evaluation order, or else the full expression."""
 
     __slots__ = ("_terms", "_whole", "owners")
 
-    def __init__(self, owners: list[int], terms: tuple[Term, ...], whole: Whole | None) -> None:
+    def __init__(self, owners: list[int], terms: tuple[Term, ...], whole: FullExpression | None) -> None:
         self.owners = owners
         self._terms = terms
         self._whole = whole
 
     @classmethod
-    def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: Whole) -> "Suspect":
-        """The suspect of an expression with its alternatives."""
+    def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: FullExpression) -> "Suspect":
+        """Return the suspect of an expression with its alternatives."""
         if len(alternatives) > 1:
             return cls(owners, (), whole)
         terms: list[Term] = []
@@ -32,8 +32,8 @@ class Suspect:
             terms += part.terms
         return cls(owners, tuple(terms), None)
 
-    def fails(self, view: MessageView) -> bool:
-        """Whether the expression fails: terms are asked from left to right, until one is not TRUE."""
+    def fails(self, view: PropertyReadings) -> bool:
+        """Return whether the expression fails. Terms are evaluated from left to right, until one is not TRUE."""
         if self._whole is not None:
             return self._whole.fails(view.texts)
         for term in self._terms:
@@ -49,7 +49,7 @@ class Suspect:
         return False
 
     def as_row(self) -> list[object]:
-        """Plain lists and texts, for a snapshot."""
+        """Return plain lists and texts, for a snapshot."""
         return [
             self.owners,
             [term_row(term) for term in self._terms],
@@ -58,6 +58,6 @@ class Suspect:
 
     @classmethod
     def from_row(cls, owners: list[int], terms: Sequence[Any], whole: Sequence[str] | None) -> "Suspect":
-        """The suspect that :meth:`as_row` described."""
+        """Restore the suspect of :meth:`as_row`."""
         restored = tuple(term_from_row(*row) for row in terms)
-        return cls(owners, restored, None if whole is None else Whole.from_row(*whole))
+        return cls(owners, restored, None if whole is None else FullExpression.from_row(*whole))

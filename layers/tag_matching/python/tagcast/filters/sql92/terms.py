@@ -1,7 +1,7 @@
-"""An expression as terms that must all hold, each about one property, as far as it can be written so.
+"""An expression as a conjunction of terms, each about one property, where that is possible.
 
-For the value TRUE this is exact in both dialects: AND is TRUE when all of its parts are, OR is FALSE when all of
-its parts are, NOT swaps the two, and a question for TRUE or FALSE is none for an error.
+This is exact in both dialects: AND is TRUE when all parts are, OR is FALSE when all parts are, and NOT swaps TRUE and
+FALSE. An error is neither.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ ANY, NONE, MISSING, PRESENT = "any", "none", "missing", "present"
 ABOVE, AT_LEAST, BELOW, AT_MOST = "above", "at_least", "below", "at_most"
 STARTS, ENDS, CONTAINS, LIKE = "startswith", "endswith", "contains", "like"
 NOT = "not_"
-"""Stands before a search that must not find anything in a text that is there."""
+"""The prefix of a negated search: the property is present and the search finds nothing."""
 BOUNDS = frozenset({ABOVE, AT_LEAST, BELOW, AT_MOST})
 _SEARCHES = frozenset({STARTS, ENDS, CONTAINS, LIKE})
 _ORDERINGS = {"less": BELOW, "at_most": AT_MOST, "greater": ABOVE, "at_least": AT_LEAST}
@@ -38,9 +38,9 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 
 
 class Term(NamedTuple):
-    """The reading of one property is one of the values, none of them, or on one side of the only one.
+    """A reading of one property is one of the values, none of them, or beyond a single bound.
 
-    A property that is missing or cannot be read holds no term but ``missing``.
+    A property that is missing or unreadable meets only the term ``missing``.
     """
 
     dimension: Dimension
@@ -48,7 +48,7 @@ class Term(NamedTuple):
     values: tuple[Reading, ...] = ()
 
     def holds(self, value: Reading | None) -> bool:
-        """Whether the term holds for a reading.
+        """Return whether the term holds for a reading.
 
         >>> Term(Dimension("number", "a"), "above", (5,)).holds(6), Term(Dimension("text", "a"), "missing").holds(None)
         (True, True)
@@ -71,7 +71,7 @@ class Term(NamedTuple):
 
 
 def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> tuple[Term, ...] | None:
-    """The terms that all hold exactly when a node is ``wanted``; ``None`` if there are none such."""
+    """Return terms that all hold exactly when a node is ``wanted``; ``None`` if that is impossible."""
     node = nodes[place]
     strict = dialect == Dialect.STRICT
     match node.operator:
@@ -92,7 +92,7 @@ def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) 
 
 
 def is_search(test: str) -> bool:
-    """Whether a test looks for something in a text.
+    """Return whether a test searches in a text.
 
     >>> is_search("not_contains"), is_search("any")
     (True, False)
@@ -101,7 +101,7 @@ def is_search(test: str) -> bool:
 
 
 def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
-    """What a search asks of a text.
+    """Return the predicate of a search on a text.
 
     >>> search_of(STARTS, ("a",))("abc"), search_of(LIKE, ("a%c", ""))("abc")
     (True, True)
@@ -119,7 +119,7 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """A number literal with its sign, and before it the reading that it asks of the other side."""
+    """Return a number literal with its sign, and the reading that it implies for the other side."""
     node = nodes[place]
     if strict:
         number: Number | None = constant_number(nodes, place)
@@ -157,7 +157,7 @@ def _equality(nodes: Sequence[Node], node: Node, same: bool, strict: bool) -> tu
     if nodes[left].operator != "property":
         return None
     if swapped and not strict:
-        # A missing right side is FALSE there, not unknown, and a truth on the left side fails.
+        # There a missing right side is FALSE, not unknown, and a boolean on the left side fails.
         return None
     name, other = str(nodes[left].value), nodes[right]
     test = ANY if same else NONE
@@ -218,7 +218,7 @@ def _test(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tupl
 def _search(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tuple[Term, ...] | None:
     subject = nodes[node.children[0]]
     if subject.operator != "property" or (not strict and not (wanted and node.value)):
-        # In rocketmq a search without a text or for nothing is FALSE, also when negated.
+        # In rocketmq a search without a text or for an empty text is FALSE, also when negated.
         return None
     text = Dimension(TEXT, str(subject.value))
     found = node.operator.startswith(NOT) is not wanted
@@ -234,7 +234,7 @@ def _search(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tu
 
 
 def _simplest(pattern: str, escape: str) -> tuple[str, tuple[str, ...]]:
-    """The test that a pattern stands for."""
+    """Return the simplest test that is equivalent to a pattern."""
     match parse_like(pattern, escape).parts:
         case (str(text),):
             return ANY, (text,)

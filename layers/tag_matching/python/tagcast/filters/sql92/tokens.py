@@ -1,4 +1,4 @@
-"""From text to tokens, one at a time: the rocketmq dialect never looks further than one token ahead."""
+"""Splits text into tokens, one at a time, because the rocketmq dialect looks at most one token ahead."""
 
 import re
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ _HINTS = {
     "&": "Write AND",
     "|": "Write OR",
 }
-"""What other languages have, and how it is said here."""
+"""Operators of other languages, with the equivalent here."""
 _BLANKS = re.compile(r"[ \t\n\r\f]*+")
 _LINE_END = re.compile(r"[\n\r]")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``kind`` is a keyword in capitals, a symbol, or one of the words of this module."""
+    """``kind`` is a keyword in capitals, a symbol, or a constant of this module."""
 
     kind: str
     text: str
@@ -69,13 +69,13 @@ class Lexer:
         return self.token
 
     def error(self, message: str, at: int, found: str = "", expected: str = "", hint: str = "") -> FilterSyntaxError:
-        """The error at an offset, with line and column; *hint* says what is allowed."""
+        """Return the error at an offset, with line and column. *hint* says what is allowed."""
         before = self.text[:at]
         line, column = before.count("\n") + 1, at - before.rfind("\n")
         return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)
 
     def unexpected(self, expected: str, hint: str = "") -> FilterSyntaxError:
-        """The error that the current token is not what is expected."""
+        """Return the error of an unexpected current token."""
         found = str(self.token)
         what = "end of the expression" if self.token.kind == END else repr(found)
         return self.error(f"Unexpected {what}", self.token.start, found, expected, f"Expected {expected}{hint}")
@@ -99,7 +99,7 @@ class Lexer:
         return Token(kind, text, at, match.end())
 
     def _skip(self, at: int) -> int:
-        """Blanks and comments. In rocketmq a line comment needs a line end, else ``--`` is two signs."""
+        """Skip blanks and comments. In rocketmq a line comment needs a line end; otherwise ``--`` is two signs."""
         while True:  # It ends: each comment is behind the one before.
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None

@@ -1,4 +1,4 @@
-"""Warnings for what is legal and perhaps does not mean what its writer believes."""
+"""Warnings about legal expressions that may not mean what their author believes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ _COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
-    """The warnings of an expression, each once; the strict dialect has but one of these traps."""
+    """Return the distinct warnings of an expression. The strict dialect has only one of these traps."""
     found = dict.fromkeys(_forgotten_quotes(text, nodes))
     if dialect is Dialect.STRICT:
         return tuple(found)
@@ -27,7 +27,7 @@ def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str)
 
 
 def _forgotten_quotes(text: str, nodes: Sequence[Node]) -> Iterator[str]:
-    """What is equal to a word without quotes is compared with the property of that name."""
+    """Yield a warning for each comparison with a bare word, which is read as a property."""
     for node in nodes:
         if node.operator in ("equal", "unequal"):
             children = [nodes[child] for child in node.children]

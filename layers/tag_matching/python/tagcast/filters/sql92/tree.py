@@ -1,4 +1,4 @@
-"""The expression as a flat list of nodes, children before parents, and the checks made when it is written."""
+"""The expression as a flat list of nodes, children before parents, checked while it is built."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ TOO_DEEP = f"At most {DEPTH_MAX} are allowed"
 
 
 class Node(NamedTuple):
-    """``value`` is a name, a literal or a list of texts; ``children`` are places in the list of nodes."""
+    """``value`` is a name, a literal or a list of texts; ``children`` are indices in the list of nodes."""
 
     operator: str
     value: object
@@ -27,7 +27,7 @@ class Node(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A node with the span of its text, parentheses around it included."""
+    """A node with the span of its text, including parentheses around it."""
 
     place: int
     start: int
@@ -35,7 +35,7 @@ class Operand(NamedTuple):
 
 
 class TreeBuilder:
-    """Collects nodes and refuses what the language does not allow."""
+    """Collects nodes and raises an error for constructs that the language does not allow."""
 
     def __init__(self, lexer: Lexer) -> None:
         self.nodes: list[Node] = []
@@ -45,11 +45,11 @@ class TreeBuilder:
         self._terms = 0
 
     def literal(self, operator: str, value: object, start: int, end: int) -> Operand:
-        """A property or a literal."""
+        """Add a property or a literal."""
         return self._add(operator, value, (), start, end)
 
     def signed(self, negative: bool, operand: Operand, start: int) -> Operand:
-        """A sign before an operand; plus changes nothing."""
+        """Add a sign before an operand; plus changes nothing."""
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
@@ -60,11 +60,11 @@ class TreeBuilder:
         return self._add("signed", sign, (base,), start, operand.end)
 
     def negation(self, operand: Operand, start: int) -> Operand:
-        """``NOT`` of a condition."""
+        """Add ``NOT`` of a condition."""
         return self._add("not", None, (self.condition(operand).place,), start, operand.end)
 
     def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
-        """``AND`` / ``OR``; a chain of the same operator is one node with many children."""
+        """Add ``AND`` / ``OR``. A chain of the same operator is one node with many children."""
         left, right = self.condition(left), self.condition(right)
         node = self.nodes[left.place]
         if node.operator == operator:
@@ -72,7 +72,7 @@ class TreeBuilder:
         return self._add(operator, None, (left.place, right.place), left.start, right.end)
 
     def comparison(self, symbol: str, left: Operand, right: Operand) -> Operand:
-        """``= <> < <= > >=``."""
+        """Add ``= <> < <= > >=``."""
         if symbol in ORDERINGS:
             self._check_ordering(left)
             self._check_ordering(right)
@@ -86,7 +86,7 @@ class TreeBuilder:
         return self._term(EQUALITIES[symbol], None, (left, right), right.end)
 
     def between(self, negated: bool, subject: Operand, low: Operand, high: Operand) -> Operand:
-        """``[NOT] BETWEEN low AND high``."""
+        """Add ``[NOT] BETWEEN low AND high``."""
         for operand in (subject, low, high):
             self._check_ordering(operand)
         bounds = [self.nodes[bound.place] for bound in (low, high)]
@@ -98,21 +98,21 @@ class TreeBuilder:
         return self._term(operator, None, (subject, low, high), high.end)
 
     def membership(self, negated: bool, subject: Operand, texts: tuple[str, ...], end: int) -> Operand:
-        """``[NOT] IN ('a', …)``."""
+        """Add ``[NOT] IN ('a', …)``."""
         if self.nodes[subject.place].operator != "property":
             raise self._refused("IN without a property on its left", subject, "Write e.g. region IN ('eu', 'us')")
         return self._term("not_in" if negated else "in", texts, (subject,), end)
 
     def null_test(self, negated: bool, subject: Operand, end: int) -> Operand:
-        """``IS [NOT] NULL``."""
+        """Add ``IS [NOT] NULL``."""
         return self._term("is_not_null" if negated else "is_null", None, (subject,), end)
 
     def search(self, operator: str, value: object, subject: Operand, end: int) -> Operand:
-        """``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``."""
+        """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``."""
         return self._term(operator, value, (subject,), end)
 
     def condition(self, operand: Operand) -> Operand:
-        """The operand where a condition is needed: a bare property is tested for being true."""
+        """Return the operand as a condition. A bare property is tested for being true."""
         operator = self.nodes[operand.place].operator
         if operator == "property":
             return self._term("is_true", None, (operand,), operand.end)
@@ -123,7 +123,7 @@ class TreeBuilder:
         return operand
 
     def finish(self, root: Operand) -> tuple[Node, ...]:
-        """The nodes that the root needs, in the order they were made; the root is the last one."""
+        """Return the nodes that the root needs, in the order of their creation, the root last."""
         needed = {root.place}
         for place in range(root.place, -1, -1):
             if place in needed:

@@ -1,4 +1,4 @@
-"""An expression that is asked as a whole, because terms do not say all of it."""
+"""A full expression, evaluated where terms are not exact."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ from tagcast.errors import FilterEvaluationError
 from tagcast.filters.sql92.expression import CompiledExpression, compile_sql92
 
 
-class Whole:
-    """The text of an expression, compiled when it is needed.
+class FullExpression:
+    """The text of an expression, compiled on first use.
 
-    >>> Whole.from_row("a < b", "strict").is_true({"a": "1", "b": "2"})
+    >>> FullExpression.from_row("a < b", "strict").is_true({"a": "1", "b": "2"})
     True
     """
 
@@ -21,19 +21,19 @@ class Whole:
         self._expression = expression
 
     @classmethod
-    def of(cls, expression: CompiledExpression) -> "Whole":
-        """The whole of a compiled expression."""
+    def of(cls, expression: CompiledExpression) -> "FullExpression":
+        """Wrap a compiled expression."""
         return cls(expression.text, expression.dialect.value, expression)
 
     def is_true(self, texts: Mapping[str, str]) -> bool:
-        """Whether the expression is TRUE; one that fails is not."""
+        """Return whether the expression is TRUE. A failing expression is not."""
         try:
             return self._compiled().evaluate(texts) is True
         except FilterEvaluationError:
             return False
 
     def fails(self, texts: Mapping[str, str]) -> bool:
-        """Whether the expression fails."""
+        """Return whether the expression fails."""
         try:
             self._compiled().evaluate(texts)
         except FilterEvaluationError:
@@ -41,12 +41,12 @@ class Whole:
         return False
 
     def as_row(self) -> list[object]:
-        """Plain texts, for a snapshot."""
+        """Return plain texts, for a snapshot."""
         return [self.text, self.dialect]
 
     @classmethod
-    def from_row(cls, text: str, dialect: str) -> "Whole":
-        """The whole that :meth:`as_row` described."""
+    def from_row(cls, text: str, dialect: str) -> "FullExpression":
+        """Restore the expression of :meth:`as_row`."""
         return cls(text, dialect, None)
 
     def _compiled(self) -> CompiledExpression:

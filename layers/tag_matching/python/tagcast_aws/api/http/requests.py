@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from tagcast.errors import Fault, FaultCode, InvalidRequestError, PreconditionFailedError, TooLargeError
 from tagcast.filters.compiled import pointer_part
 from tagcast.strict_json import MalformedError
-from tagcast.trace_context import TraceContext, trace_read
+from tagcast.trace_context import TraceContext, read_trace
 
 from tagcast_aws.api.http.authorization import Rights
 from tagcast_aws.api.http.paging import decode_cursor
@@ -125,7 +125,7 @@ class Request(Generic[B]):
     @property
     def trace(self) -> TraceContext | None:
         """The trace that its headers name, if they do."""
-        return trace_read(self.headers.get("traceparent"), self.headers.get("tracestate"))
+        return read_trace(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
         """Return the digest by which a repeated request is told from a different one."""

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
-from tagcast.delivery.publishing import Original
+from tagcast.delivery.publishing import ArchivedOriginal
 from tagcast.errors import Fault, FaultCode
 from tagcast.model import Draft
-from tagcast.trace_context import trace_read
+from tagcast.trace_context import read_trace
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, members_at_most, one_by_one, read
@@ -159,7 +159,7 @@ class MessageBody(TestedMessage):
 
     def draft(self) -> Draft:
         """Return the message as the core knows it, with its trace."""
-        return replace(super().draft(), trace=trace_read(self.traceparent, self.tracestate))
+        return replace(super().draft(), trace=read_trace(self.traceparent, self.tracestate))
 
 
 class BatchBody(Body):
@@ -175,9 +175,9 @@ class ReplayedMessage(MessageBody):
 
     replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
 
-    def original(self) -> Original:
+    def original(self) -> ArchivedOriginal:
         """Return what is to be published again."""
-        return Original(self.draft(), self.replay_of)
+        return ArchivedOriginal(self.draft(), self.replay_of)
 
 
 class ReplayBody(Body):
@@ -194,7 +194,7 @@ def read_message(value: object) -> tuple[Draft | None, list[Fault]]:
     return (None if body is None else body.draft()), faults
 
 
-def read_replayed(value: object) -> tuple[Original | None, list[Fault]]:
+def read_replayed(value: object) -> tuple[ArchivedOriginal | None, list[Fault]]:
     """Return one item of a replay, or its faults."""
     body, faults = read(ReplayedMessage, value)
     return (None if body is None else body.original()), faults

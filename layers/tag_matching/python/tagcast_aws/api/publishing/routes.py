@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tagcast.delivery.publishing import Idempotency, Original, check_draft, publish, replay
+from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, check_draft, publish, replay
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
@@ -59,7 +59,7 @@ def _draft(topic: Topic, item: object) -> Draft | Problem:
     return invalid(faults) if draft is None else _refusal(topic, draft) or draft
 
 
-def _original(topic: Topic, item: object) -> Original | Problem:
+def _original(topic: Topic, item: object) -> ArchivedOriginal | Problem:
     original, faults = read_replayed(item)
     return invalid(faults) if original is None else _refusal(topic, original.draft) or original
 

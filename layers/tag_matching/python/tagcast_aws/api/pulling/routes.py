@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal, NotRequired, cast
 
 from tagcast.ports import World
-from tagcast.pulling.answering import Answered, acknowledge, extend, give_back
-from tagcast.pulling.pull import Handed, Wish, pull
+from tagcast.pulling.answering import HandleResult, acknowledge, extend, give_back
+from tagcast.pulling.pull import PulledMessage, PullRequest, pull
 from tagcast.pushing.content_formats import envelope
 from typing_extensions import TypedDict
 
@@ -47,7 +47,7 @@ class HandlesAnswer(TypedDict):
 def pull_messages(world: World, request: Request[PullBody]) -> Answer:
     """Give a member of a group what its queue holds."""
     asked = request.body
-    wish = Wish(
+    wish = PullRequest(
         messages_max=asked.max_messages,
         wait_s=asked.wait_seconds,
         visibility_timeout_s=asked.visibility_timeout_seconds,
@@ -80,11 +80,11 @@ def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
     )
 
 
-def _pulled(handed: Handed) -> PulledAnswer:
+def _pulled(handed: PulledMessage) -> PulledAnswer:
     return cast("PulledAnswer", envelope(handed.attempt) | {"receipt_handle": handed.receipt_handle})
 
 
-def _results(answered: Sequence[Answered]) -> Answer:
+def _results(answered: Sequence[HandleResult]) -> Answer:
     results = [
         {"receipt_handle": each.receipt_handle, "status": each.status.value}
         | ({} if each.new is None else {"new_receipt_handle": each.new})

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.endpoints.client_certificate import ClientCertificateError, examined
+from tagcast_aws.endpoints.client_certificate import ClientCertificateError, validate_certificate
 
 _POINTER = "/client_certificate"
 _SCHEMA: JsonDict = {"writeOnly": True, "format": "client-certificate"}
@@ -69,7 +69,7 @@ def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None
     if body is None:
         return settings
     try:
-        certificate, pem = examined(body.certificate, body.private_key)
+        certificate, pem = validate_certificate(body.certificate, body.private_key)
     except ClientCertificateError as error:
         fault = Fault(error.reason, f"{_POINTER}/{error.field}", FaultCode.WRONG_FORMAT)
         raise InvalidRequestError((fault,)) from None

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError
-from tagcast.operating.lane_changes import LaneChange, LaneResult, NamedLane, Order, Part, change_listed, change_named
+from tagcast.operating.lane_changes import (
+    LaneChange,
+    LaneChangePage,
+    LaneOrder,
+    LaneResult,
+    NamedLane,
+    change_listed,
+    change_named,
+)
 from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import World
 from typing_extensions import TypedDict
@@ -133,30 +141,30 @@ class ActedLanesAnswer(TypedDict):
 
 def retry_lanes(world: World, request: Request[LanesBody]) -> Answer:
     """Attempt the heads of many lanes at once."""
-    return _act(world, request, Order(LaneChange.RETRY, is_plan=request.body.dry_run))
+    return _act(world, request, LaneOrder(LaneChange.RETRY, is_plan=request.body.dry_run))
 
 
 def pause_lanes(world: World, request: Request[LanesBody]) -> Answer:
     """Stop the attempts of many lanes."""
-    return _act(world, request, Order(LaneChange.PAUSE, is_plan=request.body.dry_run))
+    return _act(world, request, LaneOrder(LaneChange.PAUSE, is_plan=request.body.dry_run))
 
 
 def resume_lanes(world: World, request: Request[LanesBody]) -> Answer:
     """End the pause or suspension of many lanes."""
-    return _act(world, request, Order(LaneChange.RESUME, is_plan=request.body.dry_run))
+    return _act(world, request, LaneOrder(LaneChange.RESUME, is_plan=request.body.dry_run))
 
 
 def skip_lanes(world: World, request: Request[SkipLanesBody]) -> Answer:
     """Cancel the heads that the request names."""
-    return _act(world, request, Order(LaneChange.SKIP, request.body.reason, request.body.dry_run))
+    return _act(world, request, LaneOrder(LaneChange.SKIP, request.body.reason, request.body.dry_run))
 
 
-def _act(world: World, request: Request[Any], order: Order) -> Answer:
+def _act(world: World, request: Request[Any], order: LaneOrder) -> Answer:
     """Act on the lanes whose topics the caller's token covers; others are not found, and named ones are refused."""
     body, rights = request.body, request.rights
     if (named := body.named) is not None:
         mine = [each for each in named if _may(rights, each.topic)]
-        done = Part(change_named(world, order, mine, body.takes), None)
+        done = LaneChangePage(change_named(world, order, mine, body.takes), None)
         others = [_refused(each) for each in named if not _may(rights, each.topic)]
     else:
         done = change_listed(

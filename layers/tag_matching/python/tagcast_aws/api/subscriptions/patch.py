@@ -11,7 +11,7 @@ from tagcast.errors import InvalidRequestError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.verification import change_verified
 from tagcast.ports import World
-from tagcast.sealing.secrets import KEPT, opened
+from tagcast.sealing.secrets import KEPT, open_secrets
 
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.http.declared import patch_base
@@ -72,7 +72,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     """Return the settings of *known* with what is *named*; InvalidRequestError if a PUT of them would be refused."""
     present = as_put(known) if known.settings.is_group else present_for(as_put(known), named)
     opens = _needs_secrets(present, named)
-    kept = opened(world, known).settings if opens else known.settings
+    kept = open_secrets(world, known).settings if opens else known.settings
     if opens and not kept.is_group:
         present |= _hidden(kept)
     wanted = merged(present, named)

@@ -12,7 +12,7 @@ from tagcast.model import Subscription
 from tagcast.operating.lane_changes import LaneChange, change_lane
 from tagcast.operating.lanes import LaneView, backlog, lane_view, lane_views, retry_topic
 from tagcast.operating.urgency import urgent_lanes
-from tagcast.operating.verification import has_to_agree, put_verified, verify
+from tagcast.operating.verification import needs_verification, put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
 from tagcast.registry.filter_change import change_filter
@@ -69,7 +69,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     secret, untold = made(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
-        asks = has_to_agree(world, request.body.verification)
+        asks = needs_verification(world, request.body.verification)
         subscription, is_new = put_verified(
             world, request.topic, request.subscription, settings, wanted, asks=asks, keeps=request.body.keeps
         )

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
-from tagcast.operating.verification import has_to_agree, put_all_verified
+from tagcast.operating.verification import needs_verification, put_all_verified
 from tagcast.ports import World
-from tagcast.registry.subscribing import NO_VERSION, Made, Result, Wanted
+from tagcast.registry.subscribing import NO_VERSION, Result, StoredSubscription, SubscriptionRequest
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -55,7 +55,7 @@ class PutSubscriptionsAnswer(TypedDict):
 class _Asked:
     """A subscription as it is asked for, and the secret that only the answer tells, if it was made here."""
 
-    wanted: Wanted
+    wanted: SubscriptionRequest
     has_to_agree: bool
     untold: str | None
 
@@ -67,7 +67,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     asked = [item for item in items if isinstance(item, _Asked)]
     asking = {each.wanted.name for each in asked if each.has_to_agree}
     put = put_all_verified(world, request.topic, [each.wanted for each in asked], asking)
-    stored = [each.subscription for each in put if isinstance(each, Made)]
+    stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
     told = iter(put)
     results = [_result(item, next(told), keys) if isinstance(item, _Asked) else item for item in items]
@@ -85,13 +85,13 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
     try:
         settings = body.settings()
         check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")
-        asks = has_to_agree(world, body.verification)
+        asks = needs_verification(world, body.verification)
         settings = certified(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
         return _problem(error)
     secret, untold = made(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
-    wanted = Wanted(body.name, replace(settings, secret=secret), if_match, body.keeps)
+    wanted = SubscriptionRequest(body.name, replace(settings, secret=secret), if_match, body.keeps)
     return _Asked(wanted, asks, untold)
 
 
@@ -100,7 +100,7 @@ def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
 
 
 def _result(asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]]) -> SubscriptionAnswer | RefusedAnswer:
-    if isinstance(result, Made):
+    if isinstance(result, StoredSubscription):
         answer = shown(result.subscription, keys[asked.wanted.name])
         if asked.untold is not None:
             answer["secret"] = asked.untold
