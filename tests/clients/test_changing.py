@@ -33,11 +33,6 @@ BACKOFF: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 5, "interva
 
 
 @pytest.fixture
-def api() -> InMemoryApi:
-    return InMemoryApi()
-
-
-@pytest.fixture
 def client(api: InMemoryApi) -> Client:
     return Client(URL, transport=api, sleep=lambda seconds: None)
 

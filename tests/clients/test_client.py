@@ -66,11 +66,6 @@ class Waits:
 
 
 @pytest.fixture
-def api() -> InMemoryApi:
-    return InMemoryApi()
-
-
-@pytest.fixture
 def waits() -> Waits:
     return Waits()
 

@@ -13,11 +13,6 @@ SQL = Filter.sql("price > 5")
 
 
 @pytest.fixture
-def api() -> InMemoryApi:
-    return InMemoryApi()
-
-
-@pytest.fixture
 def client(api: InMemoryApi) -> Client:
     made = Client(URL, transport=api, sleep=lambda seconds: None)
     made.create_topic("orders")

@@ -33,14 +33,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
 from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
-from tagcast_client import (
-    Receiver,
-    UnreadableError,
-    VerificationError,
-    item_failures,
-    read,
-    read_batch,
-)
+from tagcast_client import Receiver, UnreadableError, VerificationError, item_failures, read, read_batch
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
 KEYS = SubscriptionKeys(("seed",))

@@ -22,7 +22,7 @@ from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from tests.console.browser import browser, console_of, settle
 from tests.console.pictures import WIDTHS, others, pages
-from tests.console.scene import Scene, played, talk
+from tests.console.scene import Scene, played
 from tests.console.worst_data import widest_played
 from tests.running_stack import start_stack, wait_until
 from tests.unit.console.test_archive_jobs import STACK
@@ -285,15 +285,6 @@ def test_a_job_is_started_from_its_page_watched_and_read(window: Window, tmp_pat
         expect(page.locator("body")).to_contain_text("--topic orders")
 
 
-def test_groups_and_costs_are_shown(window: Window) -> None:
-    talk(window.api)  # Whoever was silent for two minutes is gone.
-    page = window.open("/groups")
-    expect(page.get_by_role("row").filter(has_text="settlement")).to_contain_text("1 disagrees")
-    expect(page.get_by_role("row").filter(has_text="statements")).to_contain_text("no members")
-    page.get_by_role("link", name="Costs").click()
-    expect(page.get_by_role("row").filter(has_text="orders")).to_contain_text(re.compile("counting|USD"))
-
-
 def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     page = window.open("/topics/orders/subscriptions/search-index")
     expect(page.locator("#age-words")).to_contain_text("refreshes every 3 s")
@@ -311,15 +302,6 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     assert page.evaluate("scrollY") == 120
     page.get_by_role("button", name="Hold").click()
     expect(page.locator("#age-words")).to_contain_text("held")
-
-
-def test_lanes_are_paused_together_watched_and_that_is_undone(window: Window) -> None:
-    page = window.open("/?topic=quotes")
-    page.get_by_role("link", name="Pause selected").click()
-    page.get_by_role("button", name="Pause 1 lane").click()
-    page.get_by_role("button", name="Undo: resume 1 lane").click()
-    expect(page.get_by_role("status")).to_contain_text("Done: 1 lane")
-    assert window.state("quotes", "ticker")[0] == "blocked"
 
 
 def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_same(window: Window) -> None:

@@ -114,9 +114,7 @@ FORMS = {
     **benchmark("twinning.orders", nightly=False),
     **benchmark("wide", "1000", nightly=False),
 }
-ELSEWHERE = {
-    "make test": "e2e/test_fresh_clone.py::test_the_second_command_passes",
-}
+ELSEWHERE = {"make test": "e2e/test_fresh_clone.py::test_the_second_command_passes"}
 """Commands that another test starts."""
 
 

@@ -99,43 +99,6 @@ def records(killed: Killed) -> list[Any]:
     return found
 
 
-def test_a_message_is_there_unless_it_was_deleted_and_who_holds_one_may_still_end_it(killed: Killed) -> None:
-    queue = {"QueueUrl": killed.client("sqs").create_queue(QueueName="q")["QueueUrl"]}
-    queues = killed.client("sqs")
-    queues.send_message_batch(**queue, Entries=[{"Id": each, "MessageBody": each} for each in "abc"])
-    held = [
-        queues.receive_message(**queue, VisibilityTimeout=visibility_timeout_s)["Messages"][0]
-        for visibility_timeout_s in (300, 300, 2)
-    ]
-    queues.delete_message(**queue, ReceiptHandle=held[0]["ReceiptHandle"])
-    received_at = time.monotonic()
-
-    killed.come_back()
-
-    queues = killed.client("sqs")
-    queues.delete_message(**queue, ReceiptHandle=held[1]["ReceiptHandle"])
-    shown = queues.receive_message(**queue, WaitTimeSeconds=10, MessageSystemAttributeNames=["All"])["Messages"]
-    assert [each["Body"] for each in shown] == ["c"]
-    assert shown[0]["Attributes"]["ApproximateReceiveCount"] == "2"
-    assert time.monotonic() - received_at >= 1.5
-
-
-def test_an_ordered_queue_keeps_its_order_its_numbers_and_what_was_sent_twice(killed: Killed) -> None:
-    attributes = {"FifoQueue": "true"}
-    queue = {"QueueUrl": killed.client("sqs").create_queue(QueueName="q.fifo", Attributes=attributes)["QueueUrl"]}
-
-    def send(number: int) -> int:
-        of_order = {"MessageGroupId": "g", "MessageDeduplicationId": f"{number}"}
-        return int(killed.client("sqs").send_message(**queue, MessageBody=f"{number}", **of_order)["SequenceNumber"])
-
-    numbers = [send(number) for number in range(3)]
-    killed.come_back()
-    assert send(1) == numbers[1]
-    assert send(3) > max(numbers)
-    found = killed.client("sqs").receive_message(**queue, MaxNumberOfMessages=10)["Messages"]
-    assert [each["Body"] for each in found] == ["0", "1", "2", "3"]
-
-
 def test_secrets_keys_and_objects_are_there(killed: Killed) -> None:
     key = killed.client("kms").create_key()["KeyMetadata"]["KeyId"]
     killed.come_back()
@@ -152,20 +115,6 @@ def test_secrets_keys_and_objects_are_there(killed: Killed) -> None:
     assert killed.client("secretsmanager").get_secret_value(SecretId="s")["SecretString"] == "second"
     found = killed.client("s3").get_object(Bucket="bucket", Key="a/b")
     assert (found["Body"].read(), found["Metadata"]) == (b"object", {"m": "1"})
-
-
-def test_a_torn_write_at_the_end_of_the_journal_is_one_that_was_never_answered_for(killed: Killed) -> None:
-    make_table(killed)
-    killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": "kept"}})
-    killed.kill()
-    log = max((killed.folder / "journal").glob("*.log"))
-    with log.open("ab") as torn:
-        torn.write(log.read_bytes().splitlines()[-1][:-7])
-    killed.start()
-    killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": "after"}})
-    killed.come_back()
-    rows = killed.client("dynamodb").scan(TableName="Things")["Items"]
-    assert sorted(row["pk"]["S"] for row in rows) == ["after", "kept"]
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,14 +45,6 @@ def put(number: int, size: int) -> dict[str, Any]:
     return {"Put": {"TableName": "limits", "Item": row(number, size)}}
 
 
-def test_an_item_has_at_most_400_kb(table: tuple[Any, str]) -> None:
-    dynamodb, name = table
-    frame = len("pk") + 4 + len("b")
-    dynamodb.put_item(TableName=name, Item=row(1, limits.ITEM_BYTES_MAX - frame))
-    with pytest.raises(ClientError, match="Item size"):
-        dynamodb.put_item(TableName=name, Item=row(1, limits.ITEM_BYTES_MAX - frame + 1))
-
-
 def test_a_transaction_has_at_most_100_items_and_4_mb(table: tuple[Any, str]) -> None:
     dynamodb, _ = table
     dynamodb.transact_write_items(TransactItems=[put(n, 1) for n in range(limits.TRANSACTION_ITEMS_MAX)])
@@ -78,33 +69,6 @@ def test_reads_end_at_100_keys_16_mb_and_pages_of_1_mb(table: tuple[Any, str]) -
         dynamodb.batch_get_item(RequestItems={name: {"Keys": many}})
 
 
-def test_messages_of_queues_have_at_most_1_mib_alone_and_together_and_come_by_ten(owner: Any) -> None:
-    sqs = owner("sqs")
-    url = sqs.create_queue(QueueName="limits")["QueueUrl"]
-
-    def batch(count: int, size: int) -> list[dict[str, str]]:
-        return [{"Id": str(n), "MessageBody": "x" * size} for n in range(count)]
-
-    sqs.send_message(QueueUrl=url, MessageBody="x" * limits.SQS_MESSAGE_BYTES_MAX)
-    refused: list[Callable[[], object]] = [
-        lambda: sqs.send_message(QueueUrl=url, MessageBody="x" * (limits.SQS_MESSAGE_BYTES_MAX + 1)),
-        lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch(2, limits.SQS_MESSAGE_BYTES_MAX // 2 + 1)),
-        lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch(limits.SQS_BATCH_MAX + 1, 1)),
-    ]
-    for send in refused:
-        with pytest.raises(ClientError):
-            send()
-
-
-def test_an_execution_is_given_at_most_256_kib(stack: RunningStack, owner: Any) -> None:
-    with pytest.raises(ClientError, match="ValidationException"):
-        owner("stepfunctions").start_execution(
-            stateMachineArn=stack.where["outputs"]["StateMachineArn"],
-            name="too-large",
-            input=json.dumps("x" * limits.EXECUTION_INPUT_BYTES_MAX),
-        )
-
-
 def test_a_delivery_stream_takes_500_records_of_1000_kib_and_4_mib_in_all(owner: Any) -> None:
     firehose = owner("firehose")
     for sizes in ([limits.FIREHOSE_RECORD_BYTES_MAX + 1], [1_000_000] * 5, [1] * 501):
@@ -112,11 +76,6 @@ def test_a_delivery_stream_takes_500_records_of_1000_kib_and_4_mib_in_all(owner:
             firehose.put_record_batch(
                 DeliveryStreamName="tagcast-archive-lanes", Records=[{"Data": b"x" * size} for size in sizes]
             )
-
-
-def test_a_function_takes_6_mb(owner: Any) -> None:
-    with pytest.raises(ClientError, match="RequestTooLargeException"):
-        owner("lambda").invoke(FunctionName="tagcast-manage", Payload=b" " * (limits.LAMBDA_PAYLOAD_BYTES_MAX + 1))
 
 
 @pytest.mark.parametrize("size", [limits.LAMBDA_PAYLOAD_BYTES_MAX, limits.HTTP_API_PAYLOAD_BYTES_MAX + 1])

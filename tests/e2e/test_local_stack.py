@@ -46,16 +46,6 @@ def test_health_and_openapi_are_served(stack: RunningStack) -> None:
     assert json.loads(body)["openapi"].startswith("3.1")
 
 
-def test_an_unknown_path_is_a_problem_answer(stack: RunningStack) -> None:
-    status, kind, body = call("GET", f"{stack.url}/nothing")
-    assert (status, kind) == (404, "application/problem+json")
-    assert json.loads(body)["status"] == 404
-
-
-def test_a_name_with_a_line_feed_is_a_problem_answer(stack: RunningStack) -> None:
-    assert call("PUT", f"{stack.url}/topics/a%0Ab", {})[:2] == (422, "application/problem+json")
-
-
 def test_prometheus_reads_what_the_functions_tell(stack: RunningStack) -> None:
     def told() -> set[str]:
         _, kind, body = call("GET", f"{stack.url}/metrics")
@@ -63,10 +53,6 @@ def test_prometheus_reads_what_the_functions_tell(stack: RunningStack) -> None:
         return {family.name for family in text_string_to_metric_families(body.decode())}
 
     assert wait_until(lambda: "tagcast_oldest_blocked_head_seconds" in told())
-
-
-def test_a_known_path_under_another_method_is_405(stack: RunningStack) -> None:
-    assert call("POST", f"{stack.url}/health")[:2] == (405, "application/problem+json")
 
 
 def test_state_outlives_the_process_and_nothing_is_left_running(tmp_path: Path) -> None:

@@ -76,26 +76,6 @@ def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
     assert states(client, "pulled", ids, "workers") == ["delivered"] * 3
 
 
-def test_an_ordered_group_gives_each_order_to_one_member_at_a_time(client: Client) -> None:
-    client.create_topic("in-order", ordering="key")
-    client.create_subscription("in-order", "workers", PULL, ordered=True)
-    for number in range(6):
-        client.publish("in-order", f"{number}", ordering_key="even" if number % 2 == 0 else "odd")
-
-    found: list[Pulled] = []
-    while len(found) < 6:
-        messages = pulled(client, "in-order", "workers", 1, visibility_timeout_seconds=3_600, max_messages=2)
-        keys = {each.ordering_key for each in messages}
-        others = client.pull("in-order", "workers", visibility_timeout_seconds=3_600)
-        assert keys.isdisjoint(each.ordering_key for each in others)
-        found += [*messages, *others]
-        client.ack("in-order", "workers", handles([*messages, *others]))
-
-    for remainder, key in enumerate(("even", "odd")):
-        bodies = [each.text() for each in found if each.ordering_key == key]
-        assert bodies == [f"{remainder + 2 * n}" for n in range(3)]
-
-
 def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_is_gone(client: Client, stack: RunningStack) -> None:
     client.create_topic("left")
     client.create_subscription("left", "workers", PULL)

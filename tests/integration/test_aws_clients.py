@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import boto3
 import pytest
-from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast_aws import wiring
-from tagcast_aws.runtime import aws_clients
 from tagcast_aws.runtime.aws_clients import ONCE, SOON, USUAL, WAITING, Patience, client_factory
 
 from functions.fan_out import app as fan_out
@@ -27,11 +24,7 @@ from local.template.translated import read_template
 
 TEMPLATE = read_template(Path(__file__).resolve().parents[2] / "template.yaml")
 TIMEOUTS_S = {name: int(function["Timeout"]) for name, function in TEMPLATE.of_type("AWS::Lambda::Function")}
-RESERVES_S = {
-    "FanOutFunction": fan_out.RESERVE_S,
-    "RetryFunction": retry.RESERVE_S,
-    "SweepFunction": sweep.RESERVE_S,
-}
+RESERVES_S = {"FanOutFunction": fan_out.RESERVE_S, "RetryFunction": retry.RESERVE_S, "SweepFunction": sweep.RESERVE_S}
 """Of functions that begin nothing any more when so much is left."""
 ANSWER_S = 1.0
 """What a function needs besides a call that took its longest."""
@@ -124,47 +117,3 @@ def test_a_call_makes_as_many_requests_as_are_declared_and_ends_in_time(
 
 
 # Without any endpoint.
-
-CALLS: dict[str, Callable[[Any], object]] = {
-    "dynamodb": lambda client: client.get_item(TableName="t", Key={"pk": {"S": "a"}, "sk": {"S": "a"}}),
-    "sqs": lambda client: client.send_message(QueueUrl="https://sqs.test/1/q", MessageBody="x"),
-    "stepfunctions": lambda client: client.start_execution(stateMachineArn="arn:x", input="{}"),
-    "firehose": lambda client: client.put_record_batch(DeliveryStreamName="s", Records=[{"Data": b"x"}]),
-    "s3": lambda client: client.get_object(Bucket="bucket", Key="k"),
-    "kms": lambda client: client.encrypt(KeyId="k", Plaintext=b"x"),
-    "secretsmanager": lambda client: client.get_secret_value(SecretId="s"),
-    "events": lambda client: client.put_events(Entries=[]),
-    "lambda": lambda client: client.invoke(FunctionName="f"),
-}
-HOSTS = {
-    "dynamodb": r"(\d+\.ddb|dynamodb)",
-    "stepfunctions": "states",
-    "s3": r"bucket\.s3",
-}
-
-
-class Caught(BaseException):
-    """A request that did not leave."""
-
-
-@pytest.mark.parametrize(("region", "suffix"), [("eu-west-3", "amazonaws.com"), ("cn-north-1", "amazonaws.com.cn")])
-@pytest.mark.parametrize("name", CALLS)
-def test_without_an_endpoint_each_client_asks_aws_in_its_region(
-    name: str, region: str, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The template sets AWS_ENDPOINT_URL to nothing, which the SDK takes for no endpoint."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "")
-    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
-    asked: list[str] = []
-
-    def catch(request: AWSRequest, **_: Any) -> None:
-        asked.append(str(request.url))
-        raise Caught
-
-    client = client_factory(aws_clients._boto3_client)(name)
-    client.meta.events.register("before-send", catch)
-    with pytest.raises(Caught):
-        CALLS[name](client)
-    host = rf"{HOSTS.get(name, name)}\.{region}\.{re.escape(suffix)}"
-    assert re.match(rf"https://{host}/", asked[0]), asked[0]

@@ -36,9 +36,10 @@ from tagcast_client import Receiver, item_failures
 
 from tests.fakes.handlers import answered as request
 from tests.fakes.world import FakeWorld
+from tests.integration.pushes import NOW, push_to
 from tests.integration.test_endpoint_words import Clients
-from tests.integration.test_endpoints_http import NOW, push_to, pusher_with, request_head, serving_elsewhere
 from tests.integration.test_endpoints_http import OK as HTTP_OK
+from tests.integration.test_endpoints_http import pusher_with, request_head, serving_elsewhere
 
 IDS = [f"{7457000000000000000 + number:020d}" for number in range(3)]
 DRAFTS = [
@@ -139,17 +140,7 @@ def failures(*ids: object) -> bytes:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        b"",
-        b"ok",
-        b"null",
-        b"[]",
-        b"<html>",
-        b"{}",
-        b'{"ok": true}',
-        b'{"batchItemFailures": null}',
-        failures(),
-    ],
+    [b"", b"ok", b"null", b"[]", b"<html>", b"{}", b'{"ok": true}', b'{"batchItemFailures": null}', failures()],
 )
 def test_an_answer_that_names_nobody_takes_all(answer: bytes) -> None:
     assert read_response(batch_to(Protocol.HTTP, ""), TAKEN, answer) == TAKEN

@@ -29,7 +29,7 @@ from tagcast_aws.endpoints.verifier import HttpVerifier
 
 from tests.certificates import Certified, Issuer
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.test_endpoints_http import NOW, push_to
+from tests.integration.pushes import NOW, push_to
 
 OURS, THEIRS = Issuer("receivers"), Issuer("somebody else")
 SERVER, CLIENT, OTHER, FOREIGN = (
@@ -53,11 +53,7 @@ def strict_tls() -> ssl.SSLContext:
 
 def around(clock: StoppedClock | None = None) -> AdapterEnvironment:
     return AdapterEnvironment(
-        clock or StoppedClock(NOW),
-        "1",
-        allow_private=True,
-        make_tls=strict_tls,
-        lookup=lambda host: ["127.0.0.1"],
+        clock or StoppedClock(NOW), "1", allow_private=True, make_tls=strict_tls, lookup=lambda host: ["127.0.0.1"]
     )
 
 

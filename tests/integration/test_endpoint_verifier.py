@@ -20,7 +20,8 @@ from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.test_endpoints_http import NOW, push_to, serving_elsewhere
+from tests.integration.pushes import NOW, push_to
+from tests.integration.test_endpoints_http import serving_elsewhere
 
 ORIGIN, TOKEN = "123456789012.eu-west-1.tagcast", "an-unguessable-token"
 SECRET, OWN_KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", SigningKey(b"k" * 32)

@@ -13,6 +13,8 @@ from tagcast.queues import Audience, own_group
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
+from tests.integration.scripted import ScriptedClient
+
 
 class Sqs:
     """Answers each request as it is told; keeps what it took, in order."""
@@ -63,6 +65,14 @@ def test_everything_is_sent_in_order_ten_a_request() -> None:
     assert send(sqs, numbered(23)) == []
     assert sqs.taken == [entry.message_id for entry in numbered(23)]
     assert [len(request) for request in sqs.requests] == [10, 10, 3]
+    assert [entry["Id"] for entry in sqs.requests[0]] == [str(place) for place in range(10)]
+
+
+def test_nothing_is_asked_of_the_queue_for_nothing() -> None:
+    sqs = Sqs()
+
+    assert send(sqs, []) == []
+    assert sqs.requests == []
 
 
 def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped() -> None:
@@ -93,6 +103,28 @@ def test_behind_an_entry_that_failed_nothing_of_its_order_counts_as_taken() -> N
 
     assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)[3:]]
     assert len(sqs.requests) == 1
+
+
+def test_without_an_answer_the_rest_is_not_tried_and_what_was_refused_before_is_returned_too() -> None:
+    sqs = Sqs(refuse("m01"), fail(EndpointConnectionError(endpoint_url="u")))
+    entries = [QueueEntry("t", f"m{number:02d}", f"g{number}") for number in range(30)]
+
+    assert send(sqs, entries) == ["m01", *(entry.message_id for entry in entries[10:])]
+    assert len(sqs.requests) == 2
+
+
+def test_what_is_served_is_deleted_and_what_is_given_back_is_visible_at_once() -> None:
+    client: Any = ScriptedClient([{}, {}])
+    queue = SqsQueue(client, "queue", wiring.logger())
+
+    queue.delete(["r1", "r2"])
+    queue.give_back(["r1", "r2"])
+
+    assert [request["QueueUrl"] for request in client.requests] == ["queue", "queue"]
+    deleted, given_back = (request["Entries"] for request in client.requests)
+    assert [each["ReceiptHandle"] for each in deleted] == ["r1", "r2"]
+    assert [(each["ReceiptHandle"], each["VisibilityTimeout"]) for each in given_back] == [("r1", 0), ("r2", 0)]
+    assert {len({each["Id"] for each in entries}) for entries in (deleted, given_back)} == {2}
 
 
 def sections(message_id: str) -> list[QueueEntry]:

@@ -1,13 +1,10 @@
-"""What every store promises, asked of the one in memory and of DynamoDB (moto, and the box)."""
+"""What every store promises, asked of the one in memory and of DynamoDB as the box plays it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
 from tagcast.rows.listed import kept_id
@@ -20,23 +17,14 @@ from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import deployed
 from tests.fakes.memory_store import MemoryStore
-from tests.integration.tables import make_tables
 
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
 
 
-@pytest.fixture(params=["memory", "dynamodb", "box"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    if request.param == "memory":
-        yield MemoryStore()
-        return
-    if request.param == "box":
-        yield _store_in_the_box()
-        return
-    with mock_aws():
-        client = boto3.client("dynamodb", region_name="us-east-1")
-        yield DynamoStore(client, make_tables(client))
+@pytest.fixture(params=["memory", "box"])
+def store(request: pytest.FixtureRequest) -> Store:
+    return MemoryStore() if request.param == "memory" else _store_in_the_box()
 
 
 class LaterStore(DynamoStore):
@@ -106,9 +94,7 @@ def test_an_update_whose_condition_is_lost_changes_nothing(store: Store) -> None
     assert read(store, ROW)["a"] == 1
 
 
-@pytest.mark.parametrize("store", ["memory", "box"], indirect=True)
 def test_of_many_updates_each_is_applied_or_not_by_itself(store: Store) -> None:
-    """moto cannot read such statements: tests/aws/test_contract_dynamodb.py."""
     keys = [Key(Table.MESSAGES, f"MSG#t#{number}", "MSG") for number in range(4)]
     for key in keys[:3]:
         store.write(Put(key, {"n": 1, "b": b"x", "c": 1}))

@@ -143,24 +143,7 @@ def item(key: Key) -> dict[str, Any]:
 
 
 def unprocessed(*keys: Key) -> dict[str, Any]:
-    return {
-        "messages": {
-            "Keys": [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys],
-            "ConsistentRead": True,
-        }
-    }
-
-
-def test_keys_that_were_not_processed_are_asked_for_again(table: ToldTable, slept: list[float]) -> None:
-    table.stub.add_response(
-        "batch_get_item", {"Responses": {"messages": [item(OTHER)]}, "UnprocessedKeys": unprocessed(ROW)}
-    )
-    table.stub.add_response(
-        "batch_get_item", {"Responses": {"messages": [item(ROW)]}}, {"RequestItems": unprocessed(ROW)}
-    )
-
-    assert table.store.get_many((ROW, OTHER)).keys() == {ROW, OTHER}
-    assert slept == []
+    return {"messages": {"Keys": [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys], "ConsistentRead": True}}
 
 
 def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table: ToldTable, slept: list[float]) -> None:
@@ -172,24 +155,3 @@ def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table: ToldT
 
     assert len(slept) == VAIN_MAX - 1
     assert max(slept) <= 2, "seven reads in vain keep a caller for seconds, not for minutes"
-
-
-def test_every_read_but_that_of_the_index_is_consistent(table: ToldTable) -> None:
-    page: dict[str, Any] = {"Items": [item(ROW)], "LastEvaluatedKey": {"pk": {"S": ROW.pk}, "sk": {"S": ROW.sk}}}
-    table.stub.add_response("get_item", {})
-    table.stub.add_response("batch_get_item", {"Responses": {}})
-    table.stub.add_response("query", page)
-    table.stub.add_response("query", {"Items": [item(OTHER)]})
-    table.stub.add_response("query", {"Items": []})
-
-    table.store.get(ROW)
-    table.store.get_many((ROW,))
-    rows = table.store.query(Table.MESSAGES, "p")
-    table.store.lanes_to_wake(1, 2, 3)
-
-    get, many, first, second, index = table.asked
-    assert [row["pk"] for row in rows] == [ROW.pk, OTHER.pk]
-    assert second["ExclusiveStartKey"] == page["LastEvaluatedKey"]
-    assert many["RequestItems"]["messages"]["ConsistentRead"]
-    assert all(asked["ConsistentRead"] for asked in (get, first, second))
-    assert "ConsistentRead" not in index

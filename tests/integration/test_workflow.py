@@ -26,6 +26,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from tagcast.instant import parse, rfc3339
 from tagcast.model import Outcome, Push, Strategy
 from tagcast.operating import lanes
+from tagcast.ports import Table
 from tagcast.registry.subscriptions import get_subscription
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
@@ -33,12 +34,22 @@ from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.retry import app as retry
 from tests.fakes.world import FAIL, OK, FakeWorld
-from tests.integration.tables import make_tables
+from tests.template import declared
 
 DEFINITION = Path(__file__).parents[2] / "functions" / "redelivery.asl.json"
 FUNCTION = "tagcast-retry"
 CONFIG: Any = {"lambda": {"use_docker": False}, "stepfunctions": {"execute_state_machine": True}}
 FINISHED_S = 30.0
+KEPT = ("AttributeDefinitions", "KeySchema", "BillingMode", "GlobalSecondaryIndexes")
+
+
+def make_tables(client: Any) -> dict[Table, str]:
+    """Create both tables as the template declares them; return their names."""
+    names = {Table.REGISTRY: "RegistryTable", Table.MESSAGES: "MessagesTable"}
+    for name in names.values():
+        properties = declared()[name]["Properties"]
+        client.create_table(TableName=name, **{part: properties[part] for part in KEPT if part in properties})
+    return names
 
 
 def definition() -> str:
@@ -107,9 +118,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         client = boto3.client("stepfunctions")
         dynamodb = boto3.client("dynamodb")
         arn = client.create_state_machine(
-            name="redelivery",
-            roleArn="arn:aws:iam::123456789012:role/redelivery",
-            definition=definition(),
+            name="redelivery", roleArn="arn:aws:iam::123456789012:role/redelivery", definition=definition()
         )["stateMachineArn"]
         fake = FakeWorld()
         fake.world = replace(
@@ -186,19 +195,6 @@ def test_short_waits_of_the_decay_schedule_happen_in_the_function(machine: Machi
     assert machine.output()["status"] == "end"
     assert machine.attempted_at == [began + seconds * 1000 for seconds in (0, 1, 3, 7, 15, 31, 63)]
     assert machine.waits == [rfc3339(began + 31_000), rfc3339(began + 63_000)]
-
-
-def test_a_head_whose_retries_are_spent_is_discarded_and_the_next_is_tried(machine: Machine) -> None:
-    machine.fake.subscribe("A", max_retries=3)
-    machine.fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
-    machine.fake.publish("1", "2", "3")
-
-    machine.fake.deliver()
-
-    assert machine.output()["status"] == "end"
-    assert [push.message.draft.body.decode() for push in machine.fake.pusher.pushes] == ["1"] * 4 + ["2", "3"]
-    assert machine.fake.pusher.received["A"] == ["2", "3"]
-    assert machine.lane_state("A") == "active"
 
 
 def test_a_workflow_that_wakes_early_attempts_nothing_before_the_instant(machine: Machine) -> None:

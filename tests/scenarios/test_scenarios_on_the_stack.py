@@ -26,7 +26,6 @@ from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e
 
-FRUIT = ("apple", "imac", "iphone", "macbook")
 DECAY = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 BACKOFF = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 10}
 PATIENCE_S = 90.0
@@ -176,54 +175,6 @@ def until_attempt_s(lane: dict[str, Any]) -> float:
     if next_attempt_at is None:
         return 0.0
     return (datetime.fromisoformat(next_attempt_at) - datetime.now(UTC)).total_seconds()
-
-
-def test_scenario_2_a_message_that_all_received_is_deleted_at_once(stage: Callable[[str], Stage]) -> None:
-    on = stage("test2")
-    receivers = [on.subscribe(name) for name in "ABC"]
-
-    ids = on.publish(200)
-
-    for receiver in receivers:
-        eventually(partial(_accepted, receiver), 200)
-        assert sorted(receiver.accepted_ids()) == ids
-    eventually(lambda: on.states(ids[-5:]), {"deleted"})
-    assert on.states(ids) == {"deleted"}
-    assert on.message(ids[0])["body"] is None
-    assert on.retained() == 0
-
-
-@pytest.mark.parametrize(
-    ("topic", "tags", "counts"),
-    [
-        pytest.param(
-            "test3",
-            {"A": ["apple"], "B": ["xiaomi"], "C": [], "D": ["imac", "xiaomi"]},
-            {"A": 100, "B": 0, "C": 100, "D": 100},
-            id="scenario 3: tags decide; untagged C receives",
-        ),
-        pytest.param(
-            "test4",
-            {"A": [], "B": [], "C": [], "D": []},
-            {"A": 100, "B": 100, "C": 100, "D": 100},
-            id="scenario 4: nobody has tags",
-        ),
-        pytest.param("test5", {"A": ["xiaomi"]}, {"A": 0}, id="scenario 5: nothing matches"),
-    ],
-)
-def test_scenarios_3_to_5(
-    stage: Callable[[str], Stage], topic: str, tags: dict[str, list[str]], counts: dict[str, int]
-) -> None:
-    on = stage(topic)
-    receivers = {name: on.subscribe(name, *wanted) for name, wanted in tags.items()}
-
-    ids = on.publish(100, FRUIT)
-
-    state = "deleted" if any(counts.values()) else "unmatched"
-    eventually(lambda: on.states(ids[-5:]), {state})
-    eventually(lambda: on.states(ids), {state})  # No order: the last ones need not be.
-    assert {name: len(receiver.accepted) for name, receiver in receivers.items()} == counts
-    assert on.retained() == 0
 
 
 def test_a_thousand_messages_reach_three_receivers_without_a_loss_and_one_in_order(

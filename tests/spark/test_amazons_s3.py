@@ -140,10 +140,7 @@ def chained(jobs: Sequence[str]) -> list[str]:
 def test_jobs_on_a_laptop_find_amazons_s3_by_themselves(amazon: Amazon, filled: S3Bucket, tmp_path: Path) -> None:
     amazon.hosts.clear()
 
-    ran = run(
-        [sys.executable, "-m", "glue_jobs.chain", *chained(["compact"])],
-        environment(amazon, tmp_path),
-    )
+    ran = run([sys.executable, "-m", "glue_jobs.chain", *chained(["compact"])], environment(amazon, tmp_path))
 
     assert len(summaries(ran)) == 1
     assert amazon.hosts >= {

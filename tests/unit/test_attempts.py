@@ -22,13 +22,6 @@ from tests.fakes.world import OK, FakeWorld
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def refusing(answer: bytes = b"no", took_s: float = 0.0, fake: FakeWorld | None = None) -> Callable[[Push], Outcome]:
     def refuse(push: Push) -> Outcome:
         if fake is not None:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from tagcast.errors import ConditionLostError
 from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy, Subscription
-from tagcast.operating import lanes, messages
+from tagcast.operating import lanes
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
+from tests.unit.worlds import entry
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 A = "/topics/test1/subscriptions/A"
@@ -37,13 +38,6 @@ class SetForward(FakeClock):
         return self.read
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def batched(
     fake: FakeWorld, messages_max: int = 100, bytes_max: int = 65_536, strategy: Strategy = Strategy.BACKOFF_RETRY
 ) -> Subscription:
@@ -58,10 +52,6 @@ def bodies(batch: PushBatch) -> list[str]:
 
 def requests(fake: FakeWorld) -> list[list[str]]:
     return [bodies(batch) for batch in fake.pusher.batches]
-
-
-def entry(fake: FakeWorld, message_id: str) -> Any:
-    return messages.message_view(fake.world, "test1", message_id).subscribers["A"]
 
 
 def failing(*poison: str) -> Callable[[PushBatch], Outcome]:
@@ -202,11 +192,7 @@ def test_what_a_failed_batch_held_goes_on_when_its_head_expires_with_the_attempt
     fake.deliver()
 
     assert requests(fake) == [["0", "1"], ["1"], ["2"]]
-    assert [entry(fake, each).state for each in ids] == [
-        EntryState.EXPIRED,
-        EntryState.DELIVERED,
-        EntryState.DELIVERED,
-    ]
+    assert [entry(fake, each).state for each in ids] == [EntryState.EXPIRED, EntryState.DELIVERED, EntryState.DELIVERED]
 
 
 def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:

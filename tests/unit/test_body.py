@@ -11,8 +11,8 @@ from tagcast.model import BODY_BYTES_MAX, Keep
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
 
-from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import row_of
 
 LONG = "line 1\nline 2\n" * 50
 
@@ -71,8 +71,7 @@ def test_a_deflated_body_that_is_kept_stays_after_its_last_entry(fake: FakeWorld
     [message_id] = fake.publish(LONG, tags=["apple"])
     fake.deliver()
 
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
+    row = row_of(fake, message_id)
     assert (row.map.pending, row.has_body, row.message.draft.body) == (0, True, LONG.encode())
 
 

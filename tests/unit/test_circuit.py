@@ -12,7 +12,7 @@ import pytest
 from tagcast.errors import UnavailableError
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
-from tagcast.operating import lanes, messages
+from tagcast.operating import lanes
 from tagcast.ports import Write
 from tagcast.pushing.circuit import (
     CIRCUIT,
@@ -33,6 +33,7 @@ from tests.fakes.dead_host import HOUR_S, UNREACHED, outage
 from tests.fakes.handlers import answered
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import entry
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 DEAD = "http://dead.test"
@@ -90,10 +91,6 @@ def asked(fake: FakeWorld, name: str) -> CircuitCheck:
     way = passage(fake, name)
     asyncio.run(way.ask(15, None))
     return way
-
-
-def entry(fake: FakeWorld, message_id: str, name: str) -> Any:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
 
 
 def wake(fake: FakeWorld, name: str) -> int:
@@ -458,8 +455,7 @@ def test_who_loses_to_others_again_and_again_records_nothing_and_loses_nothing(
     def faster(write: Write) -> None:
         if write.key.pk == "HOSTS":
             row = store.rows.setdefault(
-                write.key,
-                {"pk": "HOSTS", "sk": write.key.sk, "host": DEAD, "version": 0, "failures": {}, "ttl": 1},
+                write.key, {"pk": "HOSTS", "sk": write.key.sk, "host": DEAD, "version": 0, "failures": {}, "ttl": 1}
             )
             row["version"] += 1
         known(write)

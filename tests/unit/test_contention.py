@@ -16,11 +16,12 @@ from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.lane import LANES
 from tagcast.rows.lane_transitions import claim
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.unit.worlds import lane
 
 APPLE = {"kind": "tags", "tags": ["apple"]}
 
@@ -73,18 +74,6 @@ def fake(store: CrowdedStore) -> FakeWorld:
     return fake
 
 
-def lane_if_any(fake: FakeWorld) -> Lane | None:
-    key = lane_key("test1", subscriptions.get_subscription(fake.world, "test1", "A").subscription_id)
-    row = fake.store.rows.get(key)
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld) -> Lane:
-    found = lane_if_any(fake)
-    assert found is not None
-    return found
-
-
 def owing(fake: FakeWorld) -> None:
     """Let A fail, so that its lane is blocked with one delivery."""
     fake.pusher.behaviours["A"] = lambda push: FAIL
@@ -115,11 +104,7 @@ def skip_head(world: World, topic: str, name: str) -> object:
 
 @pytest.mark.parametrize(
     ("command", "state"),
-    [
-        (lanes.pause, LaneState.PAUSED),
-        (lanes.retry_now, LaneState.BLOCKED),
-        (skip_head, LaneState.BLOCKED),
-    ],
+    [(lanes.pause, LaneState.PAUSED), (lanes.retry_now, LaneState.BLOCKED), (skip_head, LaneState.BLOCKED)],
     ids=["pause", "retry_now", "skip_head"],
 )
 def test_batches_that_join_all_the_time_hold_up_no_command(

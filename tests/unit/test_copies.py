@@ -17,8 +17,8 @@ from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import row_of
 
 
 class CrashError(Exception):
@@ -107,8 +107,7 @@ def lane(fake: FakeWorld) -> Lane:
 
 
 def entry(fake: FakeWorld, message_id: str) -> Entry:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
+    row = row_of(fake, message_id)
     return row.map.entry(0)
 
 

@@ -18,7 +18,6 @@ from tagcast.registry.directory import DIRECTORIES_MAX, Directories
 from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
-from tagcast.rows import stored
 from tagcast.rows.topic import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
@@ -257,9 +256,7 @@ def test_the_archive_names_an_index_by_its_topic_and_version(large: FakeWorld) -
     assert list(large.index_archive.contents) == [f"{topic.topic_id}/{ARCHIVED_SUBSCRIPTIONS_MIN:012d}.json"]
 
 
-def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot(fake: FakeWorld) -> None:
     for number in range(ARCHIVED_SUBSCRIPTIONS_MIN - 1):
         fake.subscribe(f"S{number}", f"tag{number}")
 
@@ -281,9 +278,7 @@ def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_th
     assert directory.directory_of(fake.world, "test1").topic.settings.body_bytes_max == 5
 
 
-def test_a_topic_made_again_is_not_taken_for_the_one_before() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_topic_made_again_is_not_taken_for_the_one_before(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.publish("1")
     subscriptions.delete_subscription(fake.world, "test1", "A")
@@ -297,9 +292,7 @@ def test_a_topic_made_again_is_not_taken_for_the_one_before() -> None:
     assert directory.directory_of(fake.world, "test1").by_name.keys() == {"B"}
 
 
-def test_a_version_is_read_once_and_its_subscriptions_are_kept() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_version_is_read_once_and_its_subscriptions_are_kept(fake: FakeWorld) -> None:
     fake.subscribe("A")
     first = directory.directory_of(fake.world, "test1")
 
@@ -314,23 +307,3 @@ def test_a_process_keeps_a_bounded_number_of_topics() -> None:
         fake.topic(f"t{number}")
         directory.directory_of(fake.world, f"t{number}")
         assert len(fake.world.memory.of(Directories)) == (number + 1 if number < DIRECTORIES_MAX else 1)
-
-
-def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it() -> None:
-    fake = FakeWorld()
-    with pytest.raises(NotFoundError):
-        directory.directory_of(fake.world, "test1")
-    fake.topic()
-    fake.subscribe("A")
-
-    with pytest.raises(NotFoundError):
-        directory.directory_of(fake.world, "test1").only("B")
-
-
-def test_receipts_know_the_names_of_present_and_removed_subscriptions() -> None:
-    fake = FakeWorld()
-    fake.topic()
-    first, second = fake.subscribe("A"), fake.subscribe("B")
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-
-    assert stored.names(fake.world.store, "test1") == {first.ordinal: "A", second.ordinal: "B"}

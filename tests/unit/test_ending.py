@@ -9,12 +9,12 @@ import pytest
 from tagcast.delivery.ending import complete, end_alone, write_all
 from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message, PastAttempt
-from tagcast.ports import Delete, Key, Put, Row, Table, Update, Write
+from tagcast.ports import Key, Put, Table, Update, Write
 from tagcast.queues import Audience
 from tagcast.rows import stored
 from tagcast.rows.keys import end_key
 from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
-from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import AddedLater, StateMap
 from tagcast.tables import ABSENT
 
@@ -64,17 +64,8 @@ def test_a_healthy_round_takes_the_body_by_one_write_and_was_never_listed() -> N
 
     assert isinstance(update, Update)
     assert (update.remove, update.changes["pending"]) == (("body", "deflated"), 0)
+    assert update.changes["ttl"] == 70 + 3 * 86_400
     assert update.expect == {"partial": 0, "round": "open", "late": 0}
-
-
-def test_what_is_enqueued_is_owed_and_in_no_backlog() -> None:
-    store, row = accepted(1, 2)
-
-    writes = round_writes(row, 10_000, ALL, {1: OVER}, frozenset((2,)))
-    write_all(store, writes)
-
-    assert len(writes) == 1
-    assert (set(read(store).map.enqueued), read(store).has_body) == ({2}, True)
 
 
 def test_a_round_is_closed_once() -> None:
@@ -114,17 +105,6 @@ def test_an_end_before_its_round_is_closed_makes_whoever_closes_that_read_ends()
     assert (set(again.map.owed), again.partial) == ({1}, {Audience.EVERYBODY: 1})
     assert read(store).map.entry(2).state is EntryState.CANCELLED
     assert read(store).has_body is False
-
-
-def test_whoever_closes_the_second_half_knows_it() -> None:
-    store, row = accepted(1, 2, in_order=(1,), is_split=True)
-
-    write_all(store, round_writes(row, 10_000, (Audience.IN_ORDER,), {1: OVER}, frozenset()))
-    with pytest.raises(ConditionLostError):
-        write_all(store, round_writes(row, 10_000, (Audience.APART,), {2: OVER}, frozenset()))
-    write_all(store, round_writes(read(store), 20_000, (Audience.APART,), {2: OVER}, frozenset()))
-
-    assert (read(store).map.pending, read(store).has_body) == (0, False)
 
 
 def test_what_failed_in_a_round_keeps_its_attempts_in_a_row_of_its_own() -> None:
@@ -196,14 +176,3 @@ def test_whoever_lets_a_message_go_tries_again_and_says_so_in_the_end(losses: in
         complete(store, "t", "m")
 
     assert read(store).has_body is is_raised
-
-
-def test_a_receipt_is_read_like_a_message() -> None:
-    store, row = accepted(1)
-    write_all(store, closed(row, {1: OVER}))
-
-    own: Row = store.rows[MESSAGE]
-
-    assert "body" not in own
-    assert MESSAGES.value_of(own).map.entry(1).last_attempt_at == 10_030
-    assert Delete(RETAINED.key) not in closed(row, {1: OVER})

@@ -20,6 +20,7 @@ from tagcast.rows.message import MESSAGES
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
 MINUTE_MS = 60_000
@@ -91,10 +92,7 @@ def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fa
 
 
 def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     failed_at = fake.clock.instant
     lanes.pause(fake.world, "test1", "A")
     fake.sweep()
@@ -107,10 +105,7 @@ def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: F
 
 
 def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     lanes.pause(fake.world, "test1", "A")
     for key in [key for key in fake.store.rows if key.pk.startswith(("MSG#", "RETAINED#"))]:
         del fake.store.rows[key]
@@ -122,10 +117,7 @@ def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld
 
 
 def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     failed_at = fake.clock.instant
     fake.clock.sleep(3)
 
@@ -135,10 +127,7 @@ def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
 
 
 def test_a_message_that_nobody_drives_is_expired_by_the_sweep_when_its_lane_had_time_to(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     fake.workflow.tasks.clear()
     fake.workflow.broken = True
     fake.clock.sleep(59.999)

@@ -51,11 +51,7 @@ SUBSCRIPTION = Subscription(
     updated_at=0,
 )
 DRAFT = Draft(
-    "Grüße".encode(),
-    tags=("apple", "naïve"),
-    routing_key="a.b",
-    properties={"color": "red"},
-    ordering_key='k "1%" €',
+    "Grüße".encode(), tags=("apple", "naïve"), routing_key="a.b", properties={"color": "red"}, ordering_key='k "1%" €'
 )
 
 

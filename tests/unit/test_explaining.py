@@ -13,9 +13,7 @@ def told(fake: FakeWorld, message_id: str) -> tuple[object, object]:
     return answer["existed"], answer["reason"]
 
 
-def test_a_subscription_that_was_removed_before_says_when() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_subscription_that_was_removed_before_says_when(fake: FakeWorld) -> None:
     fake.subscribe("A")
     [seen] = fake.publish("first")
     fake.deliver()
@@ -25,9 +23,7 @@ def test_a_subscription_that_was_removed_before_says_when() -> None:
     assert told(fake, seen) == (True, "its filter matched; the delivery is delivered (delivered at the first attempt)")
 
 
-def test_a_message_that_was_accepted_before_the_removal_was_for_it() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_message_that_was_accepted_before_the_removal_was_for_it(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     [other] = fake.publish("pear", tags=["pear"])
     [owed] = fake.publish("apple", tags=["apple"])
@@ -37,9 +33,7 @@ def test_a_message_that_was_accepted_before_the_removal_was_for_it() -> None:
     assert told(fake, owed) == (True, "its filter matched; the delivery is cancelled")
 
 
-def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no_tree() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no_tree(fake: FakeWorld) -> None:
     for name, wanted in (("A", 7), ("B", 8)):
         pattern = {"kind": "event_pattern", "pattern": {"price": [wanted]}}
         fake.subscribe(name, filter=pattern)
@@ -56,9 +50,7 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
         assert "the body is deleted" in told["explanation"]["note"]  # type: ignore[index]
 
 
-def test_of_several_subscriptions_of_one_name_the_last_one_is_explained() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_of_several_subscriptions_of_one_name_the_last_one_is_explained(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.subscribe("A", "apple")

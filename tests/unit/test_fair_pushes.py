@@ -151,16 +151,6 @@ def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there() -> 
     assert len(world.starts) == 900
 
 
-def test_a_host_that_answers_well_gets_more_than_an_eighth() -> None:
-    world = TimedWorld()
-    world.subscribe(*names("healthy", 900), host="shared", answers=(0.3, OK))
-
-    round_ = world.first_round("0")
-
-    assert round_.row(0).map.pending == 0
-    assert 200 < world.receivers.most["http://shared.test/"] <= 800
-
-
 def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
     world = TimedWorld()
     world.subscribe(*names("slow", 1000), timeout_s=1, answers=(0.9, OK))
@@ -333,16 +323,6 @@ def fast_and_slow(slow_s: float) -> TimedWorld:
     world.subscribe(*names("fast", 180), answers=(0.0, OK))
     world.subscribe(*names("slow", 20), answers=(slow_s, OK))
     return world
-
-
-def test_a_batch_takes_as_long_as_its_slowest_receivers_because_they_are_begun_with_once_they_are_known() -> None:
-    world = fast_and_slow(1.0)
-
-    unknown, known = world.first_round("0"), world.first_round("1")
-
-    assert unknown.took_s >= 1.9
-    assert known.took_s <= 1.2
-    assert max(map(known.done_at_s, names("fast", 180))) <= 1.1
 
 
 def test_slow_receivers_that_a_batch_waits_for_are_begun_with_once_they_are_known() -> None:

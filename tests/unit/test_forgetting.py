@@ -49,9 +49,7 @@ def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_t
     assert version_key("test1", 1, 1) in fake.store.rows
 
 
-def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_removed() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_removed(fake: FakeWorld) -> None:
     for number in range(120):
         fake.subscribe("A", f"tag{number}")
 
@@ -61,9 +59,7 @@ def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_remov
     assert sum("ttl" in row for row in kept) == subscriptions.VERSIONS_AT_ONCE
 
 
-def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     key = version_key("test1", 0, 1)
     before = fake.store.get(key)
@@ -78,9 +74,7 @@ def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had() -> N
     assert told(after, None) == []
 
 
-def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_may_name_it() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_may_name_it(fake: FakeWorld) -> None:
     fake.subscribe("A")
     subscriptions.delete_subscription(fake.world, "test1", "A")
     topics.delete_topic(fake.world, "test1")

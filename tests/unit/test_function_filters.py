@@ -15,47 +15,23 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast.model import Draft, Entry, EntryState, LaneState, Message, Strategy, Subscription
+from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.clock import SystemClock
 
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld, Judgement
+from tests.unit.worlds import entry, lane, lane_if_any
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 MINUTE_MS = 60_000
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
     return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
-
-
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
-
-
-def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld, name: str = "A") -> Lane:
-    found = lane_if_any(fake, name)
-    assert found is not None
-    return found
 
 
 def due_rows(fake: FakeWorld) -> list[dict[str, object]]:

@@ -6,7 +6,8 @@ import pytest
 from tagcast.operating import lanes
 
 from tests.fakes.herd import removal, stampede
-from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.fakes.world import OK, FakeWorld
+from tests.unit.worlds import blocked
 
 
 @pytest.mark.parametrize("number", [10, 60, 200])
@@ -38,10 +39,7 @@ def fake() -> FakeWorld:
     """A lane that owes two messages; the receiver is healthy again."""
     fake = FakeWorld()
     fake.topic()
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1", "2")
-    fake.deliver()
+    blocked(fake, "1", "2")
     fake.pusher.behaviours["A"] = lambda push: OK
     return fake
 

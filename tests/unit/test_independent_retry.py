@@ -120,17 +120,6 @@ def test_a_healthy_message_beside_a_poisoned_one_costs_what_it_costs_alone(fake:
     assert (writes, read - lane_row, begun) == alone
 
 
-def test_of_a_thousand_messages_one_that_is_refused_holds_up_no_other(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("500")
-    for start in range(0, 1_000, 100):
-        fake.publish(*(str(number) for number in range(start, start + 100)))
-        fake.deliver()
-
-    assert sorted(map(int, fake.pusher.received["A"])) == [number for number in range(1_000) if number != 500]
-    assert fake.store.writes < 1_000 * 2 + 100
-    assert lane(fake).backlog == 1
-
-
 def test_a_delivery_ends_when_its_retries_are_spent_and_the_lane_is_active_again(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=INDEPENDENT, max_retries=2)
     fake.pusher.behaviours["A"] = poison("bad")

@@ -20,13 +20,6 @@ SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSkt
 HEADERS = {"authorization": "Bearer 4711"}
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
     client = Client()
     client.fakes = fake

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import InvalidFilterError
@@ -14,14 +14,7 @@ from tagcast.filters.explanation import Explanation
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
 
-
-@dataclass(frozen=True)
-class Message:
-    tags: tuple[str, ...] = ()
-    routing_key: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
+from tests.unit.test_filters import Message
 
 BARE, FULL = Message(body=b""), Message(("apple",), "order.new", {"price": "120"}, b'{"user": {"name": "Ada"}}')
 EACH: dict[str, dict[str, object]] = {

@@ -14,9 +14,10 @@ from tagcast.ports import World
 from tagcast.registry import subscriptions
 from tagcast.rows import lane_transitions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.lane import LANES
 
 from tests.fakes.world import FAIL, FakeWorld
+from tests.unit.worlds import lane, lane_if_any
 
 NOW = 1_800_000_000_000
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -31,14 +32,14 @@ def fake() -> FakeWorld:
     return fake
 
 
-def lane(fake: FakeWorld, name: str = "A") -> Lane | None:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else LANES.value_of(row)
-
-
 def view(fake: FakeWorld, name: str = "A") -> LaneView:
     return lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+
+
+def head_of(fake: FakeWorld) -> DueDelivery:
+    head = view(fake).head
+    assert head is not None
+    return head
 
 
 def block(fake: FakeWorld, *bodies: str, name: str = "A") -> list[str]:
@@ -72,7 +73,6 @@ def test_a_blocked_lane_shows_its_head_with_its_attempts_and_its_plan(fake: Fake
 def test_while_an_attempt_is_under_way_no_next_one_is_planned(fake: FakeWorld) -> None:
     block(fake, "1")
     before = lane(fake)
-    assert before is not None
     _, claim = lane_transitions.claim(before, NOW + 45_000)
     fake.store.write(claim)
 
@@ -92,14 +92,12 @@ def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: 
     block(fake, "1")
     lanes.pause(fake.world, "test1", "A")
     fake.clock.sleep(86_399.999)
-    head = view(fake).head
-    assert head is not None
+    head = head_of(fake)
     assert (head.state, head.next_attempt_at) == (EntryState.BLOCKED, None)
 
     fake.clock.sleep(0.001)
 
-    head = view(fake).head
-    assert head is not None
+    head = head_of(fake)
     assert head.state is EntryState.EXPIRED
 
 
@@ -146,7 +144,6 @@ def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> 
     assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
 
     paused = lane(fake)
-    assert paused is not None
     assert (paused.topic, paused.appended, paused.claim) == ("test1", 0, 0)
     assert (paused.next_attempt_at, paused.wake_at) == (None, None)
     assert fake.workflow.tasks == []
@@ -155,24 +152,23 @@ def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> 
     assert fake.pusher.pushes == []
     assert view(fake).backlog == 2
     joined = lane(fake)
-    assert joined is not None
     assert (joined.appended, joined.wake_at) == (1, NOW + DAY_MS)
 
 
 def test_pausing_again_changes_nothing(fake: FakeWorld) -> None:
     lanes.pause(fake.world, "test1", "A")
-    before = lane(fake)
+    before = lane_if_any(fake)
 
     assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
 
-    assert lane(fake) == before
+    assert lane_if_any(fake) == before
 
 
 def test_resuming_an_empty_lane_makes_it_active_and_starts_nothing(fake: FakeWorld) -> None:
     lanes.pause(fake.world, "test1", "A")
 
     assert lanes.resume(fake.world, "test1", "A") == LaneView(LaneState.ACTIVE, 0, None)
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
     assert fake.workflow.tasks == []
 
 
@@ -197,14 +193,12 @@ def test_resuming_goes_on_as_the_head_says_under_a_new_generation(
     assert lanes.resume(fake.world, "test1", "B").state is state
 
     awake = lane(fake, "B")
-    assert awake is not None
     assert fake.workflow.tasks == [Task("test1", made.subscription_id, awake.generation)]
 
 
 def test_resuming_keeps_the_plan_until_it_is_over(fake: FakeWorld) -> None:
     block(fake, "1")
-    planned = view(fake).head
-    assert planned is not None
+    planned = head_of(fake)
     assert planned.next_attempt_at is not None
     assert planned.next_attempt_at > NOW
 
@@ -218,23 +212,21 @@ def test_resuming_keeps_the_plan_until_it_is_over(fake: FakeWorld) -> None:
 
 def test_resuming_an_awake_lane_changes_nothing(fake: FakeWorld) -> None:
     block(fake, "1")
-    before, tasks = lane(fake), list(fake.workflow.tasks)
+    before, tasks = lane_if_any(fake), list(fake.workflow.tasks)
 
     assert lanes.resume(fake.world, "test1", "A").state is LaneState.BLOCKED
-    assert (lane(fake), fake.workflow.tasks) == (before, tasks)
+    assert (lane_if_any(fake), fake.workflow.tasks) == (before, tasks)
 
 
 def test_retrying_now_plans_the_head_for_now_under_a_new_generation(fake: FakeWorld) -> None:
     block(fake, "1")
     old = lane(fake)
-    assert old is not None
     fake.clock.sleep(3)
     fake.workflow.tasks.clear()
 
     lanes.retry_now(fake.world, "test1", "A")
 
     moved = lane(fake)
-    assert moved is not None
     assert moved.next_attempt_at == moved.wake_at == NOW + 3_000
     assert (moved.state, moved.appended, moved.claim) == (old.state, old.appended, old.claim)
     assert moved.generation > old.generation
@@ -243,7 +235,7 @@ def test_retrying_now_plans_the_head_for_now_under_a_new_generation(fake: FakeWo
 
 def test_an_active_lane_has_nothing_to_be_retried_and_a_sleeping_one_has_to_be_resumed_first(fake: FakeWorld) -> None:
     assert lanes.retry_now(fake.world, "test1", "A").state is LaneState.ACTIVE
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
     lanes.pause(fake.world, "test1", "A")
 
     with pytest.raises(ConflictError, match="resume it first"):
@@ -266,7 +258,7 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
 
     assert lanes.retry_topic(fake.world, "test1") == ("A",)
 
-    due = [None if (each := lane(fake, name)) is None else each.next_attempt_at for name in "ACD"]
+    due = [None if (each := lane_if_any(fake, name)) is None else each.next_attempt_at for name in "ACD"]
     assert due[0] == NOW + 1_000
     assert due[2] is None
 
@@ -283,7 +275,6 @@ def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fa
     entry = messages.message_view(fake.world, "test1", first).subscribers["A"]
     assert (entry.state, entry.attempts, entry.last_outcome) == (EntryState.CANCELLED, 1, "skipped: poison")
     moved = lane(fake)
-    assert moved is not None
     assert moved.wake_at == NOW + 2_000
     assert [task.generation for task in fake.workflow.tasks] == [moved.generation]
 
@@ -292,13 +283,11 @@ def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> Non
     block(fake, "1", "2")
     lanes.pause(fake.world, "test1", "A")
     before = lane(fake)
-    assert before is not None
     fake.workflow.tasks.clear()
 
     assert lanes.skip_head(fake.world, "test1", "A", "poison").backlog == 1
 
     after = lane(fake)
-    assert after is not None
     assert (after.state, after.wake_at, after.next_attempt_at) == (
         LaneState.PAUSED,
         before.wake_at,

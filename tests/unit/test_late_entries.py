@@ -17,11 +17,10 @@ from tagcast.registry import topics
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
-from tagcast.rows.message import MessageRow
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import row_of
 
 EARLIEST = 0
 
@@ -66,12 +65,6 @@ def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[st
         bodies += [each.attempt.message.draft.body.decode() for each in handed]
         acknowledge(fake.world, topic, name, [each.receipt_handle for each in handed])
     return bodies
-
-
-def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
-    return row
 
 
 def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(fake: FakeWorld) -> None:

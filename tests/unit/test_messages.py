@@ -11,7 +11,8 @@ from tagcast.rows import stored
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from tests.fakes.handlers import answered
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
+from tests.unit.worlds import blocked
 
 ANSWER_BYTES_MAX = 6_000_000
 CONTROL = "\x01" * (64 * 1024)
@@ -27,10 +28,7 @@ def retained() -> tuple[FakeWorld, list[str]]:
     """A world that retains 100 messages whose bodies take six times their size as JSON."""
     fake = FakeWorld()
     fake.topic()
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish(*[CONTROL] * 100)
-    fake.deliver()
+    ids = blocked(fake, *[CONTROL] * 100)
     return fake, ids
 
 

@@ -10,10 +10,9 @@ from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import retained_key
-from tagcast.rows.message import MessageRow
 
-from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeWorld
+from tests.unit.worlds import row_of
 
 
 @pytest.fixture
@@ -24,12 +23,6 @@ def fake() -> FakeWorld:
     fake.subscribe("kept")
     fake.subscribe("free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     return fake
-
-
-def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
-    return row
 
 
 def deliver_only(fake: FakeWorld, audience: Audience) -> list[QueueEntry]:

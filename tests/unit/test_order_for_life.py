@@ -66,11 +66,7 @@ def test_an_ordered_subscription_retries_until_expiry_unless_it_says_otherwise(
     [
         ({}, {"ordered": True}, (True, FOR_LIFE)),
         ({"ordered": True}, {"timeout_seconds": 5}, (True, FOR_LIFE)),
-        (
-            {"ordered": True},
-            {"retry": {"max_retries": 5}},
-            (True, {"strategy": "BACKOFF_RETRY", "max_retries": 5}),
-        ),
+        ({"ordered": True}, {"retry": {"max_retries": 5}}, (True, {"strategy": "BACKOFF_RETRY", "max_retries": 5})),
         ({"ordered": True}, {"retry": None}, (False, INDEPENDENT)),
         (
             {"ordered": True},

@@ -32,13 +32,6 @@ PLAIN = BETWEEN.issue("tagcast", EC)
 CHAIN = Certified(PLAIN.chain + BETWEEN.own.chain, PLAIN.key)
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
     client = Client()
     client.fakes = fake

@@ -33,13 +33,6 @@ CHOSEN = {name.lower(): value for name, value in HEADERS.items()}
 FULL = {f"x-{number}": "v" * (1_024 - 7) for number in range(2)}
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def ask(fake: FakeWorld, method: str, path: str, body: Any = None) -> Reply:
     client = Client()
     client.fakes = fake

@@ -9,28 +9,12 @@ from tagcast.delivery.lease import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.pushing.retry import after_failure
-from tagcast.registry import subscriptions
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import lane
 
 DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
 NOW = 1_800_000_000_000
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
-def lane(fake: FakeWorld, name: str = "A") -> Lane:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    assert row is not None
-    return LANES.value_of(row)
 
 
 def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push], Outcome]:
@@ -68,13 +52,7 @@ def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
 )
 def test_retry_after_makes_a_wait_longer_and_never_shorter(failures: int, asked_s: float | None, wait_s: float) -> None:
     verdict = after_failure(
-        DECAY,
-        failures,
-        ended_at=NOW,
-        expires_at=NOW + 9**9,
-        retry_after_s=asked_s,
-        jitter_s=15.0,
-        time_scale=1.0,
+        DECAY, failures, ended_at=NOW, expires_at=NOW + 9**9, retry_after_s=asked_s, jitter_s=15.0, time_scale=1.0
     )
 
     assert verdict.next_attempt_at == NOW + wait_s * 1000

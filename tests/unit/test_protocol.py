@@ -13,50 +13,21 @@ from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
-from tagcast.ports import Table, Update, Write
+from tagcast.ports import Update, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import ordinals
-from tagcast.rows.keys import lane_key, retained_key
-from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.message import MessageRow, round_attributes, round_in
+from tagcast.rows.keys import retained_key
+from tagcast.rows.message import round_attributes, round_in
 from tagcast.rows.state_map import Round
 from tagcast.rows.values import row_bytes
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import blocked, entry, lane, lane_if_any, row_of
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
-def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
-    return row
-
-
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
-
-
-def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
-    subscription = subscriptions.get_subscription(fake.world, "test1", name)
-    row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else LANES.value_of(row)
-
-
-def lane(fake: FakeWorld, name: str = "A") -> Lane:
-    found = lane_if_any(fake, name)
-    assert found is not None
-    return found
 
 
 def due_rows(fake: FakeWorld) -> list[str]:
@@ -190,10 +161,7 @@ def test_invariant_3_terminal_entries_never_change(fake: FakeWorld) -> None:
 
 
 def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1", "2")
-    fake.deliver()
+    blocked(fake, "1", "2")
     assert lane(fake).state is LaneState.BLOCKED
 
     fake.pusher.behaviours["A"] = lambda push: OK
@@ -204,10 +172,7 @@ def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
 
 
 def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     [due_key] = [key for key in fake.store.rows if key.pk.startswith("DUE#")]
     copy = dict(fake.store.rows[due_key])
     fake.pusher.behaviours["A"] = lambda push: OK
@@ -222,10 +187,7 @@ def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) 
 
 
 def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     [stale] = fake.workflow.tasks
     lanes.retry_now(fake.world, "test1", "A")
     fake.clock.sleep(60)
@@ -238,10 +200,7 @@ def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake: FakeWo
 
 
 def test_invariant_6_a_worker_that_loses_the_lane_while_pushing_writes_nothing(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     [task] = fake.workflow.tasks
     fake.clock.sleep(60)
     fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
@@ -267,10 +226,7 @@ def test_invariant_7_no_attempt_starts_at_or_after_the_expiry_even_if_ttl_never_
 
 
 def test_an_owed_entry_reads_as_expired_from_the_exact_instant_on(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     fake.clock.instant = row_of(fake, message_id).message.expires_at
 
     view = messages.message_view(fake.world, "test1", message_id)
@@ -354,10 +310,7 @@ def test_a_message_published_while_the_lane_is_activated_is_neither_lost_nor_ove
     fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocking while activating: the append wins the race for the lane's row, so the lane stays."""
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     fake.pusher.behaviours["A"] = lambda push: OK
     delete_lane = type(fake.store).write
     raced: list[bool] = []
@@ -456,38 +409,8 @@ def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(
     check_invariants(fake)
 
 
-def test_skipping_the_head_cancels_it_with_its_reason_and_the_next_one_is_tried(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
-    ids = fake.publish("1", "2")
-    fake.deliver()
-
-    lanes.skip_head(fake.world, "test1", "A", "poison")
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert entry(fake, ids[0]).state is EntryState.CANCELLED
-    assert entry(fake, ids[0]).last_outcome == "skipped: poison"
-    assert fake.pusher.received["A"] == ["2"]
-
-
-def test_retry_after_is_waited_for_and_never_beyond_the_life_of_the_message(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=DECAY)
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=90.0)
-    ids = fake.publish("1")
-    fake.deliver()
-    assert lane(fake).next_attempt_at == fake.clock.instant + 90_000
-
-    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=1e6)
-    fake.run_workflows(until=fake.clock.instant + 100_000)
-
-    assert entry(fake, ids[0]).state is EntryState.EXPIRED
-
-
 def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=DECAY)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish(*[str(n) for n in range(30)])
-    fake.deliver()
+    blocked(fake, *[str(n) for n in range(30)], strategy=DECAY)
     assert lane(fake).state is LaneState.LOST_CONTACT
     fake.pusher.behaviours["A"] = lambda push: OK
 
@@ -495,21 +418,6 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake: FakeW
 
     assert sorted(fake.pusher.received["A"], key=int) == [str(n) for n in range(30)]
     assert lane_if_any(fake) is None
-
-
-def test_a_head_whose_life_ends_before_its_retry_keeps_its_last_attempt(fake: FakeWorld) -> None:
-    fake.topic(retention_s=60)
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
-    failed_at = fake.clock.now()
-    fake.clock.sleep(60)
-    fake.redeliver(fake.workflow.tasks[0])
-
-    told = entry(fake, message_id)
-    assert (told.state, told.attempts) == (EntryState.EXPIRED, 1)
-    assert (told.last_attempt_at, told.last_outcome) == (failed_at, "http 500")
 
 
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWorld) -> None:
@@ -529,10 +437,7 @@ def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake: FakeWor
 
 
 def test_a_long_lived_execution_hands_over_to_a_new_generation(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     [task] = fake.workflow.tasks
     fake.workflow.tasks = []
     fake.clock.sleep(60)
@@ -555,28 +460,6 @@ def test_a_subscription_with_no_retries_discards_and_goes_on_with_the_next(fake:
     assert lane_if_any(fake) is None
 
 
-def test_a_topic_made_again_never_uses_an_ordinal_twice(fake: FakeWorld) -> None:
-    first = fake.subscribe("A")
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-    topics.delete_topic(fake.world, "test1")
-    fake.topic()
-
-    second = fake.subscribe("A")
-
-    assert second.ordinal > first.ordinal
-    assert second.subscription_id != first.subscription_id
-
-
-def test_happy_path_takes_two_writes_whatever_the_number_of_subscribers(fake: FakeWorld) -> None:
-    for number in range(50):
-        fake.subscribe(f"S{number}")
-    before = fake.store.writes
-    fake.publish("1")
-    fake.deliver()
-
-    assert fake.store.writes - before == 2
-
-
 def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib() -> None:
     done = {ordinal: Entry(EntryState.DELIVERED, 1, 1_000 + ordinal) for ordinal in range(1_000)}
 
@@ -586,9 +469,3 @@ def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib() -> None:
     known = round_in(attributes, 900, "")
     assert known is not None
     assert known.entries()[7].last_attempt_at == 1_007
-
-
-def test_tables_are_two(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-
-    assert {key.table for key in fake.store.rows} == {Table.REGISTRY}

@@ -32,6 +32,7 @@ from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
+from tests.unit.worlds import row_of
 
 GROUP, OTHER_GROUP = "/topics/test1/subscriptions/g", "/topics/test1/subscriptions/h"
 MINUTE = 60_000
@@ -333,8 +334,7 @@ def test_what_a_group_discards_says_what_came_of_its_own_pulls(world: FakeWorld)
 
 def test_what_two_members_end_at_once_is_told_of_once(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    row = whole_message(world.store, "test1", message_id)
-    assert row is not None
+    row = row_of(world, message_id)
     for _ in range(2):
         end_after_pull(world.world, _group(world), row, EntryState.EXPIRED, 0)
 
@@ -380,8 +380,7 @@ def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorl
 
     assert pull(world) == []
     assert entry(world, message_id) == ("expired", 0, None)
-    row = whole_message(world.store, "test1", message_id)
-    assert row is not None
+    row = row_of(world, message_id)
     assert not row.map.owed
 
 
@@ -393,8 +392,7 @@ def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None
     world.sweep()
 
     assert [entry(world, each) for each in ids] == [("expired", 1, "returned"), ("expired", 0, None)]
-    row = whole_message(world.store, "test1", ids[0])
-    assert row is not None
+    row = row_of(world, ids[0])
     assert not row.map.owed
 
 
@@ -461,8 +459,7 @@ def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_firs
     world.queue.entries.clear()
     if is_told:
         world.relay_ends()
-    row = whole_message(world.store, "test1", message_id)
-    assert row is not None
+    row = row_of(world, message_id)
     assert row.is_owed == (not is_told)
     assert (list(row.rounds.values()), row.map.owed, row.has_body) == ([None], frozenset(), True)
 
@@ -473,8 +470,7 @@ def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_firs
     world.clock.sleep(7 * 3_600)
     world.sweep()
 
-    row = whole_message(world.store, "test1", message_id)
-    assert row is not None
+    row = row_of(world, message_id)
     assert not row.has_body
     assert world.queue.entries == []
 
@@ -581,8 +577,7 @@ def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:
 
 def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
-    row = whole_message(world.store, "test1", message_id)
-    assert row is not None
+    row = row_of(world, message_id)
     waiting = row.map.matched | {1}
     still_open = replace(row, map=replace(row.map, matched=waiting, owed=waiting, waiting=frozenset({1})))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
-from tagcast.operating import messages
 from tagcast.ports import Write
 from tagcast.pushing.rate_limit import HORIZON_S, RATE, take_permit
 from tagcast.registry import subscriptions
@@ -20,6 +19,7 @@ from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import entry
 
 BODY = {"endpoint": {"protocol": "https", "url": "https://a.test/"}}
 
@@ -54,10 +54,6 @@ def began_at(fake: FakeWorld, answer: Outcome = OK) -> list[int]:
     return instants
 
 
-def owed(fake: FakeWorld, message_id: str) -> Any:
-    return messages.message_view(fake.world, "test1", message_id).subscribers["A"]
-
-
 def test_what_is_over_the_rate_waits_in_the_backlog_without_an_attempt(fake: FakeWorld) -> None:
     limited(fake, 2.0)
     instants = began_at(fake)
@@ -67,7 +63,7 @@ def test_what_is_over_the_rate_waits_in_the_backlog_without_an_attempt(fake: Fak
 
     assert [instant - began for instant in instants] == [0, 500, 1000, 1500, 2000][: len(instants)]
     assert len(instants) >= HORIZON_S * 2
-    left = [owed(fake, message_id) for message_id in ids[len(instants) :]]
+    left = [entry(fake, message_id) for message_id in ids[len(instants) :]]
     assert {(entry.state, entry.attempts, entry.last_outcome) for entry in left} == {(EntryState.BLOCKED, 0, RATE)}
 
 
@@ -130,7 +126,7 @@ def test_retries_count_as_well(fake: FakeWorld) -> None:
 
     assert len(instants) == 5
     assert all(later - earlier >= 100_000 for earlier, later in pairwise(instants))
-    assert owed(fake, message_id).attempts == 5
+    assert entry(fake, message_id).attempts == 5
 
 
 def test_two_workers_never_take_the_same_attempts(fake: FakeWorld, store: RacedStore) -> None:
@@ -169,7 +165,7 @@ def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: Fake
 
     assert subscription.settings.max_per_second == 5.0
     assert instants == []
-    assert owed(fake, message_id).state is EntryState.BLOCKED
+    assert entry(fake, message_id).state is EntryState.BLOCKED
 
 
 def test_a_subscription_without_a_rate_reads_and_writes_none(fake: FakeWorld) -> None:

@@ -33,13 +33,6 @@ class Receiver:
         return self._answers.get(body, OK)
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def wait_of(receiver: Receiver, body: str) -> float:
     first, second = receiver.asked_at[body]
     return (second - first) / 1000

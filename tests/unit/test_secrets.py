@@ -22,13 +22,6 @@ SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSkt
 ROW, OWN_ROW = subscription_key("test1", "A"), secrets_key("test1", "A")
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def settings_of(fake: FakeWorld, secret: str | None = SECRET) -> SubscriptionSettings:
     return replace(fake.subscribe("like").settings, secret=secret)
 

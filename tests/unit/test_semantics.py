@@ -11,15 +11,9 @@ from tagcast.operating.messages import message_view
 from tagcast.registry import subscriptions, topics
 
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import blocked
 
 GONE = Outcome(False, "http 410", gone=True)
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
 
 
 def put_topic(fake: FakeWorld, ordering: Ordering) -> None:
@@ -103,10 +97,7 @@ def test_retries_that_are_changed_during_an_attempt_count_from_the_next_one(
 
 
 def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     lanes.pause(fake.world, "test1", "A")
     fake.pusher.behaviours["A"] = lambda push: OK
     fake.clock.instant = message_view(fake.world, "test1", message_id).message.expires_at

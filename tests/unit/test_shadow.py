@@ -8,13 +8,7 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.publishing import Idempotency
-from tagcast.errors import (
-    ConditionLostError,
-    ConflictError,
-    InvalidFilterError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from tagcast.errors import ConditionLostError, ConflictError, InvalidFilterError, NotFoundError, PreconditionFailedError
 from tagcast.model import Draft
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions

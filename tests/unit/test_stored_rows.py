@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tagcast.membership import Client, Member, Mode, Registration
@@ -106,60 +107,135 @@ def closed_round() -> MessageRow:
     return MESSAGES.value_of({**MESSAGES.row_of(FIRST_ROUND), **update.changes})
 
 
+def without(row: Mapping[str, Value], *names: str) -> dict[str, Value]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
 def stored(key: Key, row: object) -> dict[str, Value]:
     return {"pk": key.pk, "sk": key.sk, **row}  # type: ignore[dict-item]
 
 
-def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
-    row: dict[str, Value] = {
-        "topic": "t",
-        "topic_id": "07457000000000000001",
-        "retention_s": 3_600,
-        "body_bytes_max": 65_536,
-        "ordering": "key",
-        "keep": "pending",
-        "created_at": 1_000,
-        "updated_at": 2_000,
-        "subscriptions_version": 7,
-        "subscription_count": 2,
-        "next_ordinal": 3,
-    }
+TOPIC_ROW: dict[str, Value] = {
+    "topic": "t",
+    "topic_id": "07457000000000000001",
+    "retention_s": 3_600,
+    "body_bytes_max": 65_536,
+    "ordering": "key",
+    "keep": "pending",
+    "created_at": 1_000,
+    "updated_at": 2_000,
+    "subscriptions_version": 7,
+    "subscription_count": 2,
+    "next_ordinal": 3,
+}
+SUBSCRIPTION_ROW: dict[str, Value] = {
+    "topic": "t",
+    "name": "A",
+    "topic_id": "07457000000000000001",
+    "ordinal": 2,
+    "protocol": "https",
+    "target": "https://a.test/",
+    "filter": '{"all": ["x"], "kind": "tags"}',
+    "strategy": "EXPONENTIAL_DECAY_RETRY",
+    "max_retries": 176,
+    "interval_s": 9,
+    "interval_s_max": 64,
+    "timeout_s": 15,
+    "content_format": "cloudevents",
+    "signature": "v1",
+    "secret": "whsec_x",
+    "version": 4,
+    "created_at": 1_000,
+    "updated_at": 2_000,
+}
+BARE = replace(
+    SUBSCRIPTION,
+    settings=replace(SUBSCRIPTION.settings, filter=None, secret=None, retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3)),
+)
+MESSAGE_ROW: dict[str, Value] = {
+    "topic": "t",
+    "message_id": "07457000000000000042",
+    "body": b"\x00body",
+    "is_text": 0,
+    "tags": ["x", "y"],
+    "routing_key": "a.b",
+    "properties": {"price": "5"},
+    "ordering_key": "k",
+    "content_type": "text/plain",
+    "accepted_at": 10_000,
+    "expires_at": 70_500,
+    "replay_of": "07457000000000000007",
+    "subscriptions_version": 7,
+    "filter_errors": ["B", "C"],
+    "filter_error_count": 12,
+    "matched": b"\x01\x1d",
+    "late": 0,
+    "round": "open",
+    "partial": 0,
+    "pending": 1,
+}
+PLAIN = MessageRow(
+    Message("t", "1", Draft(b"x"), 10_000, 70_500), StateMap.of([1]), 7, rounds=OPEN_ROUND, partial={EVERYBODY: 0}
+)
+CLOSED: dict[str, Value] = {
+    "round": "done",
+    "round_at": 10_900,
+    "delivered": b"\x00\x02",
+    "offsets": b"\x00\x32",
+    "ended": b"\x01\x18",
+    "ends": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
+}
+ROUND = RoundRow(Origin.of(FIRST_ROUND), 2, EVERYBODY, Round.of(10_900, ENDED, frozenset({0})), 0)
+LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_000, 2_000, 9)
+ASLEEP = replace(LANE, next_attempt_at=None, wake_at=None, ttl=None)
+LANE_ROW: dict[str, Value] = {"topic": "t", "state": "lost_contact", "generation": "g", "appended": 3, "claim": 5}
+DUE = PendingDelivery(
+    "07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True
+)
+FRESH = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
+LIFE: dict[str, Value] = {"expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
+STORED: dict[str, tuple[Any, Any, Mapping[str, Value], Key | None]] = {
+    "a topic": (TOPICS, TOPIC, TOPIC_ROW, None),
+    "a topic of CMQ, which says what its filters read": (
+        TOPICS, replace(TOPIC, filter_type=FilterType.ROUTING_KEY), {**TOPIC_ROW, "filter_type": "routing_key"}, None,
+    ),
+    "a subscription": (SUBSCRIPTIONS, SUBSCRIPTION, SUBSCRIPTION_ROW, None),
+    "a subscription that leaves things open": (
+        SUBSCRIPTIONS, BARE,
+        {**without(SUBSCRIPTION_ROW, "filter", "secret", "interval_s"), "max_retries": 3, "interval_s_max": 512,
+         "strategy": "BACKOFF_RETRY"},
+        None,
+    ),
+    "an accepted message": (MESSAGES, FIRST_ROUND, MESSAGE_ROW, None),
+    "a message with nothing but a body": (
+        MESSAGES, PLAIN,
+        {"topic": "t", "message_id": "1", "body": b"x", "is_text": 1, "accepted_at": 10_000, "expires_at": 70_500,
+         "subscriptions_version": 7, "matched": b"\x00\x01", "unordered": 1, "late": 0, "round": "open", "partial": 0,
+         "pending": 1},
+        None,
+    ),
+    "a round of a wide message": (
+        ROUNDS, ROUND, {**ORIGIN, **CLOSED, "partial": 0, "enqueued": b"\x00\x00"},
+        keys.round_key("t", "m", 2, "everybody"),
+    ),
+    "a lane": (
+        LANES, LANE, {**LANE_ROW, "next_attempt_at": 1_000, "wake_at": 2_000, "wake_shard": "3", "ttl": 9}, LANE.key,
+    ),
+    "a lane that nobody has to wake, in no index": (LANES, ASLEEP, LANE_ROW, LANE.key),
+    "a pending delivery": (
+        DUES, DUE,
+        {**LIFE, "attempts": 2, "last_attempt_at": 60_000, "last_outcome": "http 500", "unjudged": 1}, DUE.key,
+    ),
+    "a delivery that was never tried": (DUES, FRESH, {**LIFE, "attempts": 0}, DUE.key),
+}  # fmt: skip
 
-    assert TOPICS.row_of(TOPIC) == row
-    assert TOPICS.value_of(row) == TOPIC
 
+@pytest.mark.parametrize("name", STORED)
+def test_a_row_is_stored_as_it_always_was_and_read_back(name: str) -> None:
+    kind, value, row, key = STORED[name]
 
-def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
-    row: dict[str, Value] = {
-        "topic": "t",
-        "name": "A",
-        "topic_id": "07457000000000000001",
-        "ordinal": 2,
-        "protocol": "https",
-        "target": "https://a.test/",
-        "filter": '{"all": ["x"], "kind": "tags"}',
-        "strategy": "EXPONENTIAL_DECAY_RETRY",
-        "max_retries": 176,
-        "interval_s": 9,
-        "interval_s_max": 64,
-        "timeout_s": 15,
-        "content_format": "cloudevents",
-        "signature": "v1",
-        "secret": "whsec_x",
-        "version": 4,
-        "created_at": 1_000,
-        "updated_at": 2_000,
-    }
-
-    assert SUBSCRIPTIONS.row_of(SUBSCRIPTION) == row
-    assert SUBSCRIPTIONS.value_of(row) == SUBSCRIPTION
-
-
-def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
-    topic = replace(TOPIC, filter_type=FilterType.ROUTING_KEY)
-
-    assert TOPICS.row_of(topic) == {**TOPICS.row_of(TOPIC), "filter_type": "routing_key"}
-    assert TOPICS.value_of(TOPICS.row_of(topic)) == topic
+    assert kind.row_of(value) == row
+    assert kind.value_of(row if key is None else stored(key, row)) == value
 
 
 def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
@@ -171,64 +247,12 @@ def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
     assert NONCE_ROWS.value_of(put.row).taken_by == "07457000000000000042"
 
 
-def test_what_a_subscription_leaves_open_is_not_stored() -> None:
-    retry = RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-    settings = replace(SUBSCRIPTION.settings, filter=None, secret=None, retry=retry)
-    subscription = replace(SUBSCRIPTION, settings=settings)
-
-    row = SUBSCRIPTIONS.row_of(subscription)
-
-    assert not {"filter", "secret", "interval_s"} & row.keys()
-    assert SUBSCRIPTIONS.value_of(row) == subscription
-
-
-def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
-    row: dict[str, Value] = {
-        "topic": "t",
-        "message_id": "07457000000000000042",
-        "body": b"\x00body",
-        "is_text": 0,
-        "tags": ["x", "y"],
-        "routing_key": "a.b",
-        "properties": {"price": "5"},
-        "ordering_key": "k",
-        "content_type": "text/plain",
-        "accepted_at": 10_000,
-        "expires_at": 70_500,
-        "replay_of": "07457000000000000007",
-        "subscriptions_version": 7,
-        "filter_errors": ["B", "C"],
-        "filter_error_count": 12,
-        "matched": b"\x01\x1d",
-        "late": 0,
-        "round": "open",
-        "partial": 0,
-        "pending": 1,
-    }
-
-    assert MESSAGES.row_of(FIRST_ROUND) == row
-    assert MESSAGES.value_of(row) == FIRST_ROUND
-
-
 def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:
     for trace in (TraceContext("00-a-b-01"), TraceContext("00-a-b-01", "v=a b,w=c")):
         traced = replace(FIRST_ROUND, message=replace(MESSAGE, draft=replace(DRAFT, trace=trace)))
         row = MESSAGES.row_of(traced)
         assert row == {**MESSAGES.row_of(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
         assert MESSAGES.value_of(row).message.draft.trace == trace
-
-
-def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
-    plain = MessageRow(
-        Message("t", "1", Draft(b"x"), 10_000, 70_500), StateMap.of([1]), 7, rounds=OPEN_ROUND, partial={EVERYBODY: 0}
-    )
-
-    row = MESSAGES.row_of(plain)
-
-    absent = {"tags", "routing_key", "properties", "ordering_key", "content_type", "replay_of", "filter_errors"}
-    assert not absent & row.keys()
-    assert not {"filter_error_count", "delivered", "offsets", "ended", "ends", "enqueued", "round_at"} & row.keys()
-    assert MESSAGES.value_of(row) == plain
 
 
 def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() -> None:
@@ -242,18 +266,9 @@ def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() 
 
 
 def test_a_closed_round_is_stored_in_its_message_and_read_back() -> None:
-    attributes: dict[str, Value] = {
-        "round": "done",
-        "round_at": 10_900,
-        "delivered": b"\x00\x02",
-        "offsets": b"\x00\x32",
-        "ended": b"\x01\x18",
-        "ends": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
-    }
-
     update, listed = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], ENDED, frozenset())
     assert isinstance(update, Update)
-    assert (update.changes, update.remove) == (attributes, ())
+    assert (update.changes, update.remove) == (CLOSED, ())
     assert update.expect == {"round": "open", "partial": 0}
     assert listed.key == keys.retained_key("t", MESSAGE.message_id)
     assert dict(closed_round().map.ended) == ENDED
@@ -302,24 +317,6 @@ def test_an_end_before_its_round_was_closed_is_counted() -> None:
     )
 
 
-def test_a_round_of_a_wide_message_is_stored_in_a_row_of_its_own_and_read_back() -> None:
-    closed = RoundRow(Origin.of(FIRST_ROUND), 2, EVERYBODY, Round.of(10_900, ENDED, frozenset({0})), 0)
-    row: dict[str, Value] = {
-        **ORIGIN,
-        "partial": 0,
-        "round": "done",
-        "round_at": 10_900,
-        "delivered": b"\x00\x02",
-        "offsets": b"\x00\x32",
-        "ended": b"\x01\x18",
-        "ends": zlib.compress(b'[[1,2],[4,0],[9000,null],[0,null],["http 500"]]'),
-        "enqueued": b"\x00\x00",
-    }
-
-    assert ROUNDS.row_of(closed) == row
-    assert ROUNDS.value_of(stored(keys.round_key("t", "m", 2, "everybody"), row)) == closed
-
-
 def test_what_left_its_backlog_for_a_queue_is_stored_under_its_message() -> None:
     put = enqueued_put(FIRST_ROUND, 3)
 
@@ -348,14 +345,6 @@ def test_a_message_of_which_nothing_is_owed_loses_its_body_unless_an_entry_was_a
     assert listed.key == keys.retained_key("t", MESSAGE.message_id)
 
 
-def test_with_the_last_delivery_of_a_healthy_round_the_body_goes() -> None:
-    [update] = round_writes(FIRST_ROUND, 10_900, [EVERYBODY], {**ENDED, 0: Entry(EntryState.CANCELLED)}, frozenset())
-
-    assert isinstance(update, Update)
-    assert update.remove == ("body", "deflated")
-    assert (update.changes["pending"], update.changes["ttl"]) == (0, 70 + GARBAGE_S)
-
-
 def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
     """A row gets one with its last end, and loses it when an entry is added: no delay of a repair loses a delivery."""
     assert "ttl" not in MESSAGES.row_of(FIRST_ROUND)
@@ -375,59 +364,6 @@ def test_of_many_failing_filters_a_hundred_names_are_stored_and_all_are_counted(
 
     assert row["filter_errors"] == [f"S{number}" for number in range(100)]
     assert row["filter_error_count"] == 101
-
-
-LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_000, 2_000, 9)
-
-
-def test_a_lane_is_stored_as_it_always_was_and_read_back() -> None:
-    row: dict[str, Value] = {
-        "topic": "t",
-        "state": "lost_contact",
-        "generation": "g",
-        "appended": 3,
-        "claim": 5,
-        "next_attempt_at": 1_000,
-        "wake_at": 2_000,
-        "wake_shard": "3",
-        "ttl": 9,
-    }
-
-    assert LANES.row_of(LANE) == row
-    assert LANES.value_of(stored(LANE.key, row)) == LANE
-
-
-def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
-    asleep = replace(LANE, next_attempt_at=None, wake_at=None, ttl=None)
-
-    assert LANES.row_of(asleep).keys() == {"topic", "state", "generation", "appended", "claim"}
-    assert LANES.value_of(stored(asleep.key, LANES.row_of(asleep))) == asleep
-
-
-DUE = PendingDelivery(
-    "07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True
-)
-
-
-def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
-    row: dict[str, Value] = {
-        "attempts": 2,
-        "expires_at": 1_800_000_070_500,
-        "ttl": 1_800_000_070 + GARBAGE_S,
-        "last_attempt_at": 60_000,
-        "last_outcome": "http 500",
-        "unjudged": 1,
-    }
-
-    assert DUES.row_of(DUE) == row
-    assert DUES.value_of(stored(DUE.key, row)) == DUE
-
-
-def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
-    fresh = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
-
-    assert DUES.row_of(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
-    assert DUES.value_of(stored(fresh.key, DUES.row_of(fresh))) == fresh
 
 
 def test_a_delivery_remembers_its_attempts_as_it_always_did() -> None:

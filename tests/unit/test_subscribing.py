@@ -38,13 +38,6 @@ GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), start_from=0)
 SECRET = "whsec_" + "QUJD" * 8
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def put(fake: FakeWorld, wanted: Sequence[SubscriptionRequest], asking: Sequence[str] = ()) -> list[Result]:
     return put_all_verified(fake.world, "test1", wanted, asking)
 

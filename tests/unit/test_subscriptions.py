@@ -8,12 +8,7 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.lease import Task
-from tagcast.errors import (
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -47,13 +42,6 @@ SETTINGS = SubscriptionSettings(
     content_format=ContentFormat.SIMPLIFIED,
     secret=None,
 )
-
-
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
 
 
 def put(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
-from tagcast.operating import lanes, messages
+from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.operating import lanes
 from tagcast.ports import Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
@@ -26,6 +26,7 @@ from tagcast_aws.runtime.executor import ThreadExecutor
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
+from tests.unit.worlds import blocked, entry, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -124,10 +125,6 @@ def _name(fake: FakeWorld, lane: Key) -> str:
     return str(names[0])
 
 
-def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
-    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
-
-
 def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(
     fake: FakeWorld, store: SlowStore
 ) -> None:
@@ -200,10 +197,7 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
 
 
 def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     failed_at = fake.clock.now()
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -220,10 +214,7 @@ def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "REACH", 1)
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish("1", "2")
-    fake.deliver()
+    ids = blocked(fake, "1", "2")
     fake.clock.sleep(300 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 1
@@ -246,8 +237,7 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
 
     assert fake.sweep().expired == 250
 
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
+    row = row_of(fake, message_id)
     assert (len(row.map.ended), row.has_body) == (250, False)
     assert {(ended.state, ended.attempts) for ended in row.map.ended.values()} == {(EntryState.EXPIRED, 1)}
     assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
@@ -563,10 +553,7 @@ def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, mon
 def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(
     fake: FakeWorld, store: SlowStore
 ) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish(*map(str, range(45)))
-    fake.deliver()
+    ids = blocked(fake, *map(str, range(45)))
     store.refused = set(ids[:20])
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -574,10 +561,7 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
 
 
 def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     del store.rows[message_key("test1", message_id)]
     [task] = fake.workflow.tasks
     fake.clock.sleep(15)
@@ -666,10 +650,7 @@ def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
 
 
 def test_a_message_that_cannot_be_written_keeps_no_other_from_expiring(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    ids = fake.publish("1", "2", "3")
-    fake.deliver()
+    ids = blocked(fake, "1", "2", "3")
     store.refused = {ids[1]}
     fake.clock.sleep(300 + expiry.LEFT_S)
 
@@ -697,10 +678,7 @@ def test_what_could_not_expire_for_others_write_it_is_looked_at_by_the_next_swee
 
 
 def test_what_is_owed_without_a_lane_or_a_due_row_expires_without_an_attempt(fake: FakeWorld, store: SlowStore) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
+    [message_id] = blocked(fake, "1")
     for key in [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]:
         del store.rows[key]
     fake.clock.sleep(300 + expiry.LEFT_S)
@@ -710,10 +688,7 @@ def test_what_is_owed_without_a_lane_or_a_due_row_expires_without_an_attempt(fak
 
 
 def test_where_time_is_scaled_what_is_retained_is_left_to_its_lanes_for_a_shorter_while(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.publish("1")
-    fake.deliver()
+    blocked(fake, "1")
     fake.world = replace(fake.world, time_scale=30.0)
     fake.clock.sleep(300 + expiry.LEFT_S / 5 - 1)
     assert fake.sweep().expired == 0

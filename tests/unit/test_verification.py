@@ -22,13 +22,6 @@ REFUSED = VerificationResult("http 404")
 WAITING_MS = 3_600_000
 
 
-@pytest.fixture
-def fake() -> FakeWorld:
-    fake = FakeWorld()
-    fake.topic()
-    return fake
-
-
 def settings(fake: FakeWorld, url: str = URL, **changes: Any) -> SubscriptionSettings:
     like = fake.subscribe("like").settings
     subscriptions.delete_subscription(fake.world, "test1", "like")

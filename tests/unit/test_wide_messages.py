@@ -28,7 +28,7 @@ from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key, topic_key
 from tagcast.rows.listed import UNSENT, unsent_put
 from tagcast.rows.log import ROUNDS, ROW_BYTES_MAX, round_writes
-from tagcast.rows.message import KEY_BYTES, MessageRow
+from tagcast.rows.message import KEY_BYTES
 from tagcast.rows.state_map import StateMap
 from tagcast.rows.values import row_bytes
 
@@ -36,8 +36,8 @@ from functions.fan_out import app as fan_out
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
-from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.unit.worlds import row_of
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -57,14 +57,8 @@ def wide_world(*strategies: Strategy, keep: Keep = Keep.PENDING) -> FakeWorld:
     return fake
 
 
-def whole(fake: FakeWorld, message_id: str) -> MessageRow:
-    row = whole_message(fake.store, "test1", message_id)
-    assert row is not None
-    return row
-
-
 def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
-    rows = stored.sections(fake.store, whole(fake, message_id))
+    rows = stored.sections(fake.store, row_of(fake, message_id))
     names = stored.names(fake.store, "test1")
     return {names[o]: row.map.entry(o).state for row in rows for o in sorted(row.map.matched)}
 
@@ -106,10 +100,10 @@ def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake:
     rounds = {f"ROUND#0000{section}#everybody" for section in range(3)}
     assert set(rows_of(fake, message_id)) == {"MSG", *rounds}
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
-    assert whole(fake, message_id).has_body, "until the relay was told of the last round"
+    assert row_of(fake, message_id).has_body, "until the relay was told of the last round"
     fake.relay_ends()
     assert fake.store.writes - before == 1 + 3 + 1, "no section stood in a list"
-    after = whole(fake, message_id)
+    after = row_of(fake, message_id)
     assert (after.has_body, after.is_owed, after.map.pending) == (False, False, 0)
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
 
@@ -164,7 +158,7 @@ def test_the_relay_sends_what_the_publisher_sent(fake: FakeWorld) -> None:
     [message_id] = fake.publish("1")
     sent, fake.queue.entries = fake.queue.entries, []
 
-    relay(fake.world, [Arrival("1", whole(fake, message_id))])
+    relay(fake.world, [Arrival("1", row_of(fake, message_id))])
 
     assert fake.queue.entries == sent
     assert len(sent) == 3
@@ -187,7 +181,7 @@ def test_a_wide_message_of_a_request_parts_the_packs_and_keeps_its_place_in_the_
         (1, 1),
         (2, None),
     ]
-    carried = entries_of(Ordering.TOPIC, whole(fake, last))
+    carried = entries_of(Ordering.TOPIC, row_of(fake, last))
     assert list(carried) == fake.queue.entries
     fake.deliver()
     assert fake.pusher.received == {name: list("12345") for name in NAMES} | {"t": ["3"]}
@@ -198,10 +192,10 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     [message_id] = fake.publish("1")
     fake.deliver()
 
-    row = whole(fake, message_id)
+    row = row_of(fake, message_id)
     assert (row.has_body, row.map.pending) == (True, 1)
     fake.relay_ends()
-    assert whole(fake, message_id).has_body
+    assert row_of(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) in fake.store.rows
     [listed] = list_retained(fake.world, "test1", 10, None, size=lambda view: 1, size_max=10).items
     assert (listed.message.message_id, set(listed.subscribers), listed.state) == (message_id, {"c", "d"}, "retained")
@@ -213,7 +207,7 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
 
     assert fake.pusher.received["d"] == ["1"]
     fake.relay_ends()
-    assert not whole(fake, message_id).has_body
+    assert not row_of(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) not in fake.store.rows
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
 
@@ -358,7 +352,7 @@ def test_what_no_first_round_served_is_sent_again_by_the_search_and_only_that(fa
     fake.deliver()
     assert fake.pusher.received == {name: ["1"] for name in NAMES}
     fake.relay_ends()
-    assert not whole(fake, message_id).has_body
+    assert not row_of(fake, message_id).has_body
 
 
 def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fake: FakeWorld) -> None:
@@ -383,7 +377,7 @@ def test_what_is_owed_past_its_life_expires_in_every_section(fake: FakeWorld) ->
     fake.sweep()
 
     assert Counter(states(fake, message_id).values()) == {EntryState.DELIVERED: 3, EntryState.EXPIRED: 2}
-    assert not whole(fake, message_id).has_body
+    assert not row_of(fake, message_id).has_body
     assert not [key for key in fake.store.rows if key.pk.startswith(("RETAINED#", "DUE#"))]
 
 
@@ -391,13 +385,13 @@ def test_what_lies_in_the_queue_of_a_group_is_ended_by_the_search_when_nobody_pu
     fake.group("g")
     [message_id] = fake.publish("1")
     fake.deliver()
-    assert whole(fake, message_id).has_body
+    assert row_of(fake, message_id).has_body
     fake.clock.instant += 3 * 86_400_000
 
     fake.sweep()
 
     assert states(fake, message_id)["g"] is EntryState.EXPIRED
-    assert not whole(fake, message_id).has_body
+    assert not row_of(fake, message_id).has_body
 
 
 def test_a_skipped_head_ends_in_its_section(fake: FakeWorld) -> None:
@@ -409,7 +403,7 @@ def test_a_skipped_head_ends_in_its_section(fake: FakeWorld) -> None:
 
     assert states(fake, message_id)["b"] is EntryState.CANCELLED
     fake.relay_ends()
-    assert not whole(fake, message_id).has_body
+    assert not row_of(fake, message_id).has_body
 
 
 def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_again() -> None:
@@ -417,20 +411,20 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
     [message_id] = fake.publish("1")
     fake.deliver()
     fake.relay_ends()
-    assert not whole(fake, message_id).is_owed
+    assert not row_of(fake, message_id).is_owed
 
     fake.clock.instant += 1_000
     fake.group("g", start_from=fake.clock.instant - 60_000)
     fake.run_workflows(fake.clock.instant + 600_000)
 
-    assert whole(fake, message_id).map.pending > 0
+    assert row_of(fake, message_id).map.pending > 0
     assert states(fake, message_id)["g"] is EntryState.PENDING
-    assert whole(fake, message_id).is_owed
+    assert row_of(fake, message_id).is_owed
     fake.clock.instant += 3 * 86_400_000
     for _ in range(2):
         fake.sweep()
         fake.clock.instant += 7 * 3_600_000
-    row = whole(fake, message_id)
+    row = row_of(fake, message_id)
     assert (row.is_owed, row.has_body, states(fake, message_id)["g"]) == (False, False, EntryState.EXPIRED)
 
 
@@ -467,7 +461,7 @@ def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: Fa
 def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
     [message_id] = fake.publish("1")
-    row = stored.sections(fake.store, whole(fake, message_id))[0]
+    row = stored.sections(fake.store, row_of(fake, message_id))[0]
     row = replace(row, map=StateMap.of(range(0, 4_000_000, 4_000)))
     dice = Random(1)
     said = ["".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(1_000)) for _ in row.map.matched]

@@ -212,11 +212,7 @@ def test_a_subscription_is_changed_in_part_and_its_secrets_stay(api: Client) -> 
     assert api("PATCH", S, {"secret": None, "signature": "v1a"}).json["signatures"] == ["v1a"]
     assert hidden(api)[:2] == (None, {"authorization": "Bearer 1", "x-more": "1"})
     told = api("PATCH", S, {"secret": "generate", "filter": None, "retry": None}).json
-    assert (told["filter"], told["retry"]["strategy"], told["signatures"]) == (
-        None,
-        "INDEPENDENT_RETRY",
-        ["v1", "v1a"],
-    )
+    assert (told["filter"], told["retry"]["strategy"], told["signatures"]) == (None, "INDEPENDENT_RETRY", ["v1", "v1a"])
     assert hidden(api)[0] == told["secret"]
     assert api("PATCH", S, {}).json["version"] == told["version"]
     assert api("PATCH", S, {}, if_match='"1"').status == 412
@@ -307,8 +303,7 @@ def test_a_fault_in_a_choice_points_to_its_field(api: Client, change: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["https://example.com:99999/", "https://user:pass@example.com/", "https://", "https:///x", "https://a b/"],
+    "target", ["https://example.com:99999/", "https://user:pass@example.com/", "https://", "https:///x", "https://a b/"]
 )
 def test_a_malformed_url_is_refused(api: Client, target: str) -> None:
     assert api("PUT", S, {"endpoint": {"protocol": "https", "url": target}}).pointers == ["#/endpoint/url"]
@@ -484,14 +479,7 @@ def test_a_shadow_is_begun_watched_promoted_and_ended(api: Client) -> None:
     assert api("PUT", S + "/shadow", wanted).status == 200
     sent = api("POST", "/topics/orders/messages", {"body": "x", "tags": ["pear"]}).json
     shown = api("GET", S + "/shadow").json
-    assert shown["counts"] == {
-        "evaluated": 1,
-        "both": 0,
-        "only_active": 0,
-        "only_shadow": 1,
-        "neither": 0,
-        "errors": 0,
-    }
+    assert shown["counts"] == {"evaluated": 1, "both": 0, "only_active": 0, "only_shadow": 1, "neither": 0, "errors": 0}
     assert shown["samples"] == [{"message_id": sent["message_id"], "way": "only_shadow"}]
     version = shown["shadow_version"]
     assert api("POST", S + "/shadow/promote", {"shadow_version": version + 1}).status == 412

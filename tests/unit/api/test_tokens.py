@@ -161,10 +161,7 @@ def test_a_token_lets_through_what_its_scopes_and_topics_say(issuer: Issuer) -> 
 def test_a_token_without_the_claim_reaches_no_topic(issuer: Issuer) -> None:
     scopes = "read manage publish"
     claims: list[Any] = [[], "", "orders.*", "[o]rders", 7, None]
-    nothing = [
-        issuer.token(scope=scopes),
-        *(issuer.token(scope=scopes, tagcast_topics=claim) for claim in claims),
-    ]
+    nothing = [issuer.token(scope=scopes), *(issuer.token(scope=scopes, tagcast_topics=claim) for claim in claims)]
     tried = {"filter": None, "message": {"body": "x"}}
 
     def play(api: httpx.Client) -> None:

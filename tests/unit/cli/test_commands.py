@@ -235,11 +235,7 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
         json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
     )
     twice = json.dumps([*items, {"name": ["A"]}, items[0]])
-    for text, fault in (
-        ("{}", "must be a JSON array"),
-        ("{", "is not JSON"),
-        (twice, "named twice: A at /3"),
-    ):
+    for text, fault in (("{}", "must be a JSON array"), ("{", "is not JSON"), (twice, "named twice: A at /3")):
         refused = run("subscribe-all", "test1", "-", stdin=text)
         assert (refused.exit_code, fault in refused.output) == (2, True)
 
@@ -248,15 +244,9 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     ("options", "described"),
     [
         (["--tag-expression", "A || B"], {"kind": "tag_expression", "expression": "A || B"}),
-        (
-            ["--routing-key", "a.*", "--routing-key", "b.#"],
-            {"kind": "routing_key", "patterns": ["a.*", "b.#"]},
-        ),
+        (["--routing-key", "a.*", "--routing-key", "b.#"], {"kind": "routing_key", "patterns": ["a.*", "b.#"]}),
         (["--sql", "a > 1"], {"kind": "sql92", "expression": "a > 1"}),
-        (
-            ["--sql", "a", "--dialect", "rocketmq"],
-            {"kind": "sql92", "expression": "a", "dialect": "rocketmq"},
-        ),
+        (["--sql", "a", "--dialect", "rocketmq"], {"kind": "sql92", "expression": "a", "dialect": "rocketmq"}),
         (["--filter", '{"kind": "function", "function": "f"}'], {"kind": "function", "function": "f"}),
     ],
 )

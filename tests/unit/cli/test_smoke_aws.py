@@ -181,11 +181,7 @@ def test_the_role_of_the_function_can_write_to_the_log_and_do_nothing_else(answe
     assert iam.list_attached_role_policies(RoleName=run)["AttachedPolicies"] == []
     document: Any = iam.get_role_policy(RoleName=run, PolicyName="log")["PolicyDocument"]
     assert document["Statement"] == [
-        {
-            "Effect": "Allow",
-            "Action": "sqs:SendMessage",
-            "Resource": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{run}_log.fifo",
-        }
+        {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{run}_log.fifo"}
     ]
 
 

@@ -303,10 +303,7 @@ def test_an_endpoint_that_is_not_known_at_once_is_asked_again() -> None:
     [
         ("sqs:ListQueues", ["leftovers"]),
         ("a queue", ["make queue", "queue"]),
-        (
-            "iam:CreateRole",
-            ["make function", "make endpoint", "function", "endpoint", "retry", "order", "expiry"],
-        ),
+        ("iam:CreateRole", ["make function", "make endpoint", "function", "endpoint", "retry", "order", "expiry"]),
         ("lambda:CreateFunctionUrlConfig", ["make endpoint", "endpoint", "retry", "order", "expiry"]),
         ("s3:ListBucket", ["archive"]),
         ("glue:GetJobRuns", ["job"]),

@@ -172,9 +172,7 @@ def test_glue_runs_the_jobs_of_a_deployment_and_their_pages_come_from_its_bucket
 
     found = GlueJobs("mine", tmp_path, aws, sleep=lambda seconds: None).run(ORDER, said.append)
 
-    assert aws.started == [
-        ("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"}),
-    ]
+    assert aws.started == [("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"})]
     assert said == ["Glue: starting, 7 s", "Glue: running, 7 s"]
     assert found.is_well is is_well
     assert found.page == tmp_path / "audit/day/index.html"

@@ -40,9 +40,7 @@ def test_what_waits_each_for_itself_is_retried() -> None:
     assert release.changes["generation"] == "8"
 
 
-def test_a_worker_of_a_released_lane_attempts_what_was_claimed() -> None:
-    fake = FakeWorld()
-    fake.topic()
+def test_a_worker_of_a_released_lane_attempts_what_was_claimed(fake: FakeWorld) -> None:
     subscription = fake.subscribe("A", strategy=Strategy.BACKOFF_RETRY)
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1")

@@ -1,0 +1,42 @@
+"""Pushes to endpoints of any protocol."""
+
+from __future__ import annotations
+
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
+
+NOW = 1_700_000_000_000
+PATIENT_S = 30
+"""So long a push may take whose answer a test waits for: on a machine with much else to do, seconds are short."""
+
+
+def push_to(
+    target: str,
+    protocol: Protocol | None = None,
+    *,
+    draft: Draft = Draft(b"hi"),  # noqa: B008 It is a constant.
+    content_format: ContentFormat = ContentFormat.JSON,
+    timeout_s: int = PATIENT_S,
+    secret: str | None = None,
+) -> Push:
+    """Return a first push of a message of topic fruit; the scheme of *target* is the protocol if none is named."""
+    settings = SubscriptionSettings(
+        endpoint=Endpoint(protocol or Protocol(target.partition(":")[0]), target),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=timeout_s,
+        content_format=content_format,
+        secret=secret,
+    )
+    owner = Subscription("fruit", "A", "07457000000000000001", 0, settings, 1, 0, 0)
+    return Push(owner, Message("fruit", "07457000000000000042", draft, NOW, NOW + 1), 1)

@@ -1,0 +1,45 @@
+"""What tests do to a world in memory, and what they read there: all of the topic test1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tagcast.model import Entry
+from tagcast.operating import messages
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.message import MessageRow
+
+from tests.fakes.whole_message import whole_message
+from tests.fakes.world import FAIL, FakeWorld
+
+
+def blocked(fake: FakeWorld, *bodies: str, name: str = "A", **settings: Any) -> list[str]:
+    """Subscribe a receiver that fails, and let it fail at *bodies*; return their ids."""
+    fake.subscribe(name, **settings)
+    fake.pusher.behaviours[name] = lambda push: FAIL
+    ids = fake.publish(*bodies)
+    fake.deliver()
+    return ids
+
+
+def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
+    row = whole_message(fake.store, "test1", message_id)
+    assert row is not None
+    return row
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
+    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
+    row = fake.store.rows.get(lane_key("test1", get_subscription(fake.world, "test1", name).subscription_id))
+    return None if row is None else LANES.value_of(row)
+
+
+def lane(fake: FakeWorld, name: str = "A") -> Lane:
+    found = lane_if_any(fake, name)
+    assert found is not None
+    return found
