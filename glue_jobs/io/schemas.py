@@ -1,4 +1,4 @@
-"""The columns of the archive's records, raw and curated alike; ``docs/archive.md`` says what they mean."""
+"""The columns of the archive's records, raw and curated alike; ``docs/archive.md`` explains them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ SCHEMAS: Mapping[RecordKind, StructType] = {
     RecordKind.SUBSCRIPTIONS: SUBSCRIPTIONS,
     RecordKind.LANES: LANES,
 }
-"""Every kind, in the order in which it is compacted."""
+"""The schema of each record kind, in the order of compaction."""
 
 REQUIRED: Mapping[RecordKind, tuple[str, ...]] = {
     RecordKind.MESSAGES: ("record_id", "topic", "message_id", "accepted_at", "expires_at", "subscriptions_version"),
@@ -126,7 +126,7 @@ REQUIRED: Mapping[RecordKind, tuple[str, ...]] = {
     RecordKind.SUBSCRIPTIONS: ("record_id", "part", "topic", "changed_at"),
     RecordKind.LANES: ("record_id", "topic", "topic_id", "ordinal", "state", "changed_at"),
 }
-"""Without these a record cannot be placed or counted: it is quarantined."""
+"""Columns without which a record cannot be assigned or counted; such a record is quarantined."""
 
 DAY_OF: Mapping[RecordKind, str] = {
     RecordKind.MESSAGES: "accepted_at",
@@ -134,14 +134,14 @@ DAY_OF: Mapping[RecordKind, str] = {
     RecordKind.SUBSCRIPTIONS: "changed_at",
     RecordKind.LANES: "changed_at",
 }
-"""The instant whose day is a record's partition: a message and all that became of it share one."""
+"""The column whose day is a record's partition. A message and its deliveries have the same day."""
 
 INSTANT_MAX = 4_102_444_800_000
-"""2100: a larger number of milliseconds is no instant of ours."""
+"""The year 2100. A larger number of milliseconds is not a valid instant."""
 
 
 def same_columns(schema: StructType) -> str:
-    """Return the columns as SQL has them, for tables and documents.
+    """Return the columns in SQL notation, for tables and documents.
 
     >>> same_columns(LANES)[:40]
     'record_id string, schema_version int, to'

@@ -57,7 +57,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def of_deployment(asked: argparse.Namespace) -> tuple[GlueJobs, CloudWatchMinutes]:
-    """Return the jobs and the metrics of a deployment, with the permissions of the profile."""
+    """Return the jobs and the metrics of a deployment. They use the permissions of the profile."""
     import boto3  # It takes half a second, and the console of a local stack does not need it.
 
     session = boto3.Session(profile_name=asked.profile, region_name=asked.region or region_of(asked.url))

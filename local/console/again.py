@@ -1,4 +1,4 @@
-"""Replays one message to one subscription: from its own body while that is kept, else from the archive."""
+"""Replays one message to one subscription, with its stored body, or else its archived one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _waits(subscription: Subscription) -> str:
 
 
 async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
-    """Return the message as published, and its source; or None, and the reason."""
+    """Return the message as published, and the source of its body; or None, and the reason."""
     if found.body is not None:
         body = _as_published(found.body)
         kept = NewMessage(
@@ -86,7 +86,7 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
 
 
 def _as_published(body: bytes) -> str | bytes:
-    """Return a text body as text, so that receivers get it as text."""
+    """Return a text body as text, so receivers get it as text."""
     try:
         return body.decode()
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, Unrea
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The permissions of such a page: styles only. It contains content from publishers."""
+"""The content security policy of a report: styles only, because it contains content from publishers."""
 FIELDS = ("job", "from", "to", "topic", "subscription", "kind", "text", "dialect", "scope")
 
 
@@ -46,14 +46,14 @@ def reports_in(folder: Path) -> list[Report]:
 
 
 def title_of(page: Path) -> str:
-    """Return the title in the beginning of a page."""
+    """Return the title at the beginning of a page."""
     with page.open("rb") as content:
         found = TITLE.search(content.read(TITLE_BYTES).decode("utf-8", "replace"))
     return unescape(found.group(1)).strip() if found else ""
 
 
 def order_of(said: Mapping[str, str]) -> JobOrder:
-    """Return the job in the fields of a form. Raises ValueError, UnreadableFilterError."""
+    """Return the job described by the fields of a form. Raises ValueError, UnreadableFilterError."""
     job, topic = said.get("job", ""), said.get("topic", "").strip() or None
     if job not in JOBS:
         raise ValueError(f"Unknown job {job!r}. Allowed: {', '.join(JOBS)}")
@@ -113,7 +113,7 @@ def page_of(desk: Desk, reports: list[Report]) -> str | None:
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Prepare for a job: the archive page has been open for a moment."""
+    """Prepare for a job, when the archive page has been open for a moment."""
     desk_of(request).jobs.prepare()
     return web.Response(status=204)
 

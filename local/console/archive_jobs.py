@@ -26,9 +26,9 @@ JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backt
 """The jobs that a page may start, with their programs."""
 LOOK_S = 5.0
 PREPARED_S = 240.0
-"""The stack keeps Spark for five minutes after a preparation; this leaves a margin."""
+"""The stack keeps Spark for five minutes after a preparation; the rest is a margin."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
-"""With two workers, the template's default."""
+"""The price with two workers, the template's default."""
 ARCHIVE = "ArchiveBucketName"
 """The stack output with the bucket's name."""
 ENDED_WELL, UNDER_WAY = "SUCCEEDED", ("STARTING", "RUNNING", "WAITING", "STOPPING")
@@ -79,11 +79,11 @@ class JobResult:
 
 
 class Runner(Protocol):
-    """Runs jobs; its methods are called beside the event loop."""
+    """Runs jobs. Its methods are called outside the event loop."""
 
     @property
     def means(self) -> str:
-        """The runner and its cost, for people."""
+        """How jobs run, and their cost, as text."""
 
     def prepare(self) -> None:
         """Prepare for a job that may start soon."""
@@ -92,7 +92,7 @@ class Runner(Protocol):
         """Run one job and report its progress. Raises JobError."""
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
-        """Return a message from the archive, None without it. Raises JobError."""
+        """Return an archived message, or None. Raises JobError."""
 
     def stop(self) -> None:
         """Stop jobs on this machine."""

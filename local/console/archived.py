@@ -19,7 +19,7 @@ GZIP = b"\x1f\x8b"
 
 
 def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
-    """Return a message as published; None if it or the topic's bodies are not archived."""
+    """Return a message as published; None if the archive does not have it, or the topic archives no bodies."""
     for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
         if message_id.encode() not in content:
             continue
@@ -32,7 +32,7 @@ def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMe
 
 
 def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
-    """Yield the objects archived in the hour of an instant and the next one."""
+    """Yield the archive's objects of the hour of an instant, and of the next hour."""
     listed = [
         each["Key"]
         for hour in (accepted_at, accepted_at + LATE)

@@ -175,7 +175,7 @@ def by_need(lanes: Iterable[UrgentLane]) -> dict[LaneNeed, Counter[str]]:
 
 
 class BacklogCounts:
-    """The backlogs of lanes, counted up to :data:`COUNTED_MAX`, with a cache."""
+    """The backlogs of lanes, counted up to :data:`COUNTED_MAX` and cached."""
 
     def __init__(self, api: AsyncClient) -> None:
         self._api = api
@@ -183,7 +183,7 @@ class BacklogCounts:
         self._task: asyncio.Task[None] | None = None
 
     async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
-        """Return the known backlogs of *lanes* after a moment; slower counts are ready for the next call."""
+        """Return the backlogs of *lanes* that are counted within a moment. Slower counts are in the next result."""
         names = [(lane.topic, lane.subscription) for lane in lanes]
         now = time.monotonic()
         self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}

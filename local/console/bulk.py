@@ -34,7 +34,7 @@ OF_FOUND = "Only the messages of the search are skipped. A lane with another hea
 
 @dataclass
 class Bulk:
-    """One action on many lanes, with its progress. *messages* are those that may be skipped; empty allows all."""
+    """One action on many lanes, with its progress. *messages* are the heads that it may skip; empty allows all."""
 
     act: str
     lanes: Sequence[Name]
@@ -49,7 +49,7 @@ class Bulk:
 
     @property
     def runs(self) -> bool:
-        """Whether it is running."""
+        """Whether the action is running."""
         return self.task is not None and not self.task.done()
 
     @property
@@ -58,9 +58,9 @@ class Bulk:
         return UNDO.get(self.act) if self.done and not self.runs else None
 
     async def carry_out(self, desk: Desk) -> None:
-        """Change all lanes, a few at a time, until stopped; record failures.
+        """Change all lanes, a few at a time, until stopped. Record each failure.
 
-        Afterwards the pages' caches are refreshed.
+        Afterwards, the caches of the pages expire.
         """
         places = asyncio.Semaphore(AT_ONCE)
 
@@ -84,7 +84,7 @@ class Bulk:
             desk.forget()
 
     async def _did(self, api: AsyncClient, lane: Name) -> bool:
-        """Change one lane; return False if nothing changed."""
+        """Change one lane. Return False if nothing changed."""
         match self.act:
             case "retry":
                 await api.retry(*lane)
@@ -97,7 +97,7 @@ class Bulk:
         return True
 
     async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
-        """Skip the head, or one after the other every head in *messages*."""
+        """Skip the head, or each head in *messages*, one after the other."""
         any_was = False
         while True:
             heads = (await api.list_backlog(*lane, limit=1).page()).items
@@ -116,7 +116,7 @@ class Bulks:
         self._kept: dict[str, Bulk] = {}
 
     def begin(self, desk: Desk, bulk: Bulk) -> str:
-        """Start one, and return its id; the oldest finished ones are dropped."""
+        """Start a bulk action and return its id. The oldest finished ones are dropped."""
         over = [name for name, each in self._kept.items() if not each.runs]
         for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
             del self._kept[name]
@@ -126,17 +126,17 @@ class Bulks:
         return name
 
     def get(self, name: str) -> Bulk:
-        """Return one. Raises HTTPNotFound."""
+        """Return a bulk action by its id. Raises HTTPNotFound."""
         if name not in self._kept:
             raise web.HTTPNotFound
         return self._kept[name]
 
     def running(self) -> dict[str, Bulk]:
-        """Return the running ones."""
+        """Return the running bulk actions."""
         return {name: each for name, each in self._kept.items() if each.runs}
 
     async def stop(self) -> None:
-        """Stop all, each after its current lane."""
+        """Stop all bulk actions, each after its current lanes."""
         for bulk in self._kept.values():
             bulk.is_stopped = True
         await asyncio.gather(*(each.task for each in self._kept.values() if each.task is not None))
@@ -209,7 +209,7 @@ def page_of(
 
 
 async def begin(request: web.Request) -> web.Response:
-    """Start it, and redirect to its progress."""
+    """Start the action, and redirect to its progress."""
     desk, form, act = desk_of(request), await request.post(), request.match_info["act"]
     reason, messages = str(form.get("reason", "")).strip(), str(form.get("messages", ""))
     lanes = lanes_of(str(form.get("lanes", "")))
@@ -220,7 +220,7 @@ async def begin(request: web.Request) -> web.Response:
 
 
 async def show_progress(request: web.Request) -> web.Response:
-    """Show the progress."""
+    """Show the progress of an action."""
     desk, name = desk_of(request), request.match_info["name"]
     bulk = request.app[BULKS].get(name)
     named = bulk.done[:NAMED_MAX]
@@ -228,7 +228,7 @@ async def show_progress(request: web.Request) -> web.Response:
 
 
 async def stop(request: web.Request) -> web.Response:
-    """Stop it after its current lanes."""
+    """Stop an action after its current lanes."""
     request.app[BULKS].get(request.match_info["name"]).is_stopped = True
     raise web.HTTPSeeOther(f"/bulk/{request.match_info['name']}")
 

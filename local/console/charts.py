@@ -15,7 +15,7 @@ from local.console.rendering import lane_path, span
 from local.console.samples import ChartError
 
 SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
-"""The minutes of a chart, and of one bar."""
+"""For each chart: its length in minutes, and the minutes of one bar."""
 HEIGHT = 46
 
 

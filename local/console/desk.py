@@ -1,4 +1,4 @@
-"""Shared by all pages: the API client, the templates, the token of forms."""
+"""The parts that all pages share: the API client, the templates, and the token of forms."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def desk_of(request: web.Request) -> Desk:
 
 
 async def form_fields(request: web.Request) -> dict[str, str]:
-    """Return the fields of a form. Browsers send CR and LF for each line end; the CR is removed."""
+    """Return the fields of a form. Browsers send line ends as CR and LF; the CR is removed."""
     return {name: str(value).replace("\r\n", "\n") for name, value in (await request.post()).items()}
 
 
 async def together(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the answers to *questions* in their order, with a few concurrent requests."""
+    """Return the answers to *questions* in order, with a few requests at the same time."""
     places = asyncio.Semaphore(SIDE_BY_SIDE_MAX)
 
     async def asked(question: Awaitable[T]) -> T:

@@ -1,4 +1,4 @@
-"""Pages that make and change topics and subscriptions: the API judges what they say; nothing is replaced unasked."""
+"""Pages that create and update topics and subscriptions. The API validates the settings; nothing is replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sent = Callable[[], Awaitable[web.Response]]
 
 
 async def topic(request: web.Request) -> web.Response:
-    """Show the form of a new topic; once it is sent, make the topic unless there is one of that name."""
+    """Show the form of a new topic. When it is submitted, create the topic if its name is new."""
     desk, said = desk_of(request), await _said(request)
     name = said.get("name", "").strip()
 
@@ -37,7 +37,7 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def topic_edit(request: web.Request) -> web.Response:
-    """Show the settings of a topic; once it is sent, change those that differ."""
+    """Show the settings of a topic. When the form is submitted, update those that differ."""
     desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
@@ -63,7 +63,7 @@ async def topic_edit(request: web.Request) -> web.Response:
 
 
 async def subscription(request: web.Request) -> web.Response:
-    """Show the form of a new subscription; once it is sent, make it unless there is one of that name."""
+    """Show the form of a new subscription. When it is submitted, create the subscription if its name is new."""
     desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
     name = said.get("name", "").strip()
 
@@ -79,7 +79,10 @@ async def subscription(request: web.Request) -> web.Response:
 
 
 async def subscription_edit(request: web.Request) -> web.Response:
-    """Show the settings of a subscription; once it is sent, change those that differ: secrets stay unless named."""
+    """Show the settings of a subscription. When the form is submitted, update those that differ.
+
+    Secrets stay unless the form names them.
+    """
     desk, said = desk_of(request), await _said(request)
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
@@ -102,20 +105,20 @@ async def subscription_edit(request: web.Request) -> web.Response:
 
 
 async def _said(request: web.Request) -> dict[str, str]:
-    """Return the fields that were sent; none when the page is only looked at."""
+    """Return the submitted fields; empty if the page is only displayed."""
     if request.method != "POST":
         return {}
     return {name: value for name, value in (await form_fields(request)).items() if name != "token"}
 
 
 def _version(said: Said, present: int) -> int:
-    """Return the version that was edited."""
+    """Return the version that the user edited."""
     text = said.get("version", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else present
 
 
 def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
-    """Go to the lane; a secret that the service made is told first, since nobody is told it again."""
+    """Redirect to the lane. A generated secret is displayed first, because it is shown only once."""
     desk.forget()
     if made.secret is not None:
         return desk.page("secret.html", subscription=made)
@@ -125,7 +128,7 @@ def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
 async def _form(
     desk: Desk, template: str, said: Said, send: Sent, command: str, values: dict[str, Any]
 ) -> web.Response:
-    """Show a form with its command; send it if that is wanted, and show what the API has against it."""
+    """Show a form with its command. When the user confirms, submit it to the API and show the API's faults."""
     faults: list[tuple[str, str]] = []
     status = 200
     if said.get("do") == SEND:

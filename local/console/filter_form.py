@@ -1,4 +1,4 @@
-"""A filter of any kind as the fields of a form, and back."""
+"""Converts a filter of any kind to the fields of a form, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
     "function": "the name of a Lambda function of the subscriber",
     "json": "the filter as JSON of the API",
 }
-"""The kinds of filter, and what the text of each is."""
+"""The filter kinds, and the meaning of each kind's text."""
 DIALECTS = ("strict", "rocketmq", "eventbridge", "sns")
 SCOPES = ("body", "properties", "envelope")
 _OF_PATTERNS = ("eventbridge", "sns")
@@ -34,16 +34,16 @@ _FIELDS = {
     "sql92": {"kind", "expression", "dialect"},
     "function": {"kind", "function"},
 }
-"""What a form can say of each kind; what says more is edited as JSON."""
+"""The properties of each filter kind that the form has. A filter with others is edited as JSON."""
 
 
 class UnreadableFilterError(Exception):
-    """The text is no JSON object."""
+    """The text is not a JSON object."""
 
 
 @dataclass(frozen=True)
 class FilterForm:
-    """What stands in the fields."""
+    """The contents of the form's fields."""
 
     kind: str = "everything"
     text: str = ""
@@ -52,7 +52,7 @@ class FilterForm:
 
 
 def form_of(described: Mapping[str, Any] | None) -> FilterForm:
-    r"""Return the fields that make *described* again.
+    r"""Return the form fields of a filter.
 
     >>> form_of({"kind": "tags", "tags": ["a", "b"]})
     FilterForm(kind='tags', text='a\nb', dialect='strict', scope='body')
@@ -75,7 +75,7 @@ def form_of(described: Mapping[str, Any] | None) -> FilterForm:
 
 
 def filter_of(form: FilterForm) -> AnyFilter | None:
-    """Return the filter that the fields describe, whether it is one or not; None is everything.
+    """Return the filter in the form fields, valid or not; None matches everything.
 
     >>> filter_of(FilterForm("sql92", "price > 100"))
     {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}

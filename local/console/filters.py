@@ -26,7 +26,7 @@ RECENT_SHOWN, RECENT_READ = 6, 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """The filter's verdict on one message, with an explanation; *message* is None for that of the form."""
+    """The filter's verdict on one message, with an explanation; *message* is None for the form's message."""
 
     message: Message | None
     verdict: str
@@ -35,7 +35,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Bench:
-    """The form: the subscription, the filter, and a message."""
+    """The workbench form: the subscription, the filter, and a message."""
 
     topic: str
     subscription: str
@@ -110,7 +110,7 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
 
 @dataclass(frozen=True)
 class FilterChange:
-    """The difference of a filter to the active one on messages: which match only now, and which no more."""
+    """The messages that match only the new filter, and those that match only the active one."""
 
     messages: int
     both: int
@@ -144,7 +144,7 @@ def compare_filters(
 
 
 def takes(filter: CompiledFilter, message: Message) -> bool:
-    """Return whether a filter matches a message; a failing one does not."""
+    """Return whether a filter matches a message. A filter that fails on the message does not match."""
     try:
         return filter.evaluate(_draft(message)) is True
     except FilterEvaluationError:

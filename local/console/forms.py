@@ -1,4 +1,4 @@
-"""Topics and subscriptions as forms: what is sent to the API, and the command that does the same."""
+"""Forms of topics and subscriptions: the settings for the API, and the equivalent command."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _NUMBERS = {
 
 
 def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
-    """Return the settings with a field of their own: numbers, words and texts that answers show."""
+    """Return the settings with their own form field: numbers, words and texts in answers."""
     return tuple(each for each in settings if each.type in _READERS and not each.is_write_only)
 
 
 def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
-    """Return the settings with a field of their own, by the heading under which the form asks for them."""
+    """Return the settings with their own form field, grouped by the form's heading."""
     found: dict[str, list[Setting]] = {}
     for each in _offered(settings):
         found.setdefault(str(each.extra.get("section", "")), []).append(each)
@@ -55,14 +55,14 @@ def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
 
 @dataclass(frozen=True)
 class UnreadableFieldError(Exception):
-    """A field has no value of its kind; *pointer* names it as the API would."""
+    """A field has an invalid value; *pointer* is the field's JSON pointer, as in the API."""
 
     pointer: str
     detail: str
 
 
 def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
-    """Return the settings of a topic or a subscription as the texts of their fields."""
+    """Return the settings of a topic or a subscription as texts for the form."""
     return {each.name: _text(getattr(of, each.name, None)) for each in _offered(settings)}
 
 
@@ -73,12 +73,12 @@ def _text(value: object) -> str:
 
 
 def unchecked(settings: Sequence[Setting]) -> dict[str, str]:
-    """Return what a browser does not send: the boxes that nobody checked."""
+    """Return all checkboxes as unchecked, because a browser sends only checked ones."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 
 
 def values_of(settings: Sequence[Setting], said: Said) -> Json:
-    """Return what the fields say, and null for an empty one. Raises UnreadableFieldError.
+    """Return the values of the fields; an empty one is null. Raises UnreadableFieldError.
 
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
@@ -117,7 +117,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
 
 
 def topic_settings(said: Said) -> Json:
-    """Return what the fields of a new topic say. Raises UnreadableFieldError."""
+    """Return the settings of a new topic from the form. Raises UnreadableFieldError."""
     return _present(values_of(TOPIC_SETTINGS, said))
 
 
@@ -126,7 +126,7 @@ def _present(values: Json) -> Json:
 
 
 def topic_command(verb: str, name: str, said: Said) -> str:
-    """Return the command that creates a topic like this, or updates it.
+    """Return the command that creates or updates a topic with these fields.
 
     >>> topic_command("create", "orders", {"retention_seconds": "12h", "ordering": "key"})
     'tagcast topic create orders --retention 12h --ordering key'
@@ -135,7 +135,7 @@ def topic_command(verb: str, name: str, said: Said) -> str:
 
 
 def _options(settings: Sequence[Setting], said: Said, *, is_update: bool) -> list[str]:
-    """Return the options that say what these fields do."""
+    """Return the command-line options for these fields."""
     words: list[str] = []
     for each in _offered(settings):
         text, option = said.get(each.name, "").strip(), option_of(each)
@@ -147,7 +147,7 @@ def _options(settings: Sequence[Setting], said: Said, *, is_update: bool) -> lis
 
 
 def subscription_said(of: Subscription) -> dict[str, str]:
-    """Return a subscription as the fields of its form, without secrets."""
+    """Return a subscription as form fields, without secrets."""
     endpoint: Json = {**of.endpoint}
     retry: Json = {**of.retry}
     protocol = endpoint.pop("protocol")
@@ -168,7 +168,7 @@ def subscription_said(of: Subscription) -> dict[str, str]:
 
 
 def subscription_settings(said: Said) -> Json:
-    """Return what the fields of a new subscription say. Raises UnreadableFieldError.
+    """Return the settings of a new subscription from the form. Raises UnreadableFieldError.
 
     >>> made = subscription_settings({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
     >>> made["endpoint"], made["filter"]
@@ -186,7 +186,7 @@ def subscription_settings(said: Said) -> Json:
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch that brings a subscription from the fields *before* to those that are *said*.
+    """Return the merge patch from the fields *before* to the submitted fields *said*.
 
     >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "BACKOFF_RETRY", "interval_seconds": "9"}
     >>> subscription_changes(before, {**before, "strategy": "EXPONENTIAL_DECAY_RETRY", "interval_seconds": ""})
@@ -209,14 +209,14 @@ def subscription_changes(before: Said, said: Said) -> Json:
 
 
 def _retry_changes(before: Said, said: Said) -> Json:
-    """Return what differs of the retries; what the new strategy has not is removed."""
+    """Return the changed retry settings. Fields that the new strategy does not have become null."""
     wanted, gone = _retry(said), _not_of_strategy(said)
     differs = [name for name in RETRY if _differ(before, said, name)]
     return {name: wanted.get(name) for name in differs if name in wanted or name == gone or before.get(name)}
 
 
 def subscription_command(topic: str, name: str, said: Said, before: Said | None = None) -> str:
-    """Return the command that makes a subscription like this, or brings it there from what it was *before*.
+    """Return the command that creates a subscription, or updates it from the fields *before*.
 
     >>> subscription_command("orders", "crm", {"protocol": "url", "target": "https://a.test/", "kind": "tags",
     ...     "text": "paid, eu", "timeout_seconds": "5"})
@@ -295,7 +295,7 @@ def _filter(said: Said) -> AnyFilter | None:
 
 
 def _filter_words(said: Said) -> list[str]:
-    """Return the options that say the filter."""
+    """Return the command-line options for the filter."""
     filter: Any
     try:
         filter = _filter(said)
@@ -330,7 +330,7 @@ def _is_for_life(said: Said) -> bool:
 
 
 def _not_of_strategy(said: Said) -> str:
-    """Return the field of the other way to retry, which means nothing here."""
+    """Return the form field of the other retry strategy, which has no meaning here."""
     match said.get("strategy"):
         case "BACKOFF_RETRY":
             return "" if _is_for_life(said) else "max_interval_seconds"

@@ -31,7 +31,7 @@ class GroupView:
 
     @property
     def disagreeing(self) -> int:
-        """The number of members with another filter, which receive nothing."""
+        """The number of members with another filter. They receive nothing."""
         return sum(not each.agrees for each in self.members)
 
 
@@ -45,7 +45,7 @@ async def groups_of(desk: Desk, topic: str) -> list[Subscription]:
 
 
 async def view_of(desk: Desk, group: Subscription) -> GroupView | None:
-    """Return the view of one group; None if it is gone."""
+    """Return the view of one group; None if the group was deleted."""
     try:
         found, members = await asyncio.gather(
             desk.api.get_subscription(group.topic, group.name), desk.api.list_members(group.topic, group.name)

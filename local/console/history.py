@@ -33,7 +33,7 @@ async def history(request: web.Request) -> web.Response:
 
 
 def _asked(said: dict[str, str]) -> dict[str, Any]:
-    """Return the criteria in the fields. Raises ValueError.
+    """Return the search criteria in the fields. Raises ValueError.
 
     >>> _asked({"tag": "a", "property": "customer=42"})
     {'tag': 'a', 'property': 'customer=42'}

@@ -70,7 +70,10 @@ class CachedList(Generic[T]):
         self._fault: TagcastError | None = None
 
     async def look(self) -> ListReading[T]:
-        """Return the last list, or the first one as far as it is read. Raises TagcastError if that failed."""
+        """Return the last list, or the part of the first one that is read so far.
+
+        Raises TagcastError if reading failed.
+        """
         now_s = time.monotonic()
         until_s = now_s + self._patience_s()
         if self._task is None and (self._is_outdated() or now_s - self._read_s >= self._fresh_s):
@@ -95,7 +98,7 @@ class CachedList(Generic[T]):
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """Make the next look wait for a new read, after a change from this console."""
+        """After a change from this console: make the next look wait for a new read."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:

@@ -28,9 +28,9 @@ NOT_FOR_IT = "not for it"
 
 @dataclass(frozen=True)
 class Fate:
-    """The delivery of a message to one subscription; without an *entry* it did not match.
+    """The delivery of a message to one subscription; without an *entry* the message did not match.
 
-    *after_s* is the time from acceptance to the last attempt. *lane* is the state of the lane of a waiting delivery.
+    *after_s* is the time from acceptance to the last attempt. *lane* is the lane's state if the delivery waits.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Fate:
 
     @property
     def word(self) -> str:
-        """The displayed state: for a waiting delivery that of its lane."""
+        """The displayed state; for a waiting delivery the lane's state."""
         return self.lane if self.lane and self.state == "blocked" else self.state
 
 
@@ -106,9 +106,9 @@ async def message(request: web.Request) -> web.Response:
 
 
 async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: str) -> Message:
-    """Return a message with the displayed entries: for a wide one the failing ones, or those in one *state*.
+    """Return a message with the displayed entries: for a wide message the failing ones, or those in one *state*.
 
-    It has the counts of all entries, and a cursor for further ones.
+    It includes the counts of all entries, and a cursor for further ones.
     """
     found = await desk.api.get_message(topic, message_id)
     if found.next_cursor is None or state == NOT_FOR_IT:
@@ -122,7 +122,7 @@ async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: 
 
 
 def answer_of(why: Mapping[str, Any]) -> str:
-    """Return why a subscription did or did not receive a message, in the words of its lane.
+    """Return why a subscription did or did not receive a message. A waiting delivery's lane gives the reason.
 
     >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
     ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})

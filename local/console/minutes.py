@@ -11,7 +11,7 @@ from statistics import quantiles
 
 MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
 ROWS_MAX = 500_000
-"""Some 50 MB: 300 series of a whole day. Beyond it the oldest minutes are deleted."""
+"""About 50 MB: 300 series of a whole day. Beyond this number the oldest minutes are deleted."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS minutes (
   api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
@@ -65,7 +65,7 @@ class MinuteFile:
         return self._opened
 
     def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
-        """Store minutes of a subscription, or of the topic itself, replacing existing ones."""
+        """Store minutes of a subscription, or of the topic itself. They replace existing ones."""
         who = (self._api, topic, subscription)
         told = [
             (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes

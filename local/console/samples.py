@@ -17,7 +17,7 @@ from local.console.minutes import KEPT, MINUTE, Minute, MinuteFile
 
 TOPICS_MAX = 20
 ASK_S = 20.0
-"""A topic stays watched for a minute after a request, so one every 20 seconds misses nothing."""
+"""A topic stays watched for a minute after a request, so a request every 20 seconds misses no event."""
 EVENTS_MAX = 1_000
 LATENCIES_MAX = 200
 """Latencies remembered per minute: percentiles use the first ones."""
@@ -33,7 +33,10 @@ class Charted(Protocol):
         """The source in words, and why it may be empty."""
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
-        """Return the known ones of the last *count* minutes, oldest first. Raises ChartError."""
+        """Return the stored samples of the last *count* minutes, oldest first. Raises ChartError.
+
+        Minutes without a sample are missing.
+        """
 
     def published_at(self, topic: str) -> datetime | None:
         """Return the time of the last known publish to a topic, or None."""
@@ -98,7 +101,7 @@ class Samples:
         return self._file.published_at(topic) if self._file.exists else None
 
     async def start(self) -> None:
-        """Continue with the topics that were sampled when the console ended."""
+        """Resume sampling the topics that were sampled when the console ended."""
         if self._file.exists:
             for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
                 self._topics[topic] = _Watched(topic, self._file)
@@ -191,7 +194,7 @@ class CloudWatchMinutes:
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:
-        """Return None: no metric has it."""
+        """Return None, because no metric has this time."""
 
     async def start(self) -> None:
         """Do nothing: there is no background sampling."""
@@ -216,7 +219,7 @@ class CloudWatchMinutes:
             raise ChartError(f"AWS refused: {fault}") from fault
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
-        """Yield one query for each figure of a minute; a topic's is the sum, or the worst, of its subscriptions."""
+        """Yield one query for each value of a minute. A topic's value is the sum, or the worst, of its subscriptions."""
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),

@@ -103,7 +103,7 @@ async def topic_names(desk: Desk) -> list[str]:
 
 
 async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:
-    """Return the topic of a message, or an empty text; adds to *faults*."""
+    """Return the topic of a message, or an empty text. A failed search adds to *faults*."""
     if not (len(message_id) == 20 and message_id.isdecimal() and message_id.isascii()):
         faults.append(f"{message_id} is not a message id. Expected 20 digits.")
         return ""
@@ -118,7 +118,7 @@ async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> 
 
 
 async def _found(desk: Desk, topic: str, wanted: MessageCriteria) -> tuple[list[Message], int, bool]:
-    """Return the matches among the oldest retained messages, the number read, and whether there are more."""
+    """Return the matches among the oldest retained messages, how many were read, and whether more exist."""
     cursor: str | None = None
     found: dict[str, Message] = {}
     read = 0
@@ -146,7 +146,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_owed(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes in which some of *messages* are pending, or only that of *subscription*."""
+    """Return the lanes with pending deliveries of *messages*; with *subscription*, only its lanes."""
     owed = ((each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked")
     return [lane for lane in dict.fromkeys(owed) if subscription in ("", lane[1])][:LANES_MAX]
 

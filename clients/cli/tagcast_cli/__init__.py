@@ -1,10 +1,10 @@
-"""The command line `tagcast`; and what the local stack and the console share with it."""
+"""The command line `tagcast`, with constants that the local stack and the console share."""
 
 OTHERS = 0o077
-"""The rights that other users of this machine do not get to what is written here, as a umask."""
+"""The umask of written files: other users of this machine get no rights."""
 JOB_PROGRESS = "progress: "
-"""How a line of a Spark job begins that says, on standard error, what the job is doing."""
+"""The prefix of a Spark job's progress lines on standard error."""
 JOB_LINES_KEPT = 30
-"""What a job that broke is quoted with."""
+"""How many last lines of a failed job are quoted."""
 SPARK_STARTS = "starting Spark"
-"""The first stage of a job whose Spark is not there yet, wherever it runs."""
+"""The first stage of a job that has to start Spark, locally or on AWS."""

@@ -1,4 +1,4 @@
-"""What a command needs beyond this package, and what to do where it is not installed."""
+"""Optional packages of commands, and what to do if one is not installed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REMEDIES = {
 
 
 def need(module: str) -> None:
-    """Raise ModuleNotFoundError where a module is not installed that is to run as a program of its own."""
+    """Raise ModuleNotFoundError if a module that will run as a separate program is not installed."""
     if find_spec(module) is None:
         raise ModuleNotFoundError(f"no module {module}", name=module)
 
 
 def sentence_of(missing: ModuleNotFoundError) -> str | None:
-    """Return what to do about a missing package; None if no command of this one is known to need it.
+    """Return what to do about a missing package; None if no command is known to need it.
 
     >>> sentence_of(ModuleNotFoundError(name="boto3"))
     'this command needs boto3, which is not installed. Install it with: pip install boto3'

@@ -1,4 +1,4 @@
-"""The API that commands talk to: its client, and what may be wrong with its address."""
+"""The API client of commands, and hints for a wrong address."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _UNAUTHORIZED = (401, 403)
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
-    """Return a client that tries once: the person at the terminal sees the fault and decides."""
+    """Return a client without retries: the user sees each fault and decides."""
     signed = SigV4(profile, region) if is_aws(url) else None
     auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 
 
 def url_fault(url: str) -> str | None:
-    """Return why *url* is no address of an API, or None.
+    """Return why *url* is not the address of an API, or None.
 
     >>> url_fault("http://127.0.0.1:8080"), url_fault("localhost:8080")
     (None, "'localhost:8080' is not an http:// or https:// address")
@@ -43,7 +43,7 @@ def url_fault(url: str) -> str | None:
 
 
 def unreached(fault: UnreachableError) -> str:
-    """Return what a user can do when nothing answered at an address.
+    """Return what a user can do when nothing responds at an address.
 
     >>> from tagcast_client import UnreachableError
     >>> unreached(UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True))
@@ -62,7 +62,7 @@ def unreached(fault: UnreachableError) -> str:
 
 
 def refused_by_another(refused: ProblemError) -> str | None:
-    """Return a hint where the answer is no problem of this API, or of a path that it does not have."""
+    """Return a hint if the answer is not a problem of this API, or if its path does not exist."""
     problem = refused.problem
     if refused.status in _UNAUTHORIZED:
         return "Check the AWS profile (--profile) or the token (--token)."
@@ -74,7 +74,7 @@ def refused_by_another(refused: ProblemError) -> str | None:
 
 
 def unexpected(url: str, fault: UnexpectedAnswerError) -> str:
-    """Return what it means that an answer is not what the API says; consoles answer with pages.
+    """Return an explanation of an unreadable answer. A console, for example, answers with pages.
 
     >>> unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
     "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."

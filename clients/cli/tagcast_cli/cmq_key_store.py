@@ -1,4 +1,4 @@
-"""The secret that holds the keys of the CMQ endpoint, read and changed with the administrator's own credentials."""
+"""Reads and changes the CMQ endpoint's keys in Secrets Manager, with the administrator's own credentials."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 OVERTAKEN = ("InvalidParameterException", "ResourceExistsException")
 DRAFT, CURRENT = "TAGCAST_DRAFT", "AWSCURRENT"
-"""The labels of a version: only the second is read by the service."""
+"""The labels of secret versions. The service reads only the second."""
 
 
 class KeyStoreError(RuntimeError):
-    """Keys cannot be read or changed; the text says why, or what to do."""
+    """Keys cannot be read or changed. The text is the reason or the remedy."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class KeyStore:
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the stack that runs on *folder*; KeyStoreError if none does."""
+        """Return the keys of the stack running on *folder*. Raises KeyStoreError if none runs."""
         import boto3
 
         try:
@@ -61,15 +61,15 @@ class KeyStore:
         return cls(client, secret_name(where["stack"]))
 
     def read(self) -> KeyRing:
-        """Return the keys; none if there never were any."""
+        """Return the keys; empty if none were ever created."""
         with _faults_in_words():
             return self._read()[0]
 
     def change(self, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
-        """Write the first of what *change* makes of the keys, and return the second.
+        """Store the keys that *change* returns first, and return its second value.
 
-        A change that somebody else makes meanwhile is not overwritten: a version becomes the current one only in the
-        place of the one that was read. KeyStoreError then.
+        A concurrent change is not overwritten: the new version becomes current only in place of the version that was
+        read. Otherwise raises KeyStoreError.
         """
         with _faults_in_words():
             ring, version = self._read()
@@ -112,7 +112,7 @@ def _faults_in_words() -> Iterator[None]:
 
 
 def secret_name(stack: str) -> str:
-    """Return the name of the secret as the template gives it to the function.
+    """Return the name of the secret, as the template passes it to the function.
 
     >>> secret_name("tagcast")
     'tagcast/cmq-keys'

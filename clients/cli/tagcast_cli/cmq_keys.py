@@ -1,4 +1,4 @@
-"""`tagcast cmq-key …`: who may ask the CMQ endpoint."""
+"""`tagcast cmq-key …`: the access keys of the CMQ endpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
-    """Return a new key, which looks as CMQ's do."""
+    """Return a new key in CMQ's format."""
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
     return CmqKey(

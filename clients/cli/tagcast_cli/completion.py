@@ -1,4 +1,4 @@
-"""Completion of names in a shell: topics and subscriptions, as the API knows them."""
+"""Shell completion of topic and subscription names, read from the API."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tagcast_client.operation import path_of
 from tagcast_cli.api_client import DEFAULT_URL, client_for, url_fault
 
 PAGES_MAX = 10
-"""At most this number of pages of a hundred names is read, because the user waits for it."""
+"""The maximum pages of a hundred names to read, because the user waits."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:
-    """Return the names of topics that begin like this."""
+    """Return the topic names with a prefix."""
     return _beginning(incomplete, ctx, "topics", path_of("topics"))
 
 
 def subscriptions(ctx: Any, incomplete: str) -> list[str]:
-    """Return the names of the subscriptions of the topic before, that begin like this."""
+    """Return the subscription names with a prefix, of the topic in the previous argument."""
     topic = ctx.params.get("topic")
     return _beginning(incomplete, ctx, "subscriptions", path_of("topics", topic, "subscriptions")) if topic else []
 

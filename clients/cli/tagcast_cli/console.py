@@ -1,4 +1,4 @@
-"""`tagcast console`: pages in a browser over the same API."""
+"""`tagcast console`: web pages over the same API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tagcast consume`: a member of a pull group in the terminal, one line per message."""
+"""`tagcast consume`: a member of a consumer group in the terminal, with one line per message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ StartFrom = Annotated[
 
 
 def pulled_line(message: Pulled, verdict: str) -> Text:
-    """One message in one line: when, where from, which, which attempt, what became of it."""
+    """Return a pulled message in one line: time, source, id, attempt and result."""
     line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
     line.append(f" {visible_line(f'{message.topic}/{message.subscription}')}", style="cyan")
     line.append(f" {visible_line(message.message_id)} attempt {message.attempt} ")

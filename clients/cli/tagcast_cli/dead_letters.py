@@ -1,4 +1,4 @@
-"""`tagcast dead-letters replay`: dead letters go back to the subscriptions that gave them up."""
+"""`tagcast dead-letters replay`: sends dead letters to their subscriptions again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ NOT_FOUND = 404
 
 @dataclass
 class _Replaying:
-    """A replay of the letters of one group: *stay* of them cannot go back; *pulled* are the receipt handles to nack."""
+    """A replay of one group's dead letters.
+
+    *stay* counts letters that cannot be replayed; *pulled* are handles to nack.
+    """
 
     api: Client
     topic: str
@@ -34,7 +37,7 @@ class _Replaying:
     pulled: list[str] = field(default_factory=list)
 
     def pull(self, limit: int | None) -> tuple[Pulled, ...]:
-        """Pull the next letters; none are left once nothing comes within a second."""
+        """Pull the next letters; return none if no letter arrives within a second."""
         most = PULLED_AT_ONCE if limit is None else min(PULLED_AT_ONCE, limit - self.replayed - self.stay)
         if most <= 0:
             return ()
@@ -43,7 +46,10 @@ class _Replaying:
         return letters
 
     def send(self, letter: Pulled) -> Json:
-        """Publish a letter to its subscription and acknowledge it; return what to print, with *error* if it stays."""
+        """Publish a letter to its subscription and acknowledge it.
+
+        Return the line to print, with *error* if the letter stays.
+        """
         origin = letter.properties.get(FROM, "")
         topic, _, subscription = origin.partition("/")
         said: Json = {"message_id": letter.message_id, "subscription": origin or None}
@@ -78,7 +84,7 @@ class _Replaying:
 
 
 def _message_of(letter: Pulled) -> NewMessage:
-    """Return the message of which *letter* was made, in its trace."""
+    """Return the original message of a dead letter, in its trace."""
     return NewMessage(
         body_fields(letter.body).get("body", letter.body),
         tags=letter.tags,

@@ -1,6 +1,6 @@
-"""`tagcast doctor`: what of a deployment will not work, why, and what it costs to mend, by the owner's own credentials.
+"""`tagcast doctor`: finds faults of a deployment, with their remedy and its cost, by the owner's own credentials.
 
-It only reads. A check for which the caller has no right says so, and the others go on.
+It only reads. A check without permission says so, and the other checks continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,39}")
 CONCURRENCY_MIN = 100
-"""Below that a few waiting pulls, or one busy topic, take what the other functions need."""
+"""With less concurrency, a few waiting pulls or one busy topic can starve the other functions."""
 SKEW_S_MAX = 240
 """AWS refuses signatures that are more than five minutes off."""
 STREAMS = ("messages", "deliveries", "subscriptions", "lanes")
@@ -44,11 +44,11 @@ READS = (
     "s3:ListBucket",
     "sts:GetCallerIdentity",
 )
-"""What an identity has to be allowed for all checks."""
+"""The permissions for all checks."""
 
 
 class State(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found, in a sentence, and what mends it."""
+    """The finding of one check in a sentence, and its remedy."""
 
     check: str
     state: State
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A stack as its owner sees it; *session* is one of boto3, *get* asks a URL for status and headers."""
+    """A stack, seen with its owner's credentials. *session* is from boto3; *get* returns a URL's status and headers."""
 
     stack: str
     session: Any
@@ -76,12 +76,12 @@ class Deployment:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def client(self, service: str) -> Any:
-        """Return the client of a service."""
+        """Return the client of an AWS service."""
         return self.session.client(service)
 
     @cached_property
     def described(self) -> dict[str, Any] | None:
-        """What CloudFormation says of the stack, or None if there is none."""
+        """CloudFormation's description of the stack, or None if the stack does not exist."""
         from botocore.exceptions import ClientError
 
         try:
@@ -98,33 +98,33 @@ class Deployment:
         return next((str(each["OutputValue"]) for each in outputs if each["OutputKey"] == name), "")
 
     def parameter(self, name: str) -> int:
-        """Return a parameter of the stack that is a number."""
+        """Return a numeric parameter of the stack."""
         given = (self.described or {}).get("Parameters", [])
         return next((int(each["ParameterValue"]) for each in given if each["ParameterKey"] == name), 0)
 
     def physical_id(self, logical_id: str) -> str:
-        """Return the name that a resource of the stack has."""
+        """Return the physical name of a resource of the stack."""
         asked = {"StackName": self.stack, "LogicalResourceId": logical_id}
         found = self.client("cloudformation").describe_stack_resource(**asked)["StackResourceDetail"]
         return str(found["PhysicalResourceId"])
 
 
 def check_identity(of: Deployment) -> Iterator[Finding]:
-    """Who asks, and where."""
+    """Check the caller's identity and region."""
     caller = of.client("sts").get_caller_identity()
     region = of.session.region_name or "no region"
     yield Finding("identity", State.OK, f"You are {caller['Arn']}, in {region}.")
 
 
 def check_name(of: Deployment) -> Iterator[Finding]:
-    """Names of queues and streams begin with the stack's."""
+    """Check that queues and streams have the stack's prefix."""
     if STACK_NAME.fullmatch(of.stack) is None:
         text = f"The stack name {of.stack} is not valid: use at most 40 letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
 
 
 def check_concurrency(of: Deployment) -> Iterator[Finding]:
-    """New accounts may run few functions at once."""
+    """Check the account's concurrency limit, which is low for new accounts."""
     limit = int(of.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
     waiting, reserved = of.parameter("WaitingPerTopic"), of.parameter("PullConcurrency")
     if limit < CONCURRENCY_MIN:
@@ -142,7 +142,7 @@ def check_concurrency(of: Deployment) -> Iterator[Finding]:
 
 
 def check_stack(of: Deployment) -> Iterator[Finding]:
-    """The last operation on the stack succeeded."""
+    """Check that the last operation on the stack succeeded."""
     if of.described is None:
         text = f"The stack {of.stack} does not exist in this region. Checks of a stack were skipped."
         yield Finding("stack", State.WARNING, text, "sam build && sam deploy --guided")
@@ -156,7 +156,7 @@ def check_stack(of: Deployment) -> Iterator[Finding]:
 
 
 def check_tables(of: Deployment) -> Iterator[Finding]:
-    """Both tables answer, and let expired rows go."""
+    """Check that both tables respond and delete expired rows."""
     client = of.client("dynamodb")
     for logical_id in ("RegistryTable", "MessagesTable"):
         name = of.physical_id(logical_id)
@@ -173,7 +173,7 @@ def check_tables(of: Deployment) -> Iterator[Finding]:
 
 
 def check_sources(of: Deployment) -> Iterator[Finding]:
-    """Queue and streams reach their functions."""
+    """Check that queue and streams invoke their functions."""
     client = of.client("lambda")
     for function in ("fan-out", "relay", "archive"):
         name = f"{of.stack}-{function}"
@@ -189,7 +189,7 @@ def check_sources(of: Deployment) -> Iterator[Finding]:
 
 
 def check_archive(of: Deployment) -> Iterator[Finding]:
-    """Streams take records, and Glue finds its jobs."""
+    """Check that delivery streams accept records, and that the Glue jobs exist."""
     firehose = of.client("firehose")
     for kind in STREAMS:
         name = f"{of.stack}-archive-{kind}"
@@ -206,7 +206,7 @@ def check_archive(of: Deployment) -> Iterator[Finding]:
 
 
 def check_alarms(of: Deployment) -> Iterator[Finding]:
-    """No alarm of the stack rings."""
+    """Check that no alarm of the stack is in the alarm state."""
     asked = {"AlarmNamePrefix": f"{of.stack}-", "StateValue": "ALARM"}
     ringing = of.client("cloudwatch").describe_alarms(**asked)["MetricAlarms"]
     for alarm in ringing:
@@ -216,7 +216,7 @@ def check_alarms(of: Deployment) -> Iterator[Finding]:
 
 
 def check_api(of: Deployment) -> Iterator[Finding]:
-    """The API answers, and its clock and this one agree."""
+    """Check that the API responds and that its clock agrees with this one."""
     url = of.output("Url").rstrip("/")
     status, headers = of.get(f"{url}/health")
     if status != 200:
@@ -236,7 +236,7 @@ DEPLOYED = (check_tables, check_sources, check_archive, check_alarms, check_api)
 
 
 def examine(of: Deployment) -> Iterator[Finding]:
-    """Yield what all checks find; those of a deployment only where there is one."""
+    """Yield the findings of all checks. Without a deployment only the account is checked."""
     for check in ALWAYS:
         yield from _carried_out(check, of)
     try:
@@ -273,7 +273,7 @@ def _shown(finding: Finding) -> Text:
 
 
 def get_url(url: str) -> tuple[int, dict[str, str]]:
-    """Ask a URL for its status and headers. Raises OSError."""
+    """Return the status and the headers of a URL. Raises OSError."""
     import httpx
 
     try:
@@ -294,9 +294,9 @@ NO_REGION = (
 
 
 def own_session(session: Session) -> Any:
-    """Return a session of boto3 with the caller's profile and region. Raises BadParameter if one is not known.
+    """Return a boto3 session with the caller's profile and region. Raises BadParameter for an unknown one.
 
-    The region is that of ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
+    The region comes from ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
     """
     import boto3
     from botocore.exceptions import BotoCoreError

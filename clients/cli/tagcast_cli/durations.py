@@ -1,4 +1,4 @@
-"""Durations as options: every one is written in the same way."""
+"""Durations in options, all in the same notation."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def _read(text: object, shortest_s: int, longest_s: int | None) -> int:
 
 
 def duration(*names: str, help: str, shortest_s: int = 0, longest_s: int | None = None) -> Any:
-    """Return an option that takes a duration, such as 90, 90s, 15m, 12h or 1d, and gives whole seconds."""
+    """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds."""
     parser = partial(_read, shortest_s=shortest_s, longest_s=longest_s)
     return typer.Option(*names, parser=parser, metavar="DURATION", help=help)

@@ -1,4 +1,4 @@
-"""Endpoints on the command line: the options that name one, and how one is shown."""
+"""Endpoints on the command line: parsed from options, and formatted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tagcast_client.operation import Json
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
-    """The endpoint that one of the four options names.
+    """Return the endpoint from the one option that is given.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}
@@ -30,12 +30,12 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_
 
 
 def protocol_of(endpoint: Any) -> Any:
-    """The protocol of an endpoint as the API tells it."""
+    """Return the protocol of an endpoint in the API's form."""
     return endpoint.get("protocol") if isinstance(endpoint, dict) else None
 
 
 def endpoint_text(endpoint: Any) -> str:
-    """One endpoint in a few words."""
+    """Return an endpoint as short text."""
     if not isinstance(endpoint, dict):
         return "—"
     address = next((endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), "")

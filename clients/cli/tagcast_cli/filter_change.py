@@ -1,4 +1,4 @@
-"""`tagcast filter set`: another filter for a subscription, and all else as it is."""
+"""`tagcast filter set`: replaces the filter of a subscription."""
 
 from __future__ import annotations
 

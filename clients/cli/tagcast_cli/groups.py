@@ -1,4 +1,4 @@
-"""`tagcast group list` and `show`: groups of consumers that pull, and who belongs to them."""
+"""`tagcast group list` and `show`: consumer groups and their members."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocomplet
 
 
 def members_of(session: Session, topic: str, name: str) -> list[Json]:
-    """The members of a group that are alive, as the API lists them."""
+    """Return the live members of a group."""
     found = session.api.request("GET", path_of("topics", topic, "subscriptions", name, "members"))
     return list(found.json.get("members", []))
 
 
 def members_text(members: list[Json]) -> Text:
-    """How many there are, and how many of them disagree.
+    """Return the number of members, and of those with another filter.
 
     >>> members_text([{"agrees": True}, {"agrees": False}]).plain
     '2, 1 disagrees'
@@ -41,7 +41,7 @@ def members_text(members: list[Json]) -> Text:
 
 
 def pending_text(lane: Json) -> Text:
-    """What a group has pending, and where that is.
+    """Return the number of pending messages of a group, by where they are.
 
     >>> pending_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
     'pending           about 7 queued, 2 with members, 0 in the backlog'

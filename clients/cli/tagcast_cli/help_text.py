@@ -1,4 +1,4 @@
-"""Help as a terminal of 80 columns shows it: paragraphs without the line ends of the source, short value names."""
+"""Formats help for a terminal of 80 columns: paragraphs without line breaks, short value names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 SHOWN_CHOICES_MAX = 18
-"""Characters: the names of values stand in a column of their own, which takes its width from the text beside it."""
+"""Longer lists of choices, in characters, are shortened. Their column takes its width from the help text."""
 _NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
@@ -23,7 +23,7 @@ def unwrapped(text: str) -> str:
 
 
 def make_readable(command: Any) -> None:
-    """Change the help of a command, and of those below it."""
+    """Reformat the help of a command and its subcommands."""
     if command.help:
         command.help = unwrapped(command.help)
     for option in command.params:

@@ -1,4 +1,4 @@
-"""`tagcast hosts`: which hosts gave no answer, and where only one probe at a time is made."""
+"""`tagcast hosts`: hosts that did not respond, and their circuits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, session
 
 
 def next_probe(probe_at: str | None, now: datetime) -> str:
-    """When a host is probed next; once its instant has come, the next lane that asks makes the probe.
+    """Return when a host is probed next. After that instant, the next attempt is the probe.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)

@@ -1,4 +1,4 @@
-"""Instants and durations as people read them."""
+"""Parses and formats instants and durations for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPES = "write 90, 90s, 15m, 12h or 1d"
 
 
 def seconds_of(text: str) -> int:
-    """Read a duration: whole seconds, or a number with s, m, h or d.
+    """Parse a duration: whole seconds, or a number with s, m, h or d.
 
     >>> [seconds_of(t) for t in ("90", "90s", "15m", "12h", "1d")]
     [90, 90, 900, 43200, 86400]
@@ -26,7 +26,7 @@ def seconds_of(text: str) -> int:
 
 
 def readable_duration(seconds: float) -> str:
-    """A duration in its two largest units.
+    """Return a duration in its two largest units.
 
     >>> [readable_duration(s) for s in (0.25, 7, 75, 3600, 86015, 86400)]
     ['0.2 s', '7 s', '1 min 15 s', '1 h', '23 h 53 min', '1 d']
@@ -43,7 +43,7 @@ def readable_duration(seconds: float) -> str:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """Return an instant, in milliseconds since 1970, as the API writes it.
+    """Return an instant, in milliseconds since 1970, in the API's format.
 
     >>> rfc3339(1_700_000_000_123)
     '2023-11-14T22:13:20.123Z'
@@ -52,7 +52,7 @@ def rfc3339(milliseconds: int) -> str:
 
 
 def readable_instant(text: object, now: datetime | None = None) -> str:
-    """An RFC 3339 instant in UTC, and how far it is from now.
+    """Return an RFC 3339 instant in UTC with its distance from now.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> readable_instant("2026-05-01T11:59:30.000Z", noon)

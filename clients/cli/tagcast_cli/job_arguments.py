@@ -1,4 +1,4 @@
-"""What the jobs over the archive are asked: days, and the arguments of each."""
+"""The command-line arguments of the archive's jobs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from tagcast_cli.job_run import Archive, Link
 
 SAMPLES = 20
-"""Messages that a backtest shows of each way in which two filters differ, unless somebody says otherwise."""
+"""The default number of sample messages of a backtest, for each kind of difference."""
 
 
 @dataclass(frozen=True)
 class Days:
-    """The days that a job looks at: the first, and the day after the last."""
+    """The days of a job: the first one, and the day after the last one."""
 
     first: date
     end: date
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Days:
-        """Read both; without them it is today, which is what a local stack has. Raises ValueError."""
+        """Parse both days; the default is today, which is all that a local stack has. Raises ValueError."""
         today = datetime.now(UTC).date()
         try:
             begin = today if first is None else date.fromisoformat(first)
@@ -35,24 +35,27 @@ class Days:
         return days
 
     def arguments(self) -> list[str]:
-        """Return them as jobs take them."""
+        """Return the days as arguments of a job."""
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
 def option(name: str, value: str | None) -> list[str]:
-    """Return an option with its value, or nothing without one."""
+    """Return an option with its value; empty for None."""
     return [] if value is None else [name, value]
 
 
 def report_arguments(days: Days, topic: str | None) -> list[str]:
-    """Return what a report is asked."""
+    """Return the command-line arguments of a report job."""
     return days.arguments() + option("--topic", topic)
 
 
 def audit_arguments(
     place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
 ) -> list[str]:
-    """Return what an audit is asked; a local archive is complete until *as_of*, and its waits were shortened."""
+    """Return the command-line arguments of an audit job.
+
+    A local archive is complete until *as_of*, and its waits were shortened.
+    """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)
     return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.is_local else [])
@@ -61,14 +64,14 @@ def audit_arguments(
 def backtest_arguments(
     days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
 ) -> list[str]:
-    """Return what a backtest is asked."""
+    """Return the command-line arguments of a backtest job."""
     return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
 
 
 def erase_arguments(
     messages: Sequence[str], topic: str | None, property: str | None, before: str | None, by: str | None
 ) -> list[str]:
-    """Return what an erasure is asked.
+    """Return the command-line arguments of an erasure job.
 
     >>> erase_arguments(["1", "2"], None, None, None, "me")
     ['--message', '1,2', '--by', 'me']
@@ -78,10 +81,10 @@ def erase_arguments(
 
 
 def retain_arguments(bodies_days: int, properties_days: int) -> list[str]:
-    """Return what a retention by kind is asked."""
+    """Return the command-line arguments of a retention job."""
     return ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
 
 
 def compacting(place: Archive, days: Days) -> Link:
-    """Return the job that compacts first what a local stack archived since: elsewhere a schedule does it."""
+    """Return the job that first compacts the new files of a local archive. A deployment compacts on a schedule."""
     return ["compact", *days.arguments()] if place.is_local else ()

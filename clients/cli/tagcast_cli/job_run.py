@@ -1,4 +1,4 @@
-"""Runs one Spark job over an archive as a program of its own, and shows how far it is."""
+"""Runs one Spark job over an archive in a separate process, and shows its progress."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS
 from tagcast_cli.absent import need
 
 Link = Sequence[str]
-"""A job and its arguments, or nothing."""
+"""A job and its arguments; empty for no job."""
 
 
 class JobError(RuntimeError):
-    """A job could not be run, or broke; the text says what to do or what it said last."""
+    """A job could not start, or failed. The text is the remedy, or the job's last output."""
 
 
 NOTHING_JUDGED = 3
-"""The exit code of an audit that had nothing to judge."""
+"""The exit code of an audit without deliveries to check."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Where an archive is, and how S3 is reached there; *session* is where the stack takes jobs over its own."""
+    """The address of an archive, and the access to its S3.
+
+    *session* is the stack's session for jobs over its own archive.
+    """
 
     uri: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -48,12 +51,12 @@ class Archive:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is that of a local stack."""
+        """Whether the archive belongs to a local stack."""
         return self.session is not None
 
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
-        """Return the archive of the stack that runs on *folder*; JobError if none does."""
+        """Return the archive of the stack running on *folder*. Raises JobError if none runs."""
         try:
             where = json.loads((folder / "stack.json").read_text())
         except FileNotFoundError:
@@ -71,7 +74,7 @@ class Archive:
 
     @classmethod
     def of_deployment(cls, url: str, profile: str | None, region: str | None) -> Archive:
-        """Return the archive of the deployment whose API is at *url*; JobError if CloudFormation knows none."""
+        """Return the archive of the deployment at *url*. Raises JobError if CloudFormation does not know it."""
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
         from tagcast_client.signing import region_of
@@ -86,7 +89,7 @@ class Archive:
         return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
 
     def fetch(self, uri: str) -> Path:
-        """Copy a report into the folder of reports, unless it is a file already; return where it is."""
+        """Download a report into the folder of reports if it is not a local file; return its path."""
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
@@ -113,7 +116,7 @@ class Archive:
 
 
 def bucket_of(cloudformation: Any, url: str) -> str | None:
-    """Return the bucket of the archive of the stack whose API is at *url*, or None if there is no such stack."""
+    """Return the archive bucket of the stack whose API is at *url*; None if there is no such stack."""
     for page in cloudformation.get_paginator("describe_stacks").paginate():
         for stack in page["Stacks"]:
             told = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
@@ -124,7 +127,7 @@ def bucket_of(cloudformation: Any, url: str) -> str | None:
 
 @dataclass(frozen=True)
 class Result:
-    """What a job said last: its summary, and its exit code when what it checks does not hold (else 0)."""
+    """The result of a job: its summary, and the exit code of a failed check (else 0)."""
 
     summary: dict[str, Any]
     code: int
@@ -132,7 +135,7 @@ class Result:
 
 @dataclass
 class JobProgram:
-    """Runs one Spark job at a time as a program of its own; `stop` ends the one that runs."""
+    """Runs one Spark job at a time in a separate process; `stop` ends the running one."""
 
     program: Sequence[str] = (sys.executable, "-m", "glue_jobs.chain")
     _process: subprocess.Popen[str] | None = None
@@ -140,9 +143,9 @@ class JobProgram:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run ``glue_jobs.<job>`` and tell *said* how far it is; *first* is a job with its arguments before it.
+        """Run ``glue_jobs.<job>`` and report its progress to *said*.
 
-        Both run in one Spark session. Raises JobError.
+        *first* is a job with arguments to run before it, in the same Spark session. Raises JobError.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -178,7 +181,7 @@ class JobProgram:
         return Result(summary, code)
 
     def stop(self) -> None:
-        """End the job that runs, if one does."""
+        """End the running job, if any."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
@@ -186,14 +189,14 @@ class JobProgram:
 
 @dataclass
 class StackJobs:
-    """Lets the stack whose archive it is run jobs, one at a time: Spark stays there for the next one."""
+    """Runs jobs over a stack's archive in the stack, one at a time. Spark stays there for the next job."""
 
     _connection: socket.socket | None = None
 
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run a job as :meth:`JobProgram.run` does. Raises JobError."""
+        """Run a job like :meth:`JobProgram.run`. Raises JobError."""
         assert archive.session is not None
         links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
         try:
@@ -217,7 +220,7 @@ class StackJobs:
         return Result(answer["summary"], answer["code"])
 
     def stop(self) -> None:
-        """End the job that runs, if one does."""
+        """End the running job, if any."""
         if self._connection is not None:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
@@ -227,19 +230,19 @@ Jobs = JobProgram | StackJobs
 
 
 def jobs_of(archive: Archive) -> Jobs:
-    """Return what runs jobs over an archive: its stack, or a program here."""
+    """Return the runner of jobs over an archive: its stack, or a process here."""
     return StackJobs() if archive.is_local else JobProgram()
 
 
 def check_spark() -> None:
-    """Raise JobError, or ModuleNotFoundError, where no job can run on this machine."""
+    """Raise JobError or ModuleNotFoundError if this machine cannot run jobs."""
     need("glue_jobs.chain")
     if importlib.util.find_spec("pyspark") is None:
         raise JobError("Spark is not installed: `make spark` installs it (about 600 MB)")
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
-    """Run a job as `JobProgram` does, and show on *errors* at which of its stages it is. Raises JobError."""
+    """Run a job like `JobProgram`, and show its stages on *errors*. Raises JobError."""
     check_spark()
     stages = Stages((SPARK_STARTS, *first[:1], job))
     with _progress(errors) as progress:
@@ -256,7 +259,7 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
 
 @dataclass
 class Stages:
-    """The stages that a job goes through, and which one it is at.
+    """The stages of a job, and the current one.
 
     >>> stages = Stages((SPARK_STARTS, "compact", "audit"))
     >>> stages.heard("compact"); stages.heard("messages: 3 records"); stages.shown
@@ -269,17 +272,17 @@ class Stages:
     at: int = 0
 
     def is_stage(self, said: str) -> bool:
-        """Say whether a line of progress is that a stage begins."""
+        """Return whether a progress line begins a stage."""
         return said in self.names
 
     def heard(self, said: str) -> None:
-        """Go on where a line of progress says that."""
+        """Advance to the stage that a progress line begins."""
         if self.is_stage(said):
             self.at = self.names.index(said)
 
     @property
     def shown(self) -> str:
-        """Which stage it is, and what is left."""
+        """The current stage and the remaining ones, as text."""
         left = self.names[self.at + 1 :]
         then = f", then {', '.join(left)}" if left else ""
         return f"{self.names[self.at]} ({self.at + 1} of {len(self.names)}{then})"

@@ -1,4 +1,4 @@
-"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`, `retain`: the Spark jobs over what happened."""
+"""`tagcast archive`, `report`, `audit`, `backtest`, `replay`, `erase`, `retain`: the Spark jobs over the archive."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic."
 
 
 class Period(StrEnum):
-    """By what a report lists figures."""
+    """The period by which a report groups its figures."""
 
     HOUR = "hour"
     DAY = "day"
@@ -272,12 +272,12 @@ def retain(
 
 
 def _owned(place: Archive) -> Archive:
-    """Return the archive as the stack's owner reaches it: the stack's jobs may not rewrite what arrived."""
+    """Return the archive with the owner's own credentials, because the stack's jobs may not rewrite raw records."""
     return replace(place, environment={**place.environment, **place.owner}, session=None)
 
 
 def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:
-    """Return the archive that is named: by its URI, by the address of its API, or by the folder of a local stack."""
+    """Return the archive: by its URI, by the address of its API, or by the folder of a local stack."""
     if uri is not None:
         return Archive(uri)
     session = session_of(ctx)
@@ -293,7 +293,7 @@ def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None)
 
 
 def _is_given(ctx: Any, name: str) -> bool:
-    """Say whether somebody wrote an option, or has it in the environment."""
+    """Return whether an option is given, on the command line or in the environment."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
@@ -332,7 +332,7 @@ def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
 
 
 def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:
-    """Return what a job found: its plain values as fields, then a table of each that has values of its own."""
+    """Return the summary of a job: plain values as fields, and a table for each nested one."""
     fields: dict[str, Any] = {}
     tables: list[RenderableType] = []
     for name, value in summary.items():

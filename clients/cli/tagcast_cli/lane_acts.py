@@ -1,4 +1,4 @@
-"""`tagcast lanes retry`, `pause`, `resume` and `skip`: one act on many lanes, after a preview, with progress."""
+"""`tagcast lanes retry`, `pause`, `resume` and `skip`: one action on many lanes, with preview and progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tagcast_cli.visible import visible_line
 
 PAGE, NAMED_MAX, REASONS_MAX = 100, 10, 20
 LANES_OF_A_REQUEST, AT_ONCE = 10, 4
-"""A request has 10 lanes and 4 requests are under way, so that a stop waits for few lanes."""
+"""Each request has 10 lanes, and 4 requests run concurrently, so an interrupt waits for few lanes."""
 SAID_EVERY_S = 5.0
 INTERRUPTED = 130
 MEANS: Mapping[str, str] = {
@@ -48,7 +48,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def _command(verb: str, help_text: str) -> Callable[..., None]:
-    """Return the command of an act that needs no reason."""
+    """Return the command of an action without a reason."""
 
     def act_on_lanes(
         ctx: typer.Context,
@@ -94,14 +94,14 @@ def skip_lanes(
 
 @dataclass(frozen=True)
 class Act:
-    """One act on the lanes of a selection; a skip has a reason."""
+    """One action on selected lanes; a skip has a reason."""
 
     verb: str
     selection: Selection
     reason: str | None = None
 
     def preview(self, api: Client) -> Iterator[ActedLanes]:
-        """Yield what the act would do to all lanes of the selection, page by page."""
+        """Yield the dry-run results for all selected lanes, page by page."""
         cursor = None
         while True:
             page = self._request(api, **self.selection.asked, dry_run=True, limit=PAGE, cursor=cursor)
@@ -110,7 +110,7 @@ class Act:
                 return
 
     def carry_out(self, api: Client, lanes: Sequence[ActedLane]) -> ActedLanes:
-        """Act on a few lanes of the preview; a request that fails is the failure of all of them."""
+        """Act on a few lanes of the preview. If the request fails, all of them fail."""
         named = [
             {"topic": lane.topic, "subscription": lane.subscription}
             | ({"message_id": str(lane.message_id)} if self.verb == "skip" else {})
@@ -136,7 +136,7 @@ class Act:
 
 @dataclass
 class Outcome:
-    """How far an act is: the results of the lanes so far."""
+    """The results for the lanes so far."""
 
     total: int
     lanes: list[ActedLane] = field(default_factory=list)
@@ -148,13 +148,13 @@ class Outcome:
 
     @property
     def numbers(self) -> str:
-        """Return how many lanes were changed, stayed as they were, and failed."""
+        """Return the numbers of changed, unchanged and failed lanes."""
         changed, unchanged, failed = map(self.count, ("changed", "unchanged", "failed"))
         return f"{changed} done, {unchanged} unchanged, {failed} failed"
 
     @property
     def line(self) -> str:
-        """Return how far the act is."""
+        """Return the progress as one line."""
         return f"{len(self.lanes)} of {self.total}: {self.numbers}"
 
 
@@ -183,7 +183,7 @@ def _run(session: Session, act: Act, *, yes: bool, dry_run: bool) -> None:
 
 
 def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcome:
-    """Act on all lanes, a few requests at a time. After an interrupt only the requests under way are completed."""
+    """Act on all lanes, with a few concurrent requests. After an interrupt, only started requests are completed."""
     parts = [lanes[place : place + LANES_OF_A_REQUEST] for place in range(0, len(lanes), LANES_OF_A_REQUEST)]
     outcome, progress = Outcome(len(lanes)), _Progress(is_silent=session.as_json)
     waiting, running = iter(parts), set[Future[ActedLanes]]()
@@ -214,14 +214,14 @@ def _carry_out(session: Session, act: Act, lanes: Sequence[ActedLane]) -> Outcom
 
 
 class _Progress:
-    """One line that changes in a terminal; elsewhere a line every few seconds; nothing if it is silent."""
+    """Progress: one updated line in a terminal, otherwise a line every few seconds; none if silent."""
 
     def __init__(self, *, is_silent: bool) -> None:
         self._is_silent, self._is_terminal = is_silent, sys.stderr.isatty()
         self._said_at = time.monotonic()
 
     def tell(self, outcome: Outcome) -> None:
-        """Say how far the act is."""
+        """Show the progress."""
         if self._is_silent:
             return
         if self._is_terminal:
@@ -238,7 +238,7 @@ class _Progress:
 
 
 def _shown(part: ActedLanes) -> dict[str, Any]:
-    """Return a part as the API answers it."""
+    """Return one page of results in the API's form."""
     lanes = [{name: value for name, value in asdict(lane).items() if value is not None} for lane in part.lanes]
     return {**asdict(part), "lanes": lanes}
 

@@ -1,4 +1,4 @@
-"""Which lanes a command is about: the options that `tagcast lanes` and the acts on many lanes share."""
+"""The selection of lanes: options that `tagcast lanes` and its actions share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tagcast_cli import completion
 
 
 class ListedState(StrEnum):
-    """The states of lanes that the list has."""
+    """The states in lists of lanes."""
 
     BLOCKED = "blocked"
     LOST_CONTACT = "lost_contact"
@@ -36,7 +36,7 @@ OfText = Annotated[str | None, typer.Option("--text", help="Only lanes with this
 
 @dataclass(frozen=True)
 class Selection:
-    """The lanes that have every value given here; None does not select."""
+    """The lanes that match every given value; None matches all."""
 
     topic: str | None = None
     state: ListedState | None = None
@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def asked(self) -> dict[str, str]:
-        """Return what is asked for, as a request has it.
+        """Return the given values as arguments of a request.
 
         >>> Selection(host="http://a/").asked
         {'host': 'http://a'}
@@ -55,7 +55,7 @@ class Selection:
         return found | {"host": found["host"].rstrip("/")} if "host" in found else found
 
     def takes(self, lane: Json) -> bool:
-        """Say whether a lane of the list is selected, by the rule that the API has for acts on many lanes.
+        """Return whether a lane of the list is selected, by the same rule as in the API.
 
         >>> Selection(text="CRM").takes({"topic": "orders", "subscription": "crm"})
         True

@@ -1,4 +1,4 @@
-"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: one subscription's side of a topic."""
+"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: the lane of one subscription."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tagcast_cli.waiting import next_attempt, next_step
 
 
 def lane_fields(answer: Json) -> RenderableType:
-    """The state of a lane; takes the lane itself or a subscription that holds it."""
+    """Return a lane as a table of fields. *answer* is the lane, or a subscription with a lane."""
     lane = answer.get("lane", answer)
     shown = {name: value for name, value in lane.items() if name != "head"}
     if head := lane.get("head"):
@@ -120,7 +120,7 @@ LISTING = Listing(
 
 
 class Common(StrEnum):
-    """What lanes may have in common."""
+    """A property by which lanes are grouped."""
 
     HOST = "host"
     TOPIC = "topic"
@@ -129,7 +129,7 @@ class Common(StrEnum):
     OUTCOME = "outcome"
 
     def of(self, lane: Json) -> str:
-        """Return what a lane has of it."""
+        """Return the property of a lane."""
         if self is Common.OUTCOME:
             return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
         return str(lane.get(self.value) or "pulled by its members")
@@ -139,7 +139,7 @@ SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
 
 
 def grouped(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
-    """Return how many lanes have the same in common, the largest groups first, and what is frequent among them.
+    """Return the lanes grouped by a property: their number and frequent values, the largest groups first.
 
     >>> [group["lanes"] for group in grouped([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
     [2, 1]
@@ -208,14 +208,14 @@ def list_lanes(
 
 
 def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
-    """Print for each state that some of these lanes have which commands help."""
+    """For each state of these lanes, print the commands that help."""
     for state, lane in {str(lane.get("state")): lane for lane in lanes}.items():
         if (step := next_step(lane, "TOPIC", "SUBSCRIPTION")) is not None:
             session.out.print(state_text(state) + Text(": ") + step)
 
 
 def _group_row(group: dict[str, Any]) -> list[Any]:
-    """Return the cells of a group: of what is frequent in it each with its number, where there is more than one."""
+    """Return the cells of a group: its frequent values, each with its number if there are several."""
     return [_told(value, is_state=of in ("state", "states")) for of, value in group.items()]
 
 

@@ -1,4 +1,4 @@
-"""`tagcast listen`: a receiver in the terminal, one line per push."""
+"""`tagcast listen`: a receiver in the terminal, with one line per push."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODY_SHOWN_MAX = 60
 
 
 def tags_of(header: str) -> list[str]:
-    """The tags of a push's `x-tagcast-tags` header; nothing when it is not a JSON array.
+    """Return the tags in a push's `x-tagcast-tags` header; empty if it is not a JSON array.
 
     >>> tags_of('["apple", "imac"]'), tags_of("apple")
     (['apple', 'imac'], [])
@@ -35,7 +35,7 @@ def tags_of(header: str) -> list[str]:
 
 
 def body_text(body: bytes) -> str:
-    """The body of a push in a few words: the message's own when it came in an envelope."""
+    """Return a push's body as short text; for an envelope the message's own body."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -51,7 +51,7 @@ def body_text(body: bytes) -> str:
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
-    """One push in one line: when, who, which message, which attempt, what was answered; a batch's messages below it."""
+    """Return a push in one line: time, subscription, message, attempt and response. Messages of a batch follow."""
     line = _begun(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
@@ -65,7 +65,7 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
 
 
 def check_line(origin: str, name: str | None) -> Text:
-    """One question whether this endpoint agrees, in one line: when, who asked, what was answered."""
+    """Return a verification request in one line: time, origin and response."""
     line = _begun(name)
     return line.append(f" verification request from {visible_line(origin)}: ").append("confirmed", style="green")
 

@@ -1,7 +1,7 @@
-"""Options that several commands share: one class of options is one parameter of a command.
+"""Options that several commands share: a class of options is one parameter of a command function.
 
-`with_options` shows Typer the options of each such class, and of each table of settings, as if the command had them one
-by one. When the command runs, it gets the classes back.
+`with_options` shows Typer the options of each class, and of each table of settings, as parameters of their own. When
+the command runs, its function gets the classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tagcast_cli.durations import duration
 
 Values = dict[str, Any]
 Make = Callable[[Values], Any]
-"""Takes its options out of the values of a command, and returns what is made of them."""
+"""Removes its options from the values of a command, and returns the object made from them."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class SettingOptions:
 
     @property
     def offered(self) -> list[Setting]:
-        """Return the settings that have an option."""
+        """Return the settings with an option."""
         return [each for each in self.settings if each.name not in self.leave_out and each.type in _TYPES]
 
     def parameters(self) -> Iterator[inspect.Parameter]:
-        """Yield the options as Typer reads them."""
+        """Yield the options as parameters for Typer."""
         for each in self.offered:
             type_ = _words(each.name, each.choices) if each.choices else _TYPES[each.type]
             yield _parameter(each.name, Annotated[type_ | None, _option(each)], None)
 
     def take(self, values: Values) -> Json:
-        """Take the options out of *values*, and return the settings that were given."""
+        """Remove the options from *values*, and return the given settings."""
         taken = {each.name: values.pop(each.name) for each in self.offered}
         return given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
 
 
 def _words(name: str, words: Sequence[str]) -> Any:
-    """Return the enumeration of *words*, since Typer takes them as one."""
+    """Return an enumeration of *words*, because Typer takes choices as enumerations."""
     make: Any = StrEnum
     return make(name, [(word, word) for word in words])
 
@@ -76,7 +76,7 @@ def _option(setting: Setting) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return *command* with the options of its classes of options written out."""
+    """Return *command* with all its options as separate parameters."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     made: dict[str, Make] = {}
@@ -99,7 +99,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _written_out(hint: Any) -> tuple[list[inspect.Parameter], Make] | None:
-    """Return the options of a class of options or a table, and what makes it of their values; None: it is neither."""
+    """Return the options of a class or a table, and its constructor; None for any other parameter."""
     for note in getattr(hint, "__metadata__", ()):
         if isinstance(note, SettingOptions):
             return list(note.parameters()), note.take
@@ -124,12 +124,12 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def given(**settings: object) -> Json:
-    """Return the settings that were given."""
+    """Return the given settings."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def removed(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
-    """Return the settings that ``--without`` names, each as null; BadParameter names those that can be removed."""
+    """Return the settings in ``--without``, each as null. BadParameter lists the allowed names."""
     known = {option_of(each).removeprefix("--"): each.name for each in settings if each.default in (None, False)}
     known |= {name.replace("_", "-"): name for name in others}
     if unknown := [name for name in names or () if name not in known]:

@@ -1,4 +1,4 @@
-"""Options of `tagcast subscribe` and `subscription update`, and the settings that they name, as the API reads them."""
+"""Options of `tagcast subscribe` and `subscription update`, converted to settings of the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIFE = "life"
 
 
 class Strategy(StrEnum):
-    """What happens after a failed attempt."""
+    """The retry strategy."""
 
     BACKOFF_RETRY = "BACKOFF_RETRY"
     EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
@@ -35,7 +35,7 @@ def _read_retries(text: str) -> int | str:
 
 @dataclass(frozen=True)
 class EndpointOptions:
-    """The endpoint of a subscription: one of four."""
+    """The endpoint of a subscription, by one of four options."""
 
     url: Annotated[str | None, typer.Option("--url", help="Push to this HTTP(S) endpoint.")] = None
     sqs: Annotated[str | None, typer.Option("--sqs", metavar="URL|ARN", help="Push to this SQS queue.")] = None
@@ -45,7 +45,7 @@ class EndpointOptions:
     pull: Annotated[bool, typer.Option("--pull", help="Create a consumer group, whose members pull.")] = False
 
     def endpoint(self) -> Json | None:
-        """Return the endpoint, or None: no option names one."""
+        """Return the endpoint; None if no option is given."""
         if not (self.url or self.sqs or self.function or self.pull):
             return None
         return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
@@ -74,7 +74,7 @@ class RetryOptions:
     ] = None
 
     def retry(self) -> Json | None:
-        """Return the retry settings that were given. The API checks whether they fit."""
+        """Return the given retry settings. The API validates them."""
         strategy = self.strategy and self.strategy.value
         asked = given(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
         return (asked | given(max_interval_seconds=self.max_interval)) or None
@@ -92,13 +92,13 @@ class BatchOptions:
     ] = None
 
     def batch(self) -> Json | None:
-        """Return the limits that were given."""
+        """Return the given limits."""
         return given(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
 
 
 @dataclass(frozen=True)
 class SecretOptions:
-    """Settings that no answer shows."""
+    """Write-only settings."""
 
     secret: Annotated[
         str | None,
@@ -123,7 +123,7 @@ class SecretOptions:
     ] = None
 
     def certificate(self) -> Json | None:
-        """Return the contents of both files. The API checks them."""
+        """Return the contents of both files. The API validates them."""
         hint = "--client-certificate, --client-key"
         if self.client_certificate is None and self.client_key is None:
             return None
@@ -137,7 +137,7 @@ class SecretOptions:
         return {"certificate": certificate, "private_key": key}
 
     def headers(self) -> dict[str, str] | None:
-        """Return the headers that were given, none of them twice. The API checks the rest."""
+        """Return the given headers. A header given twice is an error; the API validates the rest."""
         headers: dict[str, str] = {}
         for line in self.header or ():
             name, colon, value = (part.strip() for part in line.partition(":"))
@@ -149,7 +149,7 @@ class SecretOptions:
 
 @dataclass(frozen=True)
 class SubscriptionOptions:
-    """The settings of a subscription: those with options of their own, and all that the API declares."""
+    """The settings of a subscription: those with classes of options, and all others."""
 
     endpoint: EndpointOptions
     filter: FilterOptions
@@ -159,7 +159,7 @@ class SubscriptionOptions:
     settings: Annotated[Json, SettingOptions(SUBSCRIPTION_SETTINGS, leave_out=("secret",))]
 
     def body(self) -> Json:
-        """Return the settings that were given, as the API reads them."""
+        """Return the given settings in the API's form."""
         return self.settings | given(
             endpoint=self.endpoint.endpoint(),
             filter=self.filter.filter(),

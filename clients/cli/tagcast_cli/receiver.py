@@ -1,4 +1,4 @@
-"""A small HTTP receiver of pushes: it counts them, can fail on purpose, verifies nothing, and agrees to pushes."""
+"""A small HTTP receiver: it counts pushes, can fail on purpose, ignores signatures, and confirms verifications."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tagcast_client import Received, UnreadableError, read_batch
 
 @dataclass(frozen=True)
 class Push:
-    """One push as it arrived.
+    """A received push.
 
-    `number` counts this receiver's pushes per subscription from 1; `message_number` is the place of the
-    message among the distinct messages of the subscription, so a retry keeps its message's. A push with `batch` has an
-    id of its own for `message_id`, and its messages in `batched`.
+    `number` counts the pushes of a subscription from 1. `message_number` counts its distinct messages, so a retry has
+    the number of its message. A push with `batch` has the id of the batch as `message_id`, and its messages in
+    `batched`.
     """
 
     topic: str
@@ -38,20 +38,20 @@ class Push:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the receiver answers, after waiting for `delay_s`."""
+    """The receiver's response, after waiting for `delay_s`."""
 
     status: int = 200
     delay_s: float = 0.0
 
     @property
     def succeeded(self) -> bool:
-        """Whether the service counts it as delivered."""
+        """Whether the service counts the response as delivered."""
         return 200 <= self.status < 300
 
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """Which pushes of each subscription fail: those from number `fail_from` to number `fail_until`.
+    """The pushes of each subscription that fail: from number `fail_from` to number `fail_until`.
 
     >>> plan = FaultPlan(fail_from=3, fail_until=4, status=503)
     >>> [plan.reply_to(number).status for number in (1, 2, 3, 4, 5)]
@@ -66,7 +66,7 @@ class FaultPlan:
     delay_s: float = 0.0
 
     def reply_to(self, number: int) -> Reply:
-        """The reply to a subscription's push of this number."""
+        """Return the response to a subscription's push with this number."""
         planned = self.fail_from is not None or self.fail_until is not None
         begun = number >= (self.fail_from or 1)
         ended = self.fail_until is not None and number > self.fail_until
@@ -74,14 +74,14 @@ class FaultPlan:
 
 
 def _messages_of(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
-    """Return the messages of a batch; none of what is no batch, or none that can be read."""
+    """Return the messages of a batch; empty if the push is not a readable batch."""
     with suppress(UnreadableError):
         return read_batch(headers, body) if "x-tagcast-batch" in headers else ()
     return ()
 
 
 def token_of(body: bytes) -> str | None:
-    """Return the token that an endpoint repeats to agree, or None for what is a push.
+    """Return the verification token in a request; None for a push.
 
     >>> token_of(b'{"verification_token": "abc"}'), token_of(b'{"body": "abc"}'), token_of(b"abc")
     ('abc', None, None)
@@ -100,7 +100,7 @@ class _Server(ThreadingHTTPServer):
     receiver: Receiver
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of pushers that hang up; anything else is a fault of ours and is shown."""
+        """Ignore disconnects of pushers; show any other error."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Take a push."""
+        """Handle a push."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         if "x-tagcast-topic" not in self.headers and (token := token_of(body)) is not None:
             self.server.receiver.agreed(self.headers.get("user-agent", "?"))
@@ -121,11 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(reply.status)
 
     def do_GET(self) -> None:
-        """Answer people and probes."""
+        """Respond to browsers and health checks."""
         self._answer(200)
 
     def do_OPTIONS(self) -> None:
-        """Agree to be pushed to, as CloudEvents' webhooks do."""
+        """Confirm a verification by CloudEvents' webhook handshake."""
         origin = self.headers.get("webhook-request-origin")
         if origin is None:
             self._answer(200)
@@ -142,14 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep standard error clean; the receiver reports its pushes itself."""
+        """Log nothing; the receiver reports its pushes itself."""
 
 
 class Receiver:
-    """Listens on 127.0.0.1 (any free port when 0) and answers each push as `reply_to` says.
+    """Listens on 127.0.0.1 (port 0: any free port) and responds to each push as `reply_to` says.
 
-    `on_push` is called for every push, one at a time, before the reply leaves; `on_check` with who asked whether this
-    endpoint agrees to be pushed to, which it does.
+    `on_push` is called for every push, one at a time, before the response. `on_check` is called with the origin of each
+    verification request, which the receiver confirms.
     """
 
     def __init__(
@@ -175,12 +175,12 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """Where pushes are taken."""
+        """The URL for pushes."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}/"
 
     def start(self) -> Receiver:
-        """Begin to listen, in a thread."""
+        """Start to listen, in a thread."""
         self._thread.start()
         return self
 
@@ -190,22 +190,22 @@ class Receiver:
         self._server.server_close()
 
     def totals(self) -> dict[str, int]:
-        """Pushes so far, by subscription."""
+        """The number of pushes so far, by subscription."""
         with self._lock:
             return dict(self._pushes)
 
     def accepted_ids(self) -> list[str]:
-        """The distinct messages that were taken with success, in the order of their first."""
+        """The ids of successfully received messages, in the order of their first push."""
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 
     def agreed(self, origin: str) -> None:
-        """Report that somebody asked whether pushes are wanted, and was told so."""
+        """Report a confirmed verification request."""
         with self._lock:
             self._on_check(origin)
 
     def take(self, headers: dict[str, str], body: bytes) -> Reply:
-        """Count a push, decide on it and report it."""
+        """Count a push, choose its response, and report it."""
         lower = {name.lower(): value for name, value in headers.items()}
         subscription = lower.get("x-tagcast-subscription", "?")
         message_id = lower.get("webhook-id", "?")

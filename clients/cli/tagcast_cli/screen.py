@@ -1,4 +1,4 @@
-"""What answers look like to people: tables, field lists, colours of states, faults."""
+"""Formats answers for people: tables, field lists, colours of states, faults."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ PIPE_WIDTH = 200
 
 
 def console(*, to_errors: bool = False) -> Console:
-    """A console on standard output (or error) that does not cut lines short in a pipe."""
+    """Return a console on standard output or error that does not truncate lines in a pipe."""
     stream = sys.stderr if to_errors else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
     return VisibleConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def state_text(state: object) -> Text:
-    """A stored state word in its colour, as people write it.
+    """Return the displayed word of a state, in its colour.
 
     >>> state_text("unverified").plain
     'unverified'
@@ -59,7 +59,7 @@ def state_text(state: object) -> Text:
 
 
 def cell(value: Any) -> Text:
-    """Any value of an answer as table text; names of instants are for the caller to translate.
+    """Return any value of an answer as text for a table. The caller formats instants.
 
     >>> [cell(v).plain for v in (None, True, ["a", "b"], {"k": 1}, 3)]
     ['—', 'yes', 'a, b', 'k=1', '3']
@@ -82,7 +82,7 @@ def cell(value: Any) -> Text:
 
 
 def named_cell(name: str, value: Any) -> Text:
-    """A value whose field name says how to read it: `…_at` is an instant, `state` a coloured word.
+    """Return a value formatted by its field name: `…_at` as an instant, `state` as a coloured word.
 
     >>> named_cell("unsigned_at", False).plain
     'no'
@@ -95,9 +95,9 @@ def named_cell(name: str, value: Any) -> Text:
 
 
 class Rows:
-    """Rows of cells that fit any width: as a table, as one whose instants are distances, or a few lines for each row.
+    """Rows of cells for any width: a table, a table with shorter instants, or a few lines per row.
 
-    Nothing is cut, and no message id is folded.
+    Nothing is truncated, and message ids stay on one line.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]], headings: Sequence[str], title: str | None = None) -> None:
@@ -126,7 +126,7 @@ class Rows:
         return table
 
     def _lines(self, row: Sequence[Text], width: int) -> Iterator[Text]:
-        """The cells of one row with their headings, as many in a line as fit; all but the first line are indented."""
+        """Return the cells of one row with their headings, filling lines; all lines but the first are indented."""
         line = Text()
         for heading, value in zip(self._headings, row, strict=True):
             shown = Text.assemble((f"{heading} ", "dim"), value)
@@ -143,7 +143,7 @@ _INSTANT = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC \((?P<distance>[
 
 
 def _shortened(value: Text) -> Text:
-    """An instant as its distance alone; any other cell as it is.
+    """Return an instant as its distance from now; any other cell unchanged.
 
     >>> _shortened(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shortened(Text("12")).plain
     ('in 1 d', '12')
@@ -153,12 +153,12 @@ def _shortened(value: Text) -> Text:
 
 
 def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Rows:
-    """Rows under headings; each value is shown as `cell` shows it."""
+    """Return rows under headings, each value formatted by `cell`."""
     return Rows(rows, headings, title)
 
 
 def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
-    """The fields of one resource, a line each."""
+    """Return the fields of one resource, one per line."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -170,7 +170,7 @@ def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
 
 
 def fault_lines(problem: Json, status: int) -> Text:
-    """A problem answer: its title, its detail and each fault with the pointer to it."""
+    """Return a problem as lines: its title, its detail, and each fault with its pointer."""
     lines = Text()
     lines.append("error: ", style="bold red")
     lines.append(f"{visible_line(str(problem.get('title') or 'refused'))} ({status})", style="bold")
@@ -200,11 +200,11 @@ OUTCOMES: Mapping[str, str] = {
     "unverified": "not attempted: the endpoint is unverified",
     "rate": "not attempted: rate limit reached",
 }
-"""What is told of a delivery that no endpoint answered, as people read it."""
+"""Readable texts for outcomes that did not come from an endpoint."""
 
 
 def outcome_text(told: str | None) -> str | None:
-    """Return what came of an attempt, or why none was made.
+    """Return the outcome of an attempt, or why there was none.
 
     >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
     ('http 500', 'not attempted: host down (circuit open)', None)

@@ -1,4 +1,4 @@
-"""`tagcast rotate-secret`: another secret for the pushes of a subscription."""
+"""`tagcast rotate-secret`: rotates the signing secret of a subscription."""
 
 from __future__ import annotations
 

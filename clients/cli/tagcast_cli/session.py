@@ -1,4 +1,4 @@
-"""What every command shares: the API it talks to, and how it shows answers and faults."""
+"""Shared by all commands: the API client, and the output of answers and faults."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Renderer = Callable[[Json], RenderableType | None]
 
 PRECONDITION_FAILED = 412
 CHECKED_BY_PYDANTIC = "Value error, "
-"""What Typer leaves in front of its sentence about a value that is not one of an option's words."""
+"""The prefix that Typer adds to a message about an invalid choice."""
 
 
 class RefusedError(Exception):
-    """The API refused, and the text says what to do; *problem* is what it said."""
+    """The API refused the request. The text is the remedy; *problem* is the API's answer."""
 
     def __init__(self, detail: str, problem: ProblemError) -> None:
         super().__init__(detail)
@@ -59,11 +59,11 @@ class Session:
 
     @property
     def out(self) -> Console:
-        """Where answers go."""
+        """The console of standard output."""
         return console()
 
     def show(self, answer: Answer, render: Renderer) -> None:
-        """Print an answer: as it came with --json, otherwise as `render` draws it."""
+        """Print an answer: unchanged with --json, otherwise as *render* formats it."""
         if self.as_json:
             if answer.text.strip():
                 typer.echo(visible_json(answer.text.rstrip("\n")))
@@ -77,13 +77,16 @@ class Session:
         typer.echo(visible_json(json.dumps(value, ensure_ascii=False)))
 
     def warn(self, sentence: str) -> None:
-        """Say on standard error what is not as it should be, and go on."""
+        """Print a warning on standard error, and continue."""
         console(to_errors=True).print(Text(visible(sentence), style="yellow"))
 
     def put(
         self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
     ) -> Answer:
-        """Make what must not exist, unless it is to be replaced; *exists* and *change* say what helps then."""
+        """Create a resource, or replace an existing one if asked.
+
+        *exists* and *change* are the hints for a resource that exists, and for one that changed meanwhile.
+        """
         if if_match is not None:
             return self.api.request("PUT", path, body, headers={"if-match": if_match})
         try:
@@ -95,7 +98,7 @@ class Session:
             raise RefusedError(detail, refused) from None
 
     def show_done(self, answer: Answer, sentence: str) -> None:
-        """Print an answer of which a sentence is enough."""
+        """Print an answer as one sentence."""
         self.show(answer, lambda _: Text(sentence))
 
     def show_list(
@@ -104,7 +107,10 @@ class Session:
         listing: Listing,
         page: Page,
     ) -> list[Json]:
-        """Print one page of a list, or all of them, and return its items; with --json one line per page, and none."""
+        """Print one page of a list, or all pages, and return the items.
+
+        With --json print one line per page, and return no items.
+        """
         answers = self.read(path, page)
         if self.as_json:
             return []
@@ -117,7 +123,7 @@ class Session:
         return items
 
     def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
-        """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
+        """Return the answer of one page, or of all pages joined; with --json print each on a line instead."""
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
             if self.as_json:
@@ -128,7 +134,7 @@ class Session:
         return answers
 
     def tell_of_more(self, answer: Json, *other_options: str) -> None:
-        """Say which options go on behind a page that is not the last, on one line: it is there to be copied."""
+        """Print the options for the next page on one line, so that you can copy them."""
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
@@ -141,7 +147,7 @@ def pages(
     cursor: str | None = None,
     query: Mapping[str, Any] | None = None,
 ) -> Iterator[Answer]:
-    """The pages of a list, following `next_cursor` from the given one to the end."""
+    """Yield the pages of a list from the given one, following `next_cursor`."""
     while True:
         answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
         yield answer
@@ -152,7 +158,7 @@ def pages(
 
 @dataclass(frozen=True)
 class Page:
-    """How much of a list is wanted."""
+    """The options of a list: its limit, its cursor, and all pages."""
 
     limit: int | None
     cursor: str | None = None
@@ -161,7 +167,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Listing:
-    """How one kind of list is drawn: the answer's key, the columns, a row of an item, a word for none."""
+    """The format of a list: the answer's key, the columns, a function for rows, and the text of an empty list."""
 
     key: str
     headings: tuple[str, ...]
@@ -170,7 +176,7 @@ class Listing:
 
 
 def session_of(ctx: typer.Context) -> Session:
-    """The session that the global options made."""
+    """Return the session with the global options."""
     session = ctx.find_object(Session)
     if session is None:
         raise RuntimeError("a command ran without the global options")
@@ -178,14 +184,14 @@ def session_of(ctx: typer.Context) -> Session:
 
 
 class Commands(TyperGroup):
-    """The root group: takes --json anywhere, and turns faults into words and exit code 1."""
+    """The root group. It accepts --json anywhere; faults become text and exit code 1."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         make_readable(self)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Move `--json` to the front, so that it may also stand behind the command."""
+        """Move `--json` to the front, because it may follow the command."""
         end = args.index("--") if "--" in args else len(args)
         options, rest = args[:end], args[end:]
         if "--json" in options:
@@ -193,7 +199,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, options + rest)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; a fault of the API, the network or the credentials ends it with 1."""
+        """Run the command. A fault of the API, the network or the credentials ends it with exit code 1."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as wrong:
@@ -228,7 +234,7 @@ def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
 
 
 def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
-    """What is wrong, and what helps; None of what only a traceback explains."""
+    """Return an error and its remedy as text; None for an unexpected error, which needs a traceback."""
     match fault:
         case UnreachableError():
             return [f"no response from {fault.url}", unreached(fault)]

@@ -1,4 +1,4 @@
-"""`tagcast versions` and `tagcast shadow …`: the history of a filter, and a candidate for the next one."""
+"""`tagcast versions` and `tagcast shadow …`: the history of a filter, and candidate filters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _path(topic: str, subscription: str, *rest: str) -> str:
 
 
 def shadow_report(answer: Json) -> RenderableType:
-    """A shadow: its filter, its counts, and the messages that only one of both filters matches."""
+    """Return a shadow: its filter, its counts, and messages that only one of the filters matches."""
     shown = dict(answer)
     counts = shown.pop("counts", {})
     samples = shown.pop("samples", [])

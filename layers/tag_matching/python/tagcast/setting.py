@@ -1,7 +1,7 @@
-"""How a resource declares its settings: once, in the annotations of a dataclass.
+"""Declares the settings of a resource once, in the annotations of a dataclass.
 
-The API, its document, the client, the command line, the console and the archive are made of these declarations. So a
-setting of one number, word or text is written in one place, besides the code that obeys it.
+The API, its document, the client, the command line, the console and the archive read these declarations. So a setting
+of one number, word or text is declared in one place, besides the code that uses it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
-"""The name of a topic or a subscription."""
+"""The pattern of the name of a topic or a subscription."""
 
 
 class Only(StrEnum):
-    """Which subscriptions have a setting that not all of them have."""
+    """The subscriptions to which a setting is limited."""
 
     PUSHES = "pushes"
     GROUPS = "groups"
@@ -27,13 +27,13 @@ class Only(StrEnum):
 class Setting:
     """The declaration of a field in its annotation: ``Annotated[float | None, Setting("Maximum …")]``.
 
-    - *help*: one sentence for the document of the API, the help of the command line and the form of the console.
-    - *wire*: its name in the API; by default its own, with ``_s`` written out as ``_seconds``.
-    - *at_least*, *at_most*, *pattern*: what a value must keep to.
-    - *only*: the subscriptions that have it; None: all.
-    - *is_shown*: answers show it while it has its default, too.
-    - *option*: its option of the command line; by default its name without ``_seconds``.
-    - *metavar*: how the help writes a value. *section*: under which heading the console asks for it.
+    - *help*: one sentence for the API document, the help of the command line, and the form of the console.
+    - *wire*: the name in the API; the default is the field's name, with ``_s`` written out as ``_seconds``.
+    - *at_least*, *at_most*, *pattern*: the bounds of a value.
+    - *only*: the subscriptions with this setting; None: all.
+    - *is_shown*: answers show the setting even if it has its default.
+    - *option*: the option of the command line; the default is the field's name without ``_seconds``.
+    - *metavar*: the placeholder of the value in the help. *section*: the heading in the console's form.
     """
 
     help: str
@@ -50,7 +50,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One declared setting: the *name* of its field, its *type* without None, its *default* (MISSING: it has none)."""
+    """A declared setting: *name* of the field, *type* without None, and *default* (MISSING: none)."""
 
     name: str
     type: Any
@@ -60,18 +60,18 @@ class Declared:
 
     @property
     def wire(self) -> str:
-        """Return its name in the API."""
+        """Return the setting's name in the API."""
         return self.setting.wire or (f"{self.name}econds" if self.name.endswith("_s") else self.name)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the words that it may be, if it is one of several."""
+        """Return the allowed words; empty if the setting is not an enumeration."""
         is_word = isinstance(self.type, type) and issubclass(self.type, StrEnum)
         return tuple(map(str, self.type)) if is_word else ()
 
 
 def settings_of(kind: Any) -> tuple[Declared, ...]:
-    """Return the settings that a dataclass declares, in its order.
+    """Return the settings that a dataclass declares, in order.
 
     >>> from typing import Annotated
     >>> @dataclass
@@ -99,7 +99,7 @@ def _settings_of(kind: Any) -> tuple[Declared, ...]:
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
-    """Return a type without None, and whether None was part of it.
+    """Return a type without None, and whether the type included None.
 
     >>> without_none(int | None), without_none(str)
     ((<class 'int'>, True), (<class 'str'>, False))

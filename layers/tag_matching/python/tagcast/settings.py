@@ -1,4 +1,4 @@
-"""What a subscriber chooses: where its messages go, how they look, how often they are tried again.
+"""The settings of a subscription: its endpoint, its content format, its retries and others.
 
 Durations end in ``_s`` and are seconds.
 """
@@ -13,15 +13,15 @@ from typing import Annotated
 from tagcast.setting import NAME, Only, Setting
 
 ENQUEUED_AT_ONCE = 10
-"""As many as one request takes into the queue of a group."""
+"""A batch request to a group's queue takes at most ten messages."""
 DECAY_WINDOW = 100
-"""As many as CMQ pushes at the same time."""
+"""CMQ pushes at most a hundred messages concurrently."""
 UNVERIFIED = "unverified"
-"""Why a delivery waits whose endpoint has not agreed yet to be pushed to."""
+"""The reason of a delivery that waits until its endpoint is verified."""
 
 
 class Protocol(StrEnum):
-    """How an endpoint is reached."""
+    """The protocol of an endpoint."""
 
     HTTP = "http"
     HTTPS = "https"
@@ -31,7 +31,7 @@ class Protocol(StrEnum):
 
 
 class ContentFormat(StrEnum):
-    """What a push carries: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
+    """The content of a push: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
 
     JSON = "json"
     SIMPLIFIED = "simplified"
@@ -41,14 +41,14 @@ class ContentFormat(StrEnum):
 
 
 class Signature(StrEnum):
-    """What a push over HTTP is signed with: its secret if it has one, or also its key of the service."""
+    """The signature of pushes over HTTP: by the subscription's secret, or also by its key of the service."""
 
     V1 = "v1"
     V1A = "v1a"
 
 
 class Strategy(StrEnum):
-    """The notify strategies of CMQ topic mode, and one under which no delivery waits for another."""
+    """The retry strategies: two of CMQ's topic mode, and one in which no delivery waits for another."""
 
     BACKOFF_RETRY = "BACKOFF_RETRY"
     EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
@@ -57,9 +57,9 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a subscription delivers: *target* is a URL, a queue URL or ARN, or a function name or ARN.
+    """The endpoint of a subscription: *target* is a URL, a queue URL or ARN, or a function name or ARN.
 
-    The members of a group come for what they get: its target is empty.
+    A consumer group has no target: its members pull.
     """
 
     protocol: Protocol
@@ -69,17 +69,17 @@ class Endpoint:
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 RATE_MIN, RATE_MAX = 0.01, 1_000
 DECAY_INTERVAL_S_MAX = 512
-"""Delays that double do so up to this, as those of CMQ's EXPONENTIAL_DECAY_RETRY do; a subscriber may choose less."""
+"""The maximum of waits that double, as in CMQ's EXPONENTIAL_DECAY_RETRY. A subscription may choose a smaller one."""
 RETRIES_FOR_LIFE = 86_400
-"""More retries than a message can have in its life of a day: a wait takes a second and more."""
+"""More retries than fit into a message's life of a day, because each wait takes at least a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
+    """When, and how often, a failed delivery is retried (docs/semantics.md, Retries).
 
-    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s. *interval_s_max* bounds the waits that double: those of
-    DECAY and INDEPENDENT, and of BACKOFF with ``RETRIES_FOR_LIFE``, which begin with *interval_s* or 1 s.
+    Under BACKOFF, *interval_s* ``None`` means a random wait of 10-20 s. Waits double up to *interval_s_max* under DECAY
+    and INDEPENDENT. With ``RETRIES_FOR_LIFE`` they also double under BACKOFF, from *interval_s*, or 1 s.
     """
 
     strategy: Strategy
@@ -89,13 +89,13 @@ class RetryPolicy:
 
     @property
     def is_for_life(self) -> bool:
-        """Say whether only the end of its life ends a delivery that keeps failing."""
+        """Return whether a failing delivery is retried until its message expires."""
         return self.max_retries == RETRIES_FOR_LIFE
 
 
 @dataclass(frozen=True, slots=True)
 class FormerSecret:
-    """A secret that was exchanged for another one: pushes are signed with it, too, *until* that instant."""
+    """A secret from before a rotation. It also signs pushes, *until* that instant."""
 
     secret: str = field(repr=False)
     until: int
@@ -103,7 +103,7 @@ class FormerSecret:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What anybody may know of the certificate that pushes present: its hexadecimal SHA-256, whose it is, its end."""
+    """The public parts of a client certificate: its SHA-256 in hexadecimal, its subject, and its expiry."""
 
     fingerprint: str
     subject: str
@@ -112,7 +112,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """The most messages and bytes of one request to the endpoint. One message alone may have more bytes."""
+    """The maximum messages and bytes of one request to the endpoint. A single message may have more bytes."""
 
     messages_max: int
     bytes_max: int
@@ -120,19 +120,19 @@ class Batching:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
-    """The settings of a subscription, declared once for all doors (`tagcast.setting`), and what belongs to them.
+    """The settings of a subscription, declared once for API, client, command line and console (`tagcast.setting`).
 
-    *filter* is its JSON form, canonical once it is stored; None matches everything. Fields without ``repr`` are
+    *filter* is its JSON form; the stored form is canonical. None matches everything. Fields without ``repr`` are
     secrets: nothing shows or archives them.
 
-    - *sealed*: a mark of the row that has the secrets, encrypted. They are not in this value until they are opened.
-      A group's secret is generated by the service and signs receipt handles.
-    - *ordered*: of groups only; pushes in order have the strategy BACKOFF_RETRY.
+    - *sealed*: the reference to the row with the encrypted secrets. They are decrypted only for pushes and updates.
+      The service generates the secret of a group, which signs receipt handles.
+    - *ordered*: for groups only. Pushes in order have the strategy BACKOFF_RETRY.
     - *start_from*: an instant; None: no older messages.
-    - *unverified*: why the endpoint may not be pushed to, by its last response; None: it may.
+    - *unverified*: why the endpoint is not verified, by its last response; None: it is.
     - *allowed_per_second*: the rate to which the endpoint agreed. It bounds *max_per_second*.
     - *headers*: by their names in lower case.
-    - *client_certificate*: what answers show of it. *client_key*: certificate, chain and private key, as PEM.
+    - *client_certificate*: its public parts. *client_key*: certificate, chain and private key, as PEM.
     """
 
     endpoint: Annotated[
@@ -212,38 +212,38 @@ class SubscriptionSettings:
     client_key: str | None = field(default=None, repr=False)
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
-        """Return the secrets that a push is signed with at *now*, the present one first."""
+        """Return the secrets that sign a push at *now*, the current one first."""
         if self.secret is None:
             return ()
         return (self.secret, *(former.secret for former in self.formers if now < former.until))
 
     @property
     def is_group(self) -> bool:
-        """Say whether this is a group, whose members pull."""
+        """Return whether this is a consumer group, whose members pull."""
         return self.endpoint.protocol is Protocol.PULL
 
     @property
     def keeps_order(self) -> bool:
-        """Say whether messages reach the subscriber in their order (docs/semantics.md, Delivery)."""
+        """Return whether the subscriber gets messages in order (docs/semantics.md, Delivery)."""
         return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
 
     @property
     def is_independent(self) -> bool:
-        """Say whether each delivery is retried for itself, and none waits for another (docs/semantics.md, Delivery)."""
+        """Return whether each delivery has its own retries, so that none waits (docs/semantics.md, Delivery)."""
         return not self.is_group and self.retry.strategy is Strategy.INDEPENDENT_RETRY
 
     @property
     def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        """Return the maximum deliveries in flight after a successful response (docs/semantics.md, Delivery)."""
         if self.is_group:
             return ENQUEUED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
 
     def drained_at_once(self, got_through: int) -> int:
-        """Return how many deliveries of a backlog are attempted together after *got_through* succeeded together.
+        """Return how many backlogged deliveries to attempt together after *got_through* succeeded together.
 
-        In batches that doubles from one on, so that a message which makes a batch fail is soon found; under a rate, so
-        that a worker reads few more messages than it may push.
+        With batches, the number doubles from one on. So a message that makes a batch fail is soon found. With a rate,
+        it doubles as well. So a worker reads few more messages than it may push.
         """
         if self.batching is None and self.max_per_second is None:
             return self.window
@@ -252,11 +252,11 @@ class SubscriptionSettings:
 
 
 def has_secrets(settings: SubscriptionSettings) -> bool:
-    """Say whether anything of *settings* is a secret: what is left out of ``repr``."""
+    """Return whether *settings* have a secret, i.e. a value in a field without ``repr``."""
     return any(getattr(settings, each.name) for each in fields(settings) if not each.repr)
 
 
 def secrets_told(settings: SubscriptionSettings) -> tuple[str, ...]:
-    """Return the secrets in *settings* that the receiver knows, too, and could repeat: all but a private key."""
+    """Return the secrets that the receiver also knows and could repeat: all but the private key."""
     present = () if settings.secret is None else (settings.secret,)
     return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))

@@ -13,7 +13,7 @@ BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
 
 
 class Ordering(StrEnum):
-    """What one order spans: the whole topic, one ordering key, or nothing."""
+    """The scope of an order: the whole topic, one ordering key, or none."""
 
     TOPIC = "topic"
     KEY = "key"
@@ -21,14 +21,14 @@ class Ordering(StrEnum):
 
 
 class Keep(StrEnum):
-    """How long the body of a message is kept: while a delivery is pending, or until the message expires."""
+    """How long a message keeps its body: while a delivery is pending, or until the message expires."""
 
     PENDING = "pending"
     LIFE = "life"
 
 
 class FilterType(StrEnum):
-    """The filters of a topic that was created through the CMQ endpoint; it never changes."""
+    """The filter type of a topic that was created through the CMQ endpoint. It never changes."""
 
     TAGS = "tags"
     ROUTING_KEY = "routing_key"
@@ -36,7 +36,7 @@ class FilterType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The settings of a topic, declared once for all doors (`tagcast.setting`)."""
+    """The settings of a topic, declared once for API, client, command line and console (`tagcast.setting`)."""
 
     retention_s: Annotated[
         int,

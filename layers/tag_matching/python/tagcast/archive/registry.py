@@ -14,13 +14,13 @@ from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
 from tagcast.rows.topic import TOPICS
 
 _LEFT_OUT = {each.name for each in fields(SubscriptionSettings) if not each.repr} | {"sealed"}
-"""Secrets are not archived."""
+"""Settings that are not archived, because they are secrets."""
 _COLUMNS = (
     *("filter", "protocol", "target", "strategy", "max_retries", "interval_s", "interval_s_max", "timeout_s"),
     "start_from",
     "unverified",
 )
-"""Settings that jobs read have columns of their own; `settings` has all others, as JSON."""
+"""The settings with columns of their own, because jobs read them. `settings` has all others, as JSON."""
 
 
 def of_topic(change: RowChange) -> Iterator[Record]:
@@ -91,7 +91,7 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
-    """Yield the topic version since which a filter version is in force. Deleting old versions is no event."""
+    """Yield a filter version, with the topic version since which it is active. Deleting old versions is no event."""
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

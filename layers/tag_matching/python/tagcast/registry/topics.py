@@ -1,4 +1,4 @@
-"""Use cases of topics: make, change, look at, list, remove."""
+"""Use cases of topics: create, update, show, list, delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tagcast.rows.topic import COUNTERS, Counters, events_check, settings_update
 from tagcast.tables import Write
 
 COUNTERS_LIFE_S = 4 * 366 * 86_400
-"""Longer than the archive is kept by default (three years)."""
+"""Longer than the default retention of the archive (three years)."""
 
 
 def put_topic(
@@ -27,11 +27,11 @@ def put_topic(
     settings: TopicSettings,
     if_match: int | None = None,
 ) -> tuple[Topic, bool]:
-    """Create the topic or replace its settings; return it and whether it is new.
+    """Create the topic or replace its settings. Return it, and whether it is new.
 
-    *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. Raises ConflictError
-    when the ordering would change while anything is retained, or the events topic cannot be one, InvalidRequestError
-    if that is the topic itself, and PreconditionFailedError.
+    *if_match* is the expected version; NO_VERSION expects that the topic does not exist. Otherwise raises
+    PreconditionFailedError. Raises ConflictError if the ordering would change while messages are retained, or if the
+    events topic is unsuitable. Raises InvalidRequestError if a topic names itself as its events topic.
     """
 
     def attempt() -> tuple[Topic, bool]:
@@ -50,9 +50,9 @@ def put_topic(
 def change_topic(
     world: World, name: str, change: Callable[[TopicSettings], TopicSettings], if_match: int | None = None
 ) -> Topic:
-    """Give the topic what *change* makes of its settings; *if_match* is the version that it must have.
+    """Update the topic's settings to the result of *change*; *if_match* is the expected version.
 
-    Raises NotFoundError, ConflictError and InvalidRequestError as :func:`put_topic` does, PreconditionFailedError.
+    Raises NotFoundError, and the errors of :func:`put_topic`.
     """
 
     def attempt() -> Topic:
@@ -72,7 +72,7 @@ def _check_version(known: Topic | None, if_match: int | None) -> None:
 
 
 def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
-    """Store the settings *wanted*, unless those of *known* changed since it was read; return the topic as stored."""
+    """Write the settings *wanted*, unless *known* changed since it was read. Return the stored topic."""
     if known.settings.ordering is not wanted.ordering and retained_count(world, known.name):
         raise ConflictError("the ordering cannot change while messages are retained")
     changed = replace(known, settings=wanted, updated_at=max(world.clock.now(), known.version + 1))
@@ -84,9 +84,10 @@ def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
 
 
 def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
-    """Return the check, beside a write of *topic*, that its events topic can be that.
+    """Return the check for a write of *topic* that its events topic is suitable.
 
-    Raises InvalidRequestError if it is the topic itself, and ConflictError if it is none, or has one.
+    Raises InvalidRequestError if a topic names itself. Raises ConflictError if the events topic does not exist, or has
+    an events topic.
     """
     name = topic.settings.events_topic
     if name is None:
@@ -102,7 +103,7 @@ def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:
 
 
 def create_topic(world: World, name: str, settings: TopicSettings, filter_type: FilterType) -> Topic:
-    """Create a topic whose filters are all of one type; PreconditionFailedError if there is one of its name."""
+    """Create a topic with one filter type. Raises PreconditionFailedError if its name exists."""
 
     def attempt() -> Topic:
         if stored.topic(world.store, name) is not None:
@@ -113,7 +114,7 @@ def create_topic(world: World, name: str, settings: TopicSettings, filter_type: 
 
 
 def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
-    """Change how large a body may be, and nothing else; NotFoundError if there is no such topic."""
+    """Update only the maximum body size. Raises NotFoundError if the topic does not exist."""
     return change_topic(world, name, lambda settings: replace(settings, body_bytes_max=body_bytes_max))
 
 
@@ -123,7 +124,7 @@ def _new(world: World, name: str, settings: TopicSettings) -> Topic:
 
 
 def _create(world: World, topic: Topic) -> Topic:
-    """Store a new topic, which goes on counting where an earlier one of its name stopped."""
+    """Store a new topic, with the counters of an earlier topic of the same name."""
     counters = COUNTERS.read(world.store, topic.name) or Counters()
     counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
     world.store.transact((*topic_puts(counting), *_events_check(world, counting)))
@@ -131,28 +132,27 @@ def _create(world: World, topic: Topic) -> Topic:
 
 
 def get_topic(world: World, name: str) -> Topic:
-    """Return the topic or raise NotFoundError."""
+    """Return the topic. Raises NotFoundError."""
     return read_topic(world, name)
 
 
 def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
-    """Return topics in order of their names, after *cursor*."""
+    """Return topics after *cursor*, sorted by name."""
     names = stored.topic_names(world.store, after=cursor or "", limit=limit + 1)
     return Page(stored.topics(world.store, names[:limit]), names[limit - 1] if len(names) > limit else None)
 
 
 def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
-    """Return name and id of every topic that has *word* in its name, whatever the case, in order of their names."""
+    """Return name and id of every topic with *word* in its name, in any case, sorted by name."""
     wanted = word.lower()
     return tuple(each for each in stored.topic_ids(world.store) if wanted in each[0].lower())
 
 
 def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
-    """Remove the topic; ConflictError while it has subscriptions, NotFoundError if it is not there.
+    """Delete the topic. Raises ConflictError if it has subscriptions, and NotFoundError if it does not exist.
 
-    *if_match* is the version that it must have (PreconditionFailedError).
-    Its counters stay for as long as receipts and the archive may name its ordinals, so that a later topic of that
-    name uses none of them again.
+    *if_match* is the expected version (PreconditionFailedError). Its counters stay as long as receipts and the archive
+    may name its ordinals. So a later topic of the same name reuses none.
     """
 
     def attempt() -> None:
@@ -168,7 +168,7 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 
 
 def retained_count(world: World, topic: str) -> int:
-    """Return how many messages are owed after their first round and still alive."""
+    """Return how many live messages have pending deliveries after their first round."""
     now = world.clock.now()
     listed = map(RETAINED.value_of, stored.retained_rows(world.store, topic))
     return sum(1 for message in listed if message.expires_at > now)

@@ -1,4 +1,4 @@
-"""Rows of subscriptions: what a subscriber chose, and of a removed one its name and when that was."""
+"""Rows of subscriptions: their settings and filter versions, and the names of deleted ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SETTINGS = Codec(
     },
     elsewhere=("formers", "headers", "client_key"),
 )
-"""The settings in the row of a subscription. Its other secrets are in a row of their own (`rows/sealed.py`)."""
+"""The settings in the row of a subscription. Its other secrets are in a separate row (`rows/sealed.py`)."""
 
 
 def _subscription_row(subscription: Subscription) -> dict[str, Value]:
@@ -72,7 +72,7 @@ def _subscription_row(subscription: Subscription) -> dict[str, Value]:
 
 
 def _subscription_in(row: Attributes) -> Subscription:
-    """Return the subscription of a row; its secrets stand elsewhere."""
+    """Return the subscription in a row, without the secrets of the separate row."""
     return Subscription(
         topic=row["topic"],
         name=row["name"],
@@ -89,19 +89,19 @@ SUBSCRIPTIONS = Kind(subscription_key, _subscription_row, _subscription_in)
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
-    """Return the filter in the row of a subscription; None: it has none, and wants everything."""
+    """Return the filter in the row of a subscription; None: no filter, so it matches everything."""
     stored = optional_text(row, "filter")
     return None if stored is None else cast("Mapping[str, object]", json.loads(stored))
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed* over *known* (None: there is none), unless that changed since it was read."""
+    """Return the write of *changed*, unless *known* changed since it was read. None: there is none yet."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 
 
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
-    """Return the writes that remove a subscription, unless it changed since it was read, its shadow and its secrets."""
+    """Return the writes that delete a subscription with its shadow and secrets, unless it changed since it was read."""
     return (
         Delete(subscription_key(known.topic, known.name), _as_read(known)),
         Delete(shadow_key(known.topic, known.name)),
@@ -115,7 +115,7 @@ def _as_read(known: Subscription) -> Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The name of a removed subscription, for receipts; publishes at *until*, a version of its topic, do not see it."""
+    """The name of a deleted subscription, for receipts. Publishes from topic version *until* on do not match it."""
 
     name: str
     ordinal: int
@@ -124,7 +124,7 @@ class Removal:
     ttl: int
 
     def precedes(self, subscriptions_version: int) -> bool:
-        """Say whether a publish that saw *subscriptions_version* of the topic came too late for the subscription."""
+        """Return whether a publish at this *subscriptions_version* of the topic came after the deletion."""
         return self.until <= subscriptions_version
 
 
@@ -146,7 +146,7 @@ REMOVALS = Kind(name_key, _removal_row, _removal_in)
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
-    """Return the write that keeps the name of a removed subscription as long as its *tombstone*."""
+    """Return the write that stores the name of a deleted subscription as long as its *tombstone*."""
     assert tombstone.next_attempt_at is not None
     assert tombstone.ttl is not None
     removed_at, ttl = tombstone.next_attempt_at, tombstone.ttl
@@ -155,11 +155,11 @@ def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_versi
 
 
 _NOT_KEPT = ("pk", "sk", "secret")
-"""Only of a group a secret stands in its row, for receipts: who publishes or hands over needs none."""
+"""Attributes that directories omit. Only a group's row has a secret, for receipt handles; publishing does not need it."""
 
 
 class KeptSubscription(NamedTuple):
-    """One subscription as it is kept beside the table, whose row is the JSON *content*."""
+    """One subscription of a directory; *content* is its row as JSON."""
 
     ordinal: int
     name: str
@@ -168,13 +168,13 @@ class KeptSubscription(NamedTuple):
 
 
 class KeptSubscriptions:
-    """Makes them of rows; what says whether an order is kept is worked out once for all that say the same."""
+    """Creates the entries of a directory. It computes once per strategy whether an order is kept."""
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}
 
     def of(self, row: Row) -> KeptSubscription:
-        """Return what is kept of a row."""
+        """Return the directory entry of a row."""
         about = (row["protocol"], row["strategy"], row.get("ordered"))
         if about not in self._orders:
             self._orders[about] = SUBSCRIPTIONS.value_of(row).settings.keeps_order
@@ -183,24 +183,24 @@ class KeptSubscriptions:
 
 
 def kept_in(content: bytes) -> list[Row]:
-    """Return the rows in a JSON list of them."""
+    """Return the rows in a JSON list."""
     rows: list[Row] = json.loads(content)
     return rows
 
 
 def subscriptions_kept(rows: list[Row]) -> dict[int, Subscription]:
-    """Return the subscriptions in rows by their ordinals."""
+    """Return the subscriptions in rows, by ordinal."""
     return {each.ordinal: each for each in map(SUBSCRIPTIONS.value_of, rows)}
 
 
 def filters_kept(rows: list[Row]) -> dict[int, Mapping[str, object] | None]:
-    """Return only the filters of the subscriptions in rows, by their ordinals."""
+    """Return only the filters in rows of subscriptions, by ordinal."""
     return {number(row, "ordinal"): filter_of(row) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class FilterVersion:
-    """One version of a subscription's filter; *since* is the first version of its topic that evaluated it."""
+    """One version of a subscription's filter; *since* is the topic's first version with it."""
 
     version: int
     filter: Mapping[str, object] | None
@@ -241,7 +241,7 @@ FILTER_VERSIONS = Kind(version_key, _version_row, _version_in)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
-    """Return the write of the version that *subscription* has, which publishes from version *since* on evaluate."""
+    """Return the write of *subscription*'s filter version. Publishes from topic version *since* on evaluate it."""
     version = FilterVersion(
         version=subscription.version,
         filter=subscription.settings.filter,
@@ -255,11 +255,11 @@ def version_put(subscription: Subscription, since: int) -> Put:
 
 
 def version_delete(topic: str, version: FilterVersion) -> Delete:
-    """Return the write that forgets a version at once."""
+    """Return the write that deletes a filter version immediately."""
     return Delete(version_key(topic, version.ordinal, version.version))
 
 
 def version_expiry(topic: str, version: FilterVersion, ttl: int | None) -> Update:
-    """Return the write after which a version goes at *ttl*, in seconds, if it is still there."""
+    """Return the write that lets a stored filter version expire at *ttl*, in seconds."""
     key = version_key(topic, version.ordinal, version.version)
     return Update(key, {"ttl": ttl}, (), {"version": version.version})

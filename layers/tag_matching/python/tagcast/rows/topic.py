@@ -1,4 +1,4 @@
-"""Rows of topics: their settings and counters, the list of all of them, and what outlives a removed one."""
+"""Rows of topics: their settings and counters, the list of all topics, and the counters of deleted ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TOPICS = Kind(topic_key, _topic_row, _topic_in)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """That a topic is in the list of all topics."""
+    """The entry of a topic in the list of all topics."""
 
     topic_id: str
 
@@ -65,7 +65,10 @@ DIRECTORY = Kind[Listed](
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What outlives a removed topic, so that a later one of that name uses no version and no ordinal again."""
+    """The counters of a deleted topic.
+
+    A later topic of the same name continues them, so it reuses no version or ordinal.
+    """
 
     subscriptions_version: int = 0
     next_ordinal: int = 0
@@ -84,7 +87,7 @@ COUNTERS = Kind[Counters](
 
 
 def topic_puts(topic: Topic) -> tuple[Write, ...]:
-    """Return the writes of a new topic, unless there is one of its name."""
+    """Return the writes that create a topic, unless its name exists."""
     return (
         TOPICS.put(topic, topic.name, expect={"pk": ABSENT}),
         DIRECTORY.put(Listed(topic.topic_id), topic.name),
@@ -92,7 +95,7 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return the write of *changed* settings, unless another topic has the name by now, or those of *known* changed."""
+    """Return the write of *changed* settings, unless *known* or the topic behind its name changed since it was read."""
     row = TOPICS.row_of(changed)
     names = (*SETTINGS.names, "updated_at")
     settings = {name: row[name] for name in names if name in row}
@@ -101,17 +104,18 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 
 
 def events_check(events_topic: str) -> Check:
-    """Return the part of a transaction that lets it fail unless *events_topic* is a topic without one of its own.
+    """Return the check that *events_topic* exists and has no events topic itself.
 
-    So topics that name each other never make a ring, whichever is written last.
+    So topics never name each other in a ring, in whatever order they are written.
     """
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
 def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
-    """Return the write that lets publishers read *names* again, unless any subscription changed since *owner* was read.
+    """Return the write that makes publishers read *names* again.
 
-    *subscriptions* and *ordinals* are added to the topic's counts.
+    It fails if any subscription changed since *owner* was read. *subscriptions* and *ordinals* are added to the topic's
+    counts.
     """
     changes: dict[str, Value] = {**with_changes(owner, names)}
     if subscriptions:
@@ -122,7 +126,7 @@ def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: i
 
 
 def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
-    """Return the writes that remove a topic, unless its subscriptions changed; its counters stay until *ttl*."""
+    """Return the writes that delete a topic, unless its subscriptions changed. Its counters stay until *ttl*."""
     counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
     return (
         Delete(topic_key(topic.name), _as_read(topic)),
@@ -136,10 +140,10 @@ def _as_read(topic: Topic) -> Expectation:
 
 
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
-    """Return what a change of all *names* at once writes to the row of *topic*: the last names, a version for each.
+    """Return the attributes of *topic*'s row after changes of *names*: the last names, and one version for each.
 
-    Who knows an older version reads only these. The row is read for every publish and written for every change anyway,
-    so that this costs neither reads nor writes.
+    A publisher with an older version reads only the subscriptions in these names. Every publish reads this row, and
+    every change writes it. So this costs no additional reads or writes.
 
     >>> topic = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))
@@ -152,7 +156,7 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
 
 
 def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
-    """Return the subscriptions that changed between two versions of a topic; None if there were too many.
+    """Return the names of subscriptions that changed between two versions of a topic; None if there are too many.
 
     >>> from dataclasses import replace
     >>> known = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7)

@@ -1,7 +1,7 @@
-"""The HTTP API: one room per resource, with its routes, the bodies it reads and the answers it gives.
+"""The HTTP API: one module or folder per resource, with its routes, request bodies and answers.
 
-- `limits`: how large anything may be that a caller sends;
-- `http`: what all resources share, from the event of API Gateway to the problem that a caller reads;
+- `limits`: the limits of requests and answers;
+- `http`: parts that all resources share, from the event of API Gateway to problem details;
 - `publishing`, `messages`, `topics`, `filters`, `subscriptions`, `shadows`: the resources;
-- `routes`: which function serves which of them.
+- `routes`: the route tables.
 """

@@ -1,4 +1,7 @@
-"""What the API document says of filters: one schema for each kind. What a filter must be is for its compiler to say."""
+"""The JSON schemas of filters in the API document, one for each kind.
+
+They describe the form only. The compiler of the kind checks the rest.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from tagcast.resource_names import FUNCTION, FUNCTION_LENGTH_MAX
 from typing_extensions import TypeAliasType, TypedDict
 
 _CHECKED = ConfigDict(extra="forbid", json_schema_extra={"format": "filter"})
-"""Beyond its schema a filter has to compile."""
+"""The schema's note that a filter must also compile."""
 
 
 class TagsFilter(TypedDict):
-    """Tags of which a message has one, or all; an empty list lets everything through."""
+    """Matches messages that have one of the tags, or all of them. An empty list matches everything."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
@@ -26,7 +29,7 @@ class TagsFilter(TypedDict):
 
 
 class TagExpressionFilter(TypedDict):
-    """An expression of RocketMQ, such as `TagA || TagB`; without one, or with `*`, everything gets through."""
+    """A tag expression of RocketMQ, such as `TagA || TagB`. A missing expression, or `*`, matches everything."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
@@ -35,7 +38,7 @@ class TagExpressionFilter(TypedDict):
 
 
 class RoutingKeyFilter(TypedDict):
-    """Patterns of routing keys, of which one has to match: `*` is one word, `#` any number of them."""
+    """Matches messages whose routing key matches one of the patterns: `*` is one word, `#` any number of words."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
@@ -54,7 +57,7 @@ class Sql92Filter(TypedDict):
 
 
 class EventPatternFilter(TypedDict):
-    """A pattern of EventBridge, or a filter policy of SNS, on the part of a message that `scope` names."""
+    """A pattern of EventBridge, or a filter policy of SNS. `scope` names the part of a message that it reads."""
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 

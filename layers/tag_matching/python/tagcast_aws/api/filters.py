@@ -1,4 +1,4 @@
-"""Filters: what is wrong with one, and trying one on a message."""
+"""Filters in requests: validation, and tests of a filter on a message."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.body import TestedMessage
 
 FilterBody = Annotated[dict[str, Any], SchemaOf(AnyFilter)]
-"""A filter as it is sent, and as answers show it; the compiler of its kind reads it."""
+"""A filter in a request or an answer. The compiler of its kind validates it."""
 
 
 class FilterTestBody(Body):
-    """A filter and a message to try it on."""
+    """A filter, and a message to test it on."""
 
     filter: FilterBody | None = None
     message: TestedMessage
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter and those that cross the message's fields."""
+        """Add the faults of the filter, and faults between fields of the message."""
         message = value.get("message")
         crossed = TestedMessage.cross_faults(message) if isinstance(message, Mapping) else []
         return [fault.under("/message") for fault in crossed] + filter_faults(value.get("filter"))
 
 
 class NewFilterBody(Body):
-    """A filter; null receives everything."""
+    """A filter; null matches everything."""
 
     filter: FilterBody | None
 
@@ -49,7 +49,7 @@ class NewFilterBody(Body):
 
 
 class FilterTestAnswer(TypedDict):
-    """What a filter says of a message, and why."""
+    """The verdict of a filter on a message, with its explanation."""
 
     verdict: Literal["matched", "not_matched", "error"]
     explanation: dict[str, Any]
@@ -57,7 +57,7 @@ class FilterTestAnswer(TypedDict):
 
 
 def filter_faults(value: object) -> list[Fault]:
-    """Return what the compiler of filters refuses in *value*, seen from the body that holds it."""
+    """Return the faults that the filter compiler finds in *value*. Pointers are relative to the body with the filter."""
     if not isinstance(value, dict):
         return []
     try:
@@ -68,7 +68,7 @@ def filter_faults(value: object) -> list[Fault]:
 
 
 def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
-    """Try a filter on a message; nothing is stored or sent, and no function is asked."""
+    """Test a filter on a message. Nothing is stored or sent, and no filter function is called."""
     try:
         verdict, explanation, warnings = test_filter(request.body.filter, request.body.message.draft())
     except InvalidFilterError as error:

@@ -1,4 +1,4 @@
-"""The history of a topic: its messages of the last days, with what became of them."""
+"""The history of a topic: its messages of the last days, with the states of their deliveries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DAY_S = 86_400
 
 
 class HistoryAnswer(TypedDict):
-    """One page of a history, the newest messages first; it may be short, or empty, before the last.
+    """One page of a history, newest messages first. A page before the last may be short or empty.
 
-    ``archived_until`` is when the newest archived message was accepted (null: there is none). Of younger messages only
-    those are shown that are still owed.
+    ``archived_until`` is when the newest archived message was accepted; null: nothing is archived. Of younger messages,
+    the history shows only those with pending deliveries.
     """
 
     messages: list[MessageAnswer]
@@ -34,7 +34,7 @@ class HistoryAnswer(TypedDict):
 
 
 def history(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the messages of the last day, or since another instant."""
+    """Answer with a page of the messages since a given instant, by default of the last day."""
     faults: list[Fault] = []
     now, name = world.clock.now(), request.word("subscription", NAME, faults)
     since, state = _since(request, now, faults), request.choice("state", DELIVERY_STATES, faults)

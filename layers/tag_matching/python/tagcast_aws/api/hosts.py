@@ -1,4 +1,4 @@
-"""Hosts that gave no answer lately, and whether their circuits are open."""
+"""Hosts that did not respond recently, and the state of their circuits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 
 
 class HostAnswer(TypedDict):
-    """A host that gave no answer lately; while its circuit is open, attempts there are one probe at a time."""
+    """A host that did not respond recently. While its circuit is open, it gets only one probe at a time."""
 
     host: str
     circuit: Literal["open", "closed"]
@@ -35,7 +35,7 @@ class HostsAnswer(TypedDict):
 
 
 def several(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the hosts that gave no answer lately."""
+    """Answer with a page of the hosts that did not respond recently."""
     found, now = list_hosts(world, *request.page()), world.clock.now()
     return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
 

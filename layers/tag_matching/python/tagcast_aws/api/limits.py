@@ -1,4 +1,4 @@
-"""The limits of the native HTTP API; topic settings have theirs in the core's model."""
+"""The limits of the HTTP API. The limits of topic settings are in `tagcast.topic_settings`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAULTS_MAX = 100
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000
-"""Of a page of messages as the function answers it; Lambda takes 6 MB."""
+"""The maximum size of a page of messages in a function's answer; Lambda's limit is 6 MB."""
 CURSOR_LENGTH_MAX = 2_048
 CURSOR = r"^[A-Za-z0-9_-]+$"
 IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"
@@ -51,9 +51,9 @@ ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
 PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
-"""Of the messages of a pull as the function answers them: at the first it ends, Lambda takes the second."""
+"""A pull ends at the first size. The second is the maximum, because of Lambda's limit."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
-"""No more than this is not the body: properties with seven bytes for each of theirs, tags, keys, the handle."""
+"""The maximum size of a pulled message without its body: properties (seven bytes per byte), tags, keys and the handle."""
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048
@@ -66,7 +66,7 @@ BACKOFF_INTERVAL_S_MAX = 3_600
 BATCHED_MIN, BATCHED_MAX = 2, 100
 BATCHED_BYTES_MIN, BATCHED_BYTES_DEFAULT, BATCHED_BYTES_MAX = 1_024, 256 * 1024, 1024 * 1024
 QUEUE_BATCH_MAX = 10
-"""As many as SQS takes in a request."""
+"""The maximum of a batch request to SQS."""
 URL = r"^https?://[\x21-\x7e]+$"
 SECRET = r"^(generate|whsec_[A-Za-z0-9+/]{32,86}={0,2})$"
 PUSH_HEADERS_MAX, PUSH_HEADERS_BYTES_MAX, PUSH_HEADER_LENGTH_MAX = 10, 2_048, 1_024

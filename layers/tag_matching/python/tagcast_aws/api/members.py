@@ -1,4 +1,4 @@
-"""Members of pull groups: heartbeats, leaving, who is there."""
+"""Members of consumer groups: heartbeats, leaving, and the list of members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of
 
 
 class HeartbeatBody(Body):
-    """What a consumer says every 30 seconds; a group that is absent is made with it."""
+    """The heartbeat of a consumer, every 30 seconds. The first heartbeat creates a missing group."""
 
     filter: FilterBody | None
     member_version: Annotated[str, StringConstraints(max_length=limits.MEMBER_VERSION_LENGTH_MAX)] = ""
@@ -40,7 +40,7 @@ class HeartbeatBody(Body):
 
 
 class MemberAnswer(TypedDict):
-    """A consumer that is alive; *agrees*: it wants the group's filter, so it is given messages."""
+    """A live consumer of a group. If ``agrees`` is true, it has the group's filter and gets messages."""
 
     member_id: str
     member_version: str
@@ -50,7 +50,7 @@ class MemberAnswer(TypedDict):
 
 
 class GroupAnswer(TypedDict):
-    """The group as a member sees it; *subscription* is what it pulls from."""
+    """The group as a member sees it; a member pulls from ``subscription``."""
 
     subscription: str
     group_version: int
@@ -60,13 +60,13 @@ class GroupAnswer(TypedDict):
 
 
 class MembersAnswer(TypedDict):
-    """Who is alive, by id."""
+    """The live members, sorted by id."""
 
     members: list[MemberAnswer]
 
 
 def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
-    """Take a heartbeat."""
+    """Record a heartbeat."""
     body = request.body
     heartbeat = Heartbeat(
         topic=request.topic,
@@ -104,12 +104,12 @@ def _shown(value: Membership) -> list[MemberAnswer]:
 
 
 def several(world: World, request: Request[None]) -> Answer:
-    """Answer with the members of a group that are alive."""
+    """Answer with the live members of a group."""
     return Answer(200, {"members": _shown(membership(world, request.topic, request.subscription))})
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """Let a member leave."""
+    """Remove a member from a group."""
     leave(world, request.topic, request.subscription, request.path["member_id"])
     return Answer(204)
 

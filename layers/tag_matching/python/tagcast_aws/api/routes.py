@@ -1,4 +1,4 @@
-"""The route tables of the functions, the service's own routes among them, and the document that describes them."""
+"""The route tables of the functions, the service's own routes, and the API document."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tagcast_aws.api.subscriptions import routes as subscriptions
 
 
 def document(world: World, request: Request[None]) -> Answer:
-    """Answer with the description of this API."""
+    """Answer with the document of this API."""
     return Answer(200, description())
 
 
 PUBLISH = publishing.ROUTES
-"""The routes of the publish function; it imports them from their room, without the others."""
+"""The routes of the publish function. It imports them from `publishing`, so it loads no other resources."""
 
 PULL = (*pulling.ROUTES, *tail.ROUTES)
-"""The routes of the pull function, where callers wait."""
+"""The routes of the pull function. Its callers wait."""
 
 MANAGE = (
     *topics.ROUTES,
@@ -44,7 +44,7 @@ MANAGE = (
 
 @cache
 def description() -> dict[str, Any]:
-    """Return the OpenAPI document of all routes. The same value every time: nobody may change it."""
+    """Return the OpenAPI document of all routes. The value is cached: do not change it."""
     # Making it is rare and takes more imports than all the rest.
     from tagcast_aws.api.http.openapi import openapi
 

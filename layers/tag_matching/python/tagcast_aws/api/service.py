@@ -1,4 +1,4 @@
-"""What the service says of itself: what it is, and that it answers."""
+"""The service's own routes: its name and version, and its health."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tagcast_aws.runtime.version import VERSION
 
 
 class AboutAnswer(TypedDict):
-    """What answers here, and where to read on: *openapi* and *health* are relative to this address."""
+    """The service and its version. *openapi* and *health* are relative to this address."""
 
     name: Literal["tagcast"]
     version: str
@@ -24,14 +24,14 @@ class AboutAnswer(TypedDict):
 
 
 class HealthAnswer(TypedDict):
-    """That the service answers."""
+    """The health of the service."""
 
     status: Literal["ok"]
     version: str
 
 
 def about(world: World, request: Request[None]) -> Answer:
-    """Answer what this is."""
+    """Answer with the service and its version."""
     answer: AboutAnswer = {
         "name": "tagcast",
         "version": VERSION,
@@ -43,10 +43,10 @@ def about(world: World, request: Request[None]) -> Answer:
 
 
 def health(world: World, request: Request[None]) -> Answer:
-    """Answer that the service answers."""
+    """Answer that the service is healthy."""
     return Answer(200, {"status": "ok", "version": VERSION})
 
 
 ROOT = (Route("GET", "/", about, "Describe the service", {200: AboutAnswer}, is_public=True, names_no_topic=True),)
-"""What the function of the CMQ endpoint serves besides: both have the same path."""
+"""The route at `/`. The function of the CMQ endpoint serves it, too, because both use this path."""
 HEALTH = Route("GET", "/health", health, "Get the health of the service", {200: HealthAnswer}, is_public=True)

@@ -24,17 +24,17 @@ from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
 
 
 class ShadowBody(NewFilterBody):
-    """A candidate filter; null receives everything."""
+    """A candidate filter; null matches everything."""
 
 
 class PromoteBody(Body):
-    """Which shadow is meant; without it, whichever is present."""
+    """The version of the shadow to promote; by default the present one."""
 
     shadow_version: int | None = Field(None, ge=1)
 
 
 class ShadowCounts(TypedDict):
-    """How many messages the active filter and the shadow saw alike and differently since both are as they are."""
+    """How many messages both filters, only one, or none matched, since both filters are unchanged."""
 
     evaluated: int
     both: int
@@ -45,14 +45,14 @@ class ShadowCounts(TypedDict):
 
 
 class ShadowSample(TypedDict):
-    """A message that only one of both filters matches."""
+    """A message that only one of the two filters matches."""
 
     message_id: str
     way: Literal["only_active", "only_shadow"]
 
 
 class ShadowAnswer(TypedDict):
-    """A shadow with what it said beside the active filter of ``active_version``; it is eventually complete."""
+    """A shadow, compared with version ``active_version`` of the active filter. Its counts are eventually complete."""
 
     filter: FilterBody | None
     shadow_version: int
@@ -64,7 +64,7 @@ class ShadowAnswer(TypedDict):
 
 
 def shown(value: ShadowReport) -> ShadowAnswer:
-    """Return a shadow with its counts and samples."""
+    """Return the answer with a shadow, its counts and samples."""
     kept, counts = value.shadow.filter, value.counts
     answer: ShadowAnswer = {
         "filter": None if kept is None else dict(kept),
@@ -91,7 +91,7 @@ def shown(value: ShadowReport) -> ShadowAnswer:
 
 
 def put(world: World, request: Request[ShadowBody]) -> Answer:
-    """Begin a shadow; the same filter again leaves it as it is."""
+    """Start a shadow. The same filter again changes nothing."""
     report, is_new = put_shadow(world, request.topic, request.subscription, request.body.filter)
     return Answer(201 if is_new else 200, shown(report))
 

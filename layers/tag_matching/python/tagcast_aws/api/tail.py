@@ -1,4 +1,4 @@
-"""The tail of a topic: what happens there, as it happens."""
+"""The tail of a topic: its events as they happen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tagcast_aws.api.limits import NAME, TAIL_WAIT_S_MAX
 
 
 class TailEventAnswer(TypedDict):
-    """Something that happened: to a message, to one of its deliveries, or to a lane."""
+    """An event of a message, a delivery or a lane."""
 
     happened_at: Instant
     kind: Literal["message", "delivery", "lane"]
@@ -32,7 +32,7 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """How many messages were accepted, deliveries made and attempts failed since then, while somebody watched."""
+    """The numbers of accepted messages, deliveries and failed attempts since ``since``. Only watched time counts."""
 
     since: Instant
     counted_at: Instant
@@ -42,7 +42,7 @@ class CountsAnswer(TypedDict):
 
 
 class TailAnswer(TypedDict):
-    """Events, oldest first, and where the next question goes on; ``left_out`` more happened, of whatever kind."""
+    """Events, oldest first, and the cursor for the next request. ``left_out`` counts further events of any kind."""
 
     events: list[TailEventAnswer]
     left_out: int
@@ -51,7 +51,7 @@ class TailAnswer(TypedDict):
 
 
 def happened(world: World, request: Request[None]) -> Answer:
-    """Answer with what happened since the cursor, or wait until something does."""
+    """Answer with the events since the cursor; without events, wait for one."""
     faults: list[Fault] = []
     kind = request.choice("kind", tuple(EventKind), faults)
     wish = TailRequest(
@@ -68,7 +68,7 @@ def happened(world: World, request: Request[None]) -> Answer:
 
 
 def shown(value: TailPage) -> TailAnswer:
-    """Return what happened."""
+    """Return the answer with a page of events."""
     return {
         "events": [_event(event, name) for event, name in value.events],
         "left_out": value.left_out,

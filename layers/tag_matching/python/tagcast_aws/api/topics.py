@@ -1,4 +1,4 @@
-"""Topics: their settings, in and out."""
+"""Topics: their settings in requests and answers."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ else:
 
 
 class TopicBody(_Settings):
-    """The settings of a topic; unnamed ones have their defaults."""
+    """The settings of a topic; missing ones get their defaults."""
 
     def settings(self) -> TopicSettings:
-        """Return the settings as the core knows them."""
+        """Return the settings as a value of the core."""
         return TopicSettings(**settings_in(TopicSettings, self))
 
 
 class TopicPatch(_Changes):
-    """A merge patch (RFC 7396) of the settings of a topic: unnamed ones stay, null stands for the default."""
+    """A merge patch (RFC 7396) of a topic's settings: missing ones stay, null resets to the default."""
 
     def of(self, present: TopicSettings) -> TopicSettings:
-        """Return the *present* settings with those that this names."""
+        """Return the *present* settings with this patch."""
         merged = shown_settings(present) | self.named_fields()
         chosen = {name: value for name, value in merged.items() if value is not None}
         body: TopicBody = TopicBody.model_validate(chosen)
@@ -49,7 +49,7 @@ class TopicPatch(_Changes):
 
 
 class TopicAnswer(_Shown):
-    """A topic; ``retained_messages`` where one topic is asked for. Its ``version`` is its ETag."""
+    """A topic. Its ``version`` is its ETag. Only an answer about a single topic has ``retained_messages``."""
 
     name: str
     subscriptions: int
@@ -68,7 +68,7 @@ class TopicsAnswer(TypedDict):
 
 
 def shown(value: Topic) -> TopicAnswer:
-    """Return the topic."""
+    """Return the answer with a topic."""
     answer: TopicAnswer = {
         "name": value.name,
         "subscriptions": value.subscription_count,
@@ -87,7 +87,7 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 
 
 def lost_in(world: World, topic: str, what: str) -> str | None:
-    """Say why *what* is published to a *topic* would be lost in it as it is now."""
+    """Return why the messages for *what*, e.g. events, would be lost in *topic* now; None if they would not."""
     try:
         found = get_topic(world, topic)
     except NotFoundError:
@@ -98,7 +98,7 @@ def lost_in(world: World, topic: str, what: str) -> str | None:
 
 
 def _wanted_version(world: World, request: Request[Any]) -> int | None:
-    """Return the version that a conditional change must find; None without a condition."""
+    """Return the version that a conditional request requires; None without a condition."""
 
     def present() -> int | None:
         try:
@@ -128,7 +128,7 @@ def change(world: World, request: Request[TopicPatch]) -> Answer:
 
 
 def one(world: World, request: Request[None]) -> Answer:
-    """Answer with one topic and how much it retains."""
+    """Answer with one topic and its number of retained messages."""
     return _answer(world, get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
@@ -139,7 +139,7 @@ def several(world: World, request: Request[None]) -> Answer:
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """Remove a topic without subscriptions."""
+    """Delete a topic without subscriptions."""
     delete_topic(world, request.topic, _wanted_version(world, request))
     return Answer(204)
 

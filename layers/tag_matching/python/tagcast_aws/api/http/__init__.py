@@ -1,1 +1,1 @@
-"""What all resources share: events in, checked requests, strict JSON, bodies, problems out, the API's description."""
+"""HTTP parts that all resources share: events, validated requests, bodies, problem details, the API document."""

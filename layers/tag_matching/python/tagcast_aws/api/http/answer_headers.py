@@ -1,4 +1,4 @@
-"""The headers of every answer: the version of the API that it follows, and the id of its request."""
+"""The headers of every answer: the API version that it follows, and the id of its request."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from tagcast_aws.api.http.problems import UnknownVersionError
 
 API_VERSION = "2026-11-25"
-"""What an answer means; docs/http-api.md, Versions, says what may change under one date."""
+"""The version of the API. docs/http-api.md, Versions, lists the changes that one date allows."""
 API_VERSIONS = (API_VERSION,)
 """The dates that a request may ask for."""
 VERSION_HEADER = "tagcast-version"
 REQUEST_ID_HEADER = "tagcast-request-id"
 REPLAYED_HEADER = "idempotent-replayed"
-"""Is `true` on an answer that repeats an earlier one."""
+"""This header is `true` if the answer repeats an earlier one."""
 
 
 def request_id_of(event: Mapping[str, Any]) -> str:
-    """Return the id of a request, which API Gateway, or Lambda for a URL of a function, gave it."""
+    """Return the id of a request. API Gateway assigns it, or Lambda for a function URL."""
     return str(event.get("requestContext", {}).get("requestId", "unknown"))
 
 
 def check_version(headers: Mapping[str, str]) -> None:
-    """Raise UnknownVersionError if a request, its *headers* named in small letters, asks for an unknown version."""
+    """Raise UnknownVersionError if *headers*, with lower-case names, ask for an unknown version."""
     asked = headers.get(VERSION_HEADER, API_VERSION)
     if asked not in API_VERSIONS:
         raise UnknownVersionError(f"{VERSION_HEADER} must be {' or '.join(API_VERSIONS)}, or be left out")

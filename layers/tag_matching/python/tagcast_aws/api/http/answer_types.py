@@ -14,26 +14,29 @@ from tagcast.model import EntryState, LaneState
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant of RFC 3339 in UTC with milliseconds."""
 UNVERIFIED = "unverified"
-"""The state of a subscription whose endpoint has not agreed yet, and of its lane, unless somebody put that to sleep."""
+"""The state of a subscription with an unverified endpoint.
+
+Its lane has this state, too, unless it is paused or suspended.
+"""
 EVENT_STATES = tuple(dict.fromkeys(("accepted", "unmatched", *map(str, EntryState), *map(str, LaneState))))
-"""What an event of a tail tells of a message, a delivery or a lane."""
+"""The states of messages, deliveries and lanes in the events of a tail."""
 DELIVERY_STATES = (*map(str, EntryState), "unmatched")
-"""By what the messages of a history may be chosen."""
+"""The states by which a history can be filtered."""
 
 
 @dataclass(frozen=True)
 class SchemaOf:
-    """What describes a value as one of *kind* in the document, whatever reads or makes it."""
+    """An annotation that gives a value the schema of *kind* in the document, whatever its Python type is."""
 
     kind: Any
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the schema of the other type; pydantic asks for it."""
+        """Return the schema of the other type. Pydantic calls this method."""
         return handler(TypeAdapter(self.kind).core_schema)
 
 
 def one_of(words: Iterable[str]) -> Any:
-    """Return what lets the document name all *words* that a text may be."""
+    """Return the annotation that lists the allowed *words* of a text in the document."""
     return WithJsonSchema({"type": "string", "enum": [str(word) for word in words]})
 
 

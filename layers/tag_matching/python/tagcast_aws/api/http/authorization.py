@@ -1,6 +1,6 @@
-"""What the caller may do, judged once for all routes: by a token's scopes and topics. IAM judged who signed, before.
+"""Authorizes requests by the scopes and topics of their token, in the same way for all routes.
 
-The source is docs/authorization.md, Tokens and Dead letters.
+IAM authorizes signed requests before they arrive. The rules are in docs/authorization.md, Tokens and Dead letters.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ TOPICS_CLAIM = "tagcast_topics"
 """The claim that names the topics of a token, as patterns: ``*`` is any text, ``?`` any character."""
 
 _PATTERN = re.compile(r"\*|[*?]*[A-Za-z0-9_-][A-Za-z0-9_*?-]*")
-"""A pattern has a character of its own, but for the one of all topics: ``**`` and ``????????`` look like less."""
+"""A pattern has at least one literal character; only ``*`` has none.
+
+``**`` and ``????????`` look narrower than they are.
+"""
 _TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
 EVERY_TOPIC = "*"
-"""The pattern of what is about all topics."""
+"""The pattern that covers all topics."""
 
 
 class Scope(StrEnum):
-    """What a token is for; a route asks for one."""
+    """A scope of tokens. Each route requires one."""
 
     PUBLISH = "publish"
     MANAGE = "manage"
@@ -37,23 +40,25 @@ class Scope(StrEnum):
 
 
 class ForbiddenError(Exception):
-    """A request for what the caller's token, or the deployment, does not allow."""
+    """The caller's token, or the deployment, does not allow the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The scopes of a token, as its issuer writes them, and its patterns of topics."""
+    """The scopes of a token, as its issuer writes them, and its topic patterns."""
 
     scopes: frozenset[str] = frozenset()
     topics: tuple[str, ...] = ()
 
     def check_scope(self, wanted: Sequence[str]) -> None:
-        """Raise ForbiddenError unless one of the scopes that are *wanted* is there."""
+        """Raise ForbiddenError unless the token has one of the scopes *wanted*."""
         if self.scopes.isdisjoint(wanted):
             raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
 
     def check_topic(self, topic: str | None) -> None:
-        """Raise ForbiddenError unless its patterns cover *topic* as its path spells it (None: all topics).
+        """Raise ForbiddenError unless the token's patterns cover *topic*, percent-encoded as in the path.
+
+        None: all topics.
 
         >>> Rights(topics=("bills-*",)).check_topic("bills-%32026")
         >>> Rights(topics=("bills-*",)).check_topic(None)
@@ -67,12 +72,12 @@ class Rights:
 
 
 def covers(patterns: Iterable[str], topic: str) -> bool:
-    """Say whether one of the patterns is that of *topic*."""
+    """Return whether one of the patterns matches *topic*."""
     return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 def is_pattern(text: str) -> bool:
-    """Say whether this is a pattern of names of topics.
+    """Return whether a text is a valid topic pattern.
 
     >>> is_pattern("bills-?*"), is_pattern("*"), is_pattern("**"), is_pattern("a b"), is_pattern("")
     (True, True, False, False, False)
@@ -81,11 +86,11 @@ def is_pattern(text: str) -> bool:
 
 
 def rights_of(event: Mapping[str, Any]) -> Rights | None:
-    """Return what the caller's token grants, or None if there is none because IAM judged the request.
+    """Return the rights of the caller's token; None if IAM authorized the request.
 
-    API Gateway verified the token, but hands lists on as text in which their elements cannot be told apart: the claims
-    are read from the token itself. What is not one readable token grants nothing. AWS does not say whether the scopes
-    that it names are all of the token or of its route, so that those in the token have to agree.
+    API Gateway verified the token. It passes lists on as text in which elements cannot be separated, so the claims are
+    read from the token itself. Anything but one readable token grants nothing. AWS does not document whether its scopes
+    are those of the token or of the route. So a scope counts only if the token has it as well.
     """
     judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
     if judged is None:
@@ -98,9 +103,10 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
 
 
 def check_publishing(world: World, rights: Rights | None, topic: str, named: str | None, field: str) -> None:
-    """Raise ForbiddenError unless the dead letters or events of *topic* may be published to what *field* has *named*.
+    """Raise ForbiddenError unless the caller may publish the dead letters or events of *topic* to the topic *named*.
 
-    A token has to let its owner publish there. The service sees no policy of who signed: there the deployment says it.
+    A token needs the publish scope and a pattern for *named*. The policy of a SigV4 caller is not visible here, so the
+    parameter DeadLetterTopics decides. The error names the setting *field*.
     """
     if named is None:
         return
@@ -112,9 +118,9 @@ def check_publishing(world: World, rights: Rights | None, topic: str, named: str
 
 
 def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the patterns of topics in a token: elements of a list, or a text with spaces between them.
+    """Return the topic patterns in a token's claims: a list, or a text separated by spaces.
 
-    What is no pattern of names grants nothing, so that nobody gets more than was meant.
+    An invalid pattern grants nothing, so a mistake never widens the rights.
 
     >>> topics_of({"tagcast_topics": ["orders", "bills-*", "team a *", "a.*"]}), topics_of({"tagcast_topics": "a b,*"})
     (('orders', 'bills-*'), ('a',))
@@ -129,7 +135,7 @@ def _listed(claim: object) -> list[str]:
 
 
 def _claims(authorization: str) -> Mapping[str, Any]:
-    """Return the claims of the token in a header; none if it is anything but exactly one token."""
+    """Return the claims of the token in an Authorization header; empty unless the header has exactly one token."""
     found = _TOKEN.fullmatch(authorization.strip())
     if found is None:
         return {}

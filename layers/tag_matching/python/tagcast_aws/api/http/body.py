@@ -1,7 +1,7 @@
-"""Bodies of requests: strict models that refuse unknown fields, and every fault of a body named at once.
+"""Request bodies: strict models that refuse unknown fields and report all faults at once.
 
-What one field says about another is checked by ``cross_faults`` on the JSON value itself, so that it is
-reported together with the faults of single fields.
+`cross_faults` checks rules between fields on the raw JSON, so that their faults are reported with those of single
+fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MESSAGES: Mapping[str, tuple[str, FaultCode]] = {
     "union_tag_not_found": ("is required", FaultCode.REQUIRED),
 }
 _OUR_CODES = FaultCode._value2member_map_
-"""A check of our own has the code of its fault as its kind; what pydantic calls otherwise is of a wrong format."""
+"""A validator of ours uses its fault code as the error type. Any other unlisted pydantic error is a wrong format."""
 
 
 class Body(BaseModel):
@@ -59,38 +59,38 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _counted(cls, value: object) -> object:
-        """Refuse an object with far too many fields before a fault is made for each."""
+        """Refuse an object with far too many fields, before validation reports a fault for each."""
         if isinstance(value, Mapping) and len(value) > len(cls.model_fields) + FAULTS_MAX:
             raise PydanticCustomError(FaultCode.TOO_LARGE.value, "has too many fields")
         return value
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Return what single fields cannot tell; pointers are relative to this body."""
+        """Return the faults of rules between fields. Pointers are relative to this body."""
         return []
 
     def named_fields(self) -> dict[str, Any]:
-        """Return the fields that the request names, null ones included."""
+        """Return the fields in the request, including null ones."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     @classmethod
     def is_required(cls) -> bool:
-        """Say whether a request without a body is refused."""
+        """Return whether a request without a body is refused."""
         return any(field.is_required() for field in cls.model_fields.values())
 
 
 class EmptyBody(Body):
-    """The body of a request that says everything by its path."""
+    """A request body without fields."""
 
 
 def one_by_one(model: type[Body]) -> Any:
-    """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
+    """Return the field of a list whose items are validated one by one, so an invalid item does not refuse the others."""
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 
 
 def members_at_most(most: int, what: str) -> BeforeValidator:
-    """Return what counts the members of an object before they are looked at."""
+    """Return a validator that limits the number of members of an object before they are validated."""
 
     def counted(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:
@@ -101,7 +101,7 @@ def members_at_most(most: int, what: str) -> BeforeValidator:
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
-    """Return *value* as a *model*, or every fault that it has.
+    """Return *value* as a *model*, or all its faults.
 
     >>> body, [fault] = read(EmptyBody, {"size": 1})
     >>> fault.detail, fault.pointer, fault.code.value

@@ -1,4 +1,4 @@
-"""Links of the API document: with what an answer names, these operations go on (OpenAPI 3.1, Link Object)."""
+"""Links of the API document: operations that can use values of an answer (OpenAPI 3.1, Link Object)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ _MADE: Mapping[str, Mapping[str, str]] = {
     "create_subscription": {"topic": "$request.path.topic", "subscription": "$response.body#/name"},
     "publish": {"topic": "$request.path.topic", "message_id": "$response.body#/message_id"},
 }
-"""What an operation makes, as the parameters of paths that lead to it."""
+"""For each operation that creates a resource: the path parameters of the new resource."""
 
 _WITHIN = {"create_topic": "create_subscription"}
-"""What is made within it, under a name of its own."""
+"""The operation that creates a resource inside the new one, under a name of its own."""
 
 
 def links_of(name: str, operations: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the links of an operation among *operations*, each a name and a path; none for what makes nothing.
+    """Return the links from the operation *name* to others of *operations*, given as names and paths.
+
+    Only an operation that creates a resource has links.
 
     >>> links_of("create_topic", [("get_topic", "/topics/{topic}"), ("health", "/health")])
     {'get_topic': {'operationId': 'get_topic', 'parameters': {'topic': '$response.body#/name'}}}

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *present* with what *patch* names: null removes, an object is merged, anything else takes its place.
+    """Return *present* with a merge patch: null removes a member, objects are merged, other values replace.
 
     >>> merged({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}, {"retry": {"max_retries": 5}})
     {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}, 'batch': {}}

@@ -57,7 +57,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
 _QUERY_OF_ROUTE = {("/topics/{topic}/history", "state"): {"type": "string", "enum": list(DELIVERY_STATES)}}
-"""Parameters that have the name of another route's, and other values."""
+"""Query parameters with the same name as another route's, but other values."""
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "RFC 9457 problem details",
@@ -172,7 +172,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _in_markdown(value: Any) -> Any:
-    """Return *value* with all that it describes in Markdown, as OpenAPI wants it; docstrings have it in reST."""
+    """Return *value* with all descriptions converted from reST to the Markdown of OpenAPI."""
     if isinstance(value, list):
         return [_in_markdown(each) for each in value]
     if not isinstance(value, dict):
@@ -224,7 +224,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _link(paths: dict[str, Any]) -> None:
-    """Give the successes of every operation their links."""
+    """Add the links to the successful answers of every operation."""
     described = [(path, operation) for path, methods in paths.items() for operation in methods.values()]
     named = [(operation["operationId"], path) for path, operation in described]
     for _, operation in described:

@@ -1,6 +1,6 @@
-"""What the API document says of each route besides its shapes: a short name, a group, an example.
+"""The id, the group and an example of each route in the API document.
 
-The names are those of the client's methods, and what generators of clients make methods of.
+The ids are the names of the client's methods. Generators of clients name their methods by them.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
 
 @cache
 def examples() -> Mapping[str, Mapping[str, Any]]:
-    """Return the examples by operation: one request (``body``) and its answer (``status``, ``answer``) each.
+    """Return one example for each operation: its request (``body``) and its answer (``status``, ``answer``).
 
-    They are what the service answered in one story (tests/unit/api/example_story.py), which a test plays again.
+    The service gave these answers in the story of tests/unit/api/example_story.py. A test runs the story again.
     """
     found: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parent / "examples.json").read_text())
     return found

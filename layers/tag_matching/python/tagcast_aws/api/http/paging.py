@@ -1,4 +1,4 @@
-"""Pages of lists: the cursor that a caller passes back, and the answer with the next one."""
+"""Pages of lists: the cursor in a request, and the answer with the next cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGING = ("limit", "cursor")
 
 
 def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
-    """Return one page of a list under its *name*.
+    """Return the answer with one page of a list; *name* is the list's field.
 
     >>> page("topics", [], None)
     {'topics': [], 'next_cursor': None}
@@ -24,7 +24,7 @@ def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
 
 
 def encode_cursor(cursor: str | None) -> str | None:
-    """Return *cursor* as the opaque text that callers pass back.
+    """Return *cursor* as opaque text for callers.
 
     >>> decode_cursor(encode_cursor("orders"))
     'orders'
@@ -33,7 +33,7 @@ def encode_cursor(cursor: str | None) -> str | None:
 
 
 def decode_cursor(text: str) -> str | None:
-    """Return the cursor in *text*, or None if it is none."""
+    """Return the cursor in *text*, or None if the text is not a cursor."""
     if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(CURSOR, text):
         return None
     try:

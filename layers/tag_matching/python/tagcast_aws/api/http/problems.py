@@ -1,4 +1,4 @@
-"""The one place where an error becomes an HTTP answer: RFC 9457 problem details."""
+"""Translates errors to HTTP answers, here only: problem details of RFC 9457."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tagcast_aws.api.http.authorization import ForbiddenError
 
 MEDIA_TYPE = "application/problem+json"
 ABOUT_BLANK = "about:blank"
-"""The type of every problem: what it means is said by its status and its code (RFC 9457, 4.2.1)."""
+"""The type of every problem. Its status and code carry the meaning (RFC 9457, 4.2.1)."""
 
 
 class ProblemCode(StrEnum):
-    """What kind of problem an answer is, for programs."""
+    """The kind of a problem, for programs."""
 
     MALFORMED = "malformed"
     UNKNOWN_VERSION = "unknown_version"
@@ -65,15 +65,15 @@ _OF_CODES: Mapping[ProblemCode, tuple[int, str]] = {
     ProblemCode.INTERNAL: (500, "Internal Server Error"),
     ProblemCode.UNAVAILABLE: (503, "Service Unavailable"),
 }
-"""The status of each code, and its title, which HTTP gives it."""
+"""The HTTP status and title of each code."""
 
 
 class UnsupportedMediaTypeError(Exception):
-    """A body that says that it is something else than JSON."""
+    """The headers of the request declare a body other than JSON."""
 
 
 class UnknownVersionError(Exception):
-    """A request for a version of the API that this service does not know."""
+    """The request asks for a version of the API that this service does not have."""
 
 
 _SELF_EXPLAINING: tuple[tuple[type[Exception], ProblemCode], ...] = (
@@ -87,7 +87,7 @@ _SELF_EXPLAINING: tuple[tuple[type[Exception], ProblemCode], ...] = (
     (TooLargeError, ProblemCode.TOO_LARGE),
     (UnsupportedMediaTypeError, ProblemCode.UNSUPPORTED_MEDIA_TYPE),
 )
-"""Errors whose text is the detail of their problem; the first that fits counts."""
+"""Errors whose text becomes the detail of the problem. The first matching class decides."""
 _THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -101,7 +101,7 @@ _THROTTLED = frozenset(
 
 
 class UnknownRouteError(Exception):
-    """No route has this path; or some have, but only with the methods in *allow*."""
+    """No route has this path, or only routes with the methods in *allow*."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self.allow = tuple(sorted(set(allow)))
@@ -110,7 +110,7 @@ class UnknownRouteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One answer that is not a success; *faults* become its ``errors``, *more* members of its own."""
+    """An answer that is not a success. *faults* become its ``errors``; *more* are additional members."""
 
     code: ProblemCode
     detail: str
@@ -120,7 +120,7 @@ class Problem:
 
     @property
     def status(self) -> int:
-        """The status of the answer."""
+        """The HTTP status of the answer."""
         return _OF_CODES[self.code][0]
 
     def as_json(self) -> dict[str, object]:
@@ -146,7 +146,7 @@ class Problem:
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Return the answer to *error*, or None when it is none that a caller can act on.
+    """Return the answer to *error*; None if callers cannot act on the error.
 
     >>> problem_of(NotFoundError("topic", "t")).status
     404
@@ -190,14 +190,14 @@ def _too_many(error: Exception) -> Problem | None:
 
 
 def _more(error: Exception) -> tuple[tuple[str, object], ...]:
-    """Return what the answer to *error* says besides its detail."""
+    """Return additional members of the problem of *error*."""
     if not isinstance(error, DisagreementError):
         return ()
     return (("group", error.group), ("yours", error.yours), ("difference", list(error.difference)))
 
 
 def _is_throttled(error: ClientError) -> bool:
-    """Say whether AWS refused for the load alone; a cancelled transaction tells by its reasons.
+    """Return whether AWS throttled the request; a cancelled transaction has the code in its reasons.
 
     >>> _is_throttled(ClientError({"Error": {"Code": "ThrottlingException"}}, "PutItem"))
     True
@@ -220,10 +220,10 @@ def invalid(faults: Iterable[Fault]) -> Problem:
 
 
 def too_large(fault: Fault) -> Problem:
-    """Return the answer to one message of a batch whose body is over the topic's limit."""
+    """Return the answer to a message of a batch whose body exceeds the topic's limit."""
     return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 
 def internal() -> Problem:
-    """Return the answer to what nobody foresaw: the log says more, in the lines of the request's id."""
+    """Return the answer to an unexpected error. The log has the details under the request's id."""
     return Problem(ProblemCode.INTERNAL, "an internal error occurred")

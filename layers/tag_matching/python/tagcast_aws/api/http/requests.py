@@ -1,4 +1,4 @@
-"""One HTTP request as routes see it, read from an API Gateway event with nothing taken on trust."""
+"""An HTTP request as routes see it, read from an API Gateway event and validated."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _NAME = re.compile(NAME.strip("^$"))
 
 @dataclass(frozen=True)
 class Request(Generic[B]):
-    """What a route is called with: checked names of its path, its checked body, the rest on demand.
+    """The argument of a route: path parameters and body are validated; methods validate other parts when called.
 
-    *rights* are those of the caller's token; None: IAM judged the request.
+    *rights* are those of the caller's token; None: IAM authorized the request.
     """
 
     path: Mapping[str, str]
@@ -69,7 +69,7 @@ class Request(Generic[B]):
         return self.path["subscription"]
 
     def page(self) -> tuple[int, str | None]:
-        """Return the limit and the cursor of a list; both faults are named at once."""
+        """Return the limit and the cursor of a list. Raises InvalidRequestError with the faults of both."""
         faults: list[Fault] = []
         limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
         cursor = self.cursor(faults)
@@ -78,7 +78,7 @@ class Request(Generic[B]):
         return limit, cursor
 
     def number(self, name: str, least: int, most: int, default: int, faults: list[Fault]) -> int:
-        """Return a query parameter that is an integer; a fault of it is added to *faults*."""
+        """Return the integer query parameter *name*. An invalid value adds a fault to *faults*."""
         text = self.query.get(name, str(default))
         if re.fullmatch(r"[0-9]{1,4}", text) and least <= int(text) <= most:
             return int(text)
@@ -86,7 +86,7 @@ class Request(Generic[B]):
         return default
 
     def cursor(self, faults: list[Fault]) -> str | None:
-        """Return the cursor of a list, if there is one; a fault of it is added to *faults*."""
+        """Return the cursor of a list, or None. An invalid value adds a fault to *faults*."""
         if "cursor" not in self.query:
             return None
         cursor = decode_cursor(self.query["cursor"])
@@ -95,28 +95,28 @@ class Request(Generic[B]):
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
-        """Return a query parameter that matches *pattern*, if there is one; a fault of it is added to *faults*."""
+        """Return the query parameter *name*, or None. A value that does not match *pattern* adds a fault to *faults*."""
         text = self.query.get(name)
         if text is not None and not re.fullmatch(pattern.strip("^$"), text):
             faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))
         return text
 
     def choice(self, name: str, words: Collection[str], faults: list[Fault]) -> str | None:
-        """Return a query parameter that is one of *words*, if there is one; a fault of it is added to *faults*."""
+        """Return the query parameter *name*, or None. A value that is not in *words* adds a fault to *faults*."""
         text = self.query.get(name)
         if text is not None and text not in words:
             faults.append(Fault(f"must be one of {', '.join(words)}", f"/{name}", FaultCode.NOT_ALLOWED))
         return text
 
     def flag(self, name: str) -> bool:
-        """Return a query parameter that is ``true`` or ``false`` (without it: false)."""
+        """Return the query parameter *name*, ``true`` or ``false``. A missing parameter is false."""
         text = self.query.get(name, "false")
         if text not in ("true", "false"):
             raise InvalidRequestError((Fault("must be true or false", f"/{name}", FaultCode.NOT_ALLOWED),))
         return text == "true"
 
     def idempotency_key(self) -> str | None:
-        """Return the Idempotency-Key, if there is one."""
+        """Return the Idempotency-Key, or None."""
         key = self.headers.get("idempotency-key")
         if key is not None and not re.fullmatch(IDEMPOTENCY_KEY.strip("^$"), key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
@@ -124,16 +124,16 @@ class Request(Generic[B]):
 
     @property
     def trace(self) -> TraceContext | None:
-        """The trace that its headers name, if they do."""
+        """The trace in the request's headers, or None."""
         return read_trace(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
-        """Return the digest by which a repeated request is told from a different one."""
+        """Return a digest of path and body. Two requests with one idempotency key must have the same digest."""
         asked = "/".join(self.path.values()).encode()
         return sha256(asked + b"\n" + self.content).hexdigest()
 
     def if_match(self) -> tuple[str, ...] | None:
-        """Return the versions that If-Match allows (``*``: any that exists), or None without it."""
+        """Return the versions that If-Match allows (``*``: any existing one); None without the header."""
         text = self.headers.get("if-match")
         if text is None or text.strip() == "*":
             return None if text is None else ("*",)
@@ -142,17 +142,17 @@ class Request(Generic[B]):
         return tuple(_STRONG_TAG.findall(text))
 
     def if_none_match(self) -> bool:
-        """Say whether the request is only for what does not exist yet: ``If-None-Match: *``."""
+        """Return whether the resource must not exist yet: ``If-None-Match: *``."""
         text = self.headers.get("if-none-match")
         if text is not None and text.strip() != "*":
             raise MalformedError("If-None-Match must be *")
         return text is not None
 
     def version(self, what: str, present: Callable[[], int | None]) -> int | None:
-        """Return the version that the resource must have for the change; 0: it must not exist; None: any, or none.
+        """Return the version that a conditional request requires. 0: the resource must not exist. None: no condition.
 
-        *present* tells the version that it has, None while it does not exist; *what* is its noun. Raises
-        PreconditionFailedError where that is decided already.
+        *present* returns the current version, None if the resource does not exist. *what* is the noun of the resource.
+        Raises PreconditionFailedError if the condition already fails.
         """
         allowed, is_new = self.if_match(), self.if_none_match()
         if allowed is None and not is_new:
@@ -170,7 +170,10 @@ class Request(Generic[B]):
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
-    """Return the bytes of the request's body; refuse what says it is no JSON, and what is too large."""
+    """Return the bytes of the request's body.
+
+    Raises an error for a declared type other than JSON, and for too many bytes.
+    """
     content = octets_of(event)
     if not content:
         return content
@@ -184,7 +187,7 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
 
 
 def octets_of(event: Mapping[str, object]) -> bytes:
-    """Return the bytes of the request's body, whatever they are."""
+    """Return the bytes of the request's body, of any type."""
     body = event.get("body") or ""
     assert isinstance(body, str)
     if not event.get("isBase64Encoded"):
@@ -196,7 +199,7 @@ def octets_of(event: Mapping[str, object]) -> bytes:
 
 
 def checked_names(path: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
-    """Return the path's parameters, decoded, and what is wrong with them.
+    """Return the decoded path parameters, and their faults.
 
     >>> [fault.detail for fault in checked_names({"topic": "9lives"})[1]]
     ['must match ^[A-Za-z][A-Za-z0-9_-]{0,63}$']
@@ -211,7 +214,7 @@ def checked_names(path: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]
 
 
 def query_faults(query: Mapping[str, str], known: Sequence[str]) -> list[Fault]:
-    """Return a fault for each parameter of the query that a route does not have.
+    """Return a fault for each query parameter that the route does not have.
 
     >>> [fault.detail for fault in query_faults({"page": "2", "limit": "9"}, ("limit", "cursor"))]
     ['is not a known parameter; allowed: limit, cursor']
@@ -223,7 +226,7 @@ def query_faults(query: Mapping[str, str], known: Sequence[str]) -> list[Fault]:
 
 
 def required_name(request: Request[None], parameter: str) -> str:
-    """Return a name that the query must have."""
+    """Return the name in a required query parameter."""
     names, faults = checked_names({parameter: request.query.get(parameter, "")})
     if faults:
         raise InvalidRequestError(tuple(faults))

@@ -1,4 +1,4 @@
-"""The route table of a function: find the route, read the request, one use case, translate."""
+"""Route tables: find the route, validate the request, run one use case, translate its result."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path: what serves it, the model of its body, and what the API document says of it.
+    """One method of one path: its function, the model of its body, and its description for the API document.
 
-    *answers* maps a status to the type of its JSON value; *query* and *headers* name the parameters it reads. A route
-    without a topic in its path is about all topics, unless it *names_no_topic*. By default the method says the *scope*.
-    Parameters of the query that have to be there are *required*, too.
+    *answers* maps a status to the type of its JSON value. *query* and *headers* name the parameters that the route
+    reads; *required* names the mandatory query parameters. A route without a topic in its path is about all topics,
+    unless *names_no_topic* is set. The default of *scope* follows from the method.
     """
 
     method: str
@@ -57,14 +57,14 @@ class Route:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes of which a token needs one: who may manage may read."""
+        """The scopes that allow this route; a token needs one of them. The scope manage includes read."""
         if self.is_public:
             return ()
         scope = self.scope or (Scope.READ if self.method == "GET" else Scope.MANAGE)
         return (Scope.READ, Scope.MANAGE) if scope is Scope.READ else (scope,)
 
     def parameters_in(self, path: str) -> dict[str, str] | None:
-        """Return what stands in *path* for the parameters, or None if it is not one of this route's.
+        """Return the values of the path parameters in *path*; None if the path does not match.
 
         >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Get a topic", {})
         >>> route.parameters_in("/topics/orders"), route.parameters_in("/topics"), route.parameters_in("/topics/")
@@ -84,7 +84,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The routes of a function; *elsewhere* are other functions' routes, known for 405's Allow only."""
+    """The routes of a function. *elsewhere* are routes of other functions, listed in Allow of a 405."""
 
     routes: Sequence[Route]
     elsewhere: Sequence[Route] = ()
@@ -92,7 +92,7 @@ class Router:
     def serve(self, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
         """Answer one API Gateway event (payload 2.0).
 
-        What nobody foresaw is logged with its stack, but without the event.
+        An unexpected error is logged with its stack, but without the event.
         """
         request_id = request_id_of(event)
         try:
@@ -122,7 +122,7 @@ class Router:
 
 
 def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the method and the path of a request, without the stage that API Gateway puts before it."""
+    """Return the method and the path of a request, without API Gateway's stage."""
     context, path = event["requestContext"], event["rawPath"]
     stage = context["stage"]
     return context["http"]["method"], path if stage == "$default" else path.removeprefix(f"/{stage}")
@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
 
 
 def encoded_size(value: Any) -> int:
-    r"""Return how many bytes *value* takes in the answer of a function at most: its JSON text is a string there.
+    r"""Return the maximum number of bytes of *value* in a function's answer, where its JSON is a string in JSON.
 
     >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
     True

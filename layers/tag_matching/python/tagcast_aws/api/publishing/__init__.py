@@ -1,1 +1,1 @@
-"""Publishing: one message, a batch, and messages of the archive again."""
+"""Publishing: one message, a batch, and replays of archived messages."""

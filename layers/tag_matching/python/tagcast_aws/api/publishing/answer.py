@@ -1,4 +1,4 @@
-"""Answers to publishing: each accepted message by its id, each refused one by its problem."""
+"""Answers to publishing: the id of each accepted message, and the problem of each refused one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AcceptedAnswer(TypedDict):
 
 
 class RefusedAnswer(TypedDict):
-    """What was refused of a batch: its problem."""
+    """The problem of a refused item of a batch."""
 
     error: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The routes of the publish function: one message, or a batch in which each message stands on its own."""
+"""The routes of the publish function: one message, or a batch with a result for each message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def publish_one(world: World, request: Request[MessageBody]) -> Answer:
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
-    """Accept those messages of a batch that are valid; the others' places hold their problems."""
+    """Accept the valid messages of a batch. The results hold the problems of the others."""
     idempotency = _idempotency(request)
     topic = publishing_directory(world, request.topic).topic
     items = [_draft(topic, item) for item in request.body.messages]
@@ -38,7 +38,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
 
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
-    """Publish messages of the archive again, for one subscription; what is wrong with one does not stop the others."""
+    """Publish archived messages again, for one subscription. An invalid message does not refuse the others."""
     from tagcast.registry.subscriptions import get_subscription  # No other message needs what it imports.
 
     idempotency = _idempotency(request)
@@ -50,7 +50,7 @@ def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
 
 
 def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
-    """Return the message in the request's *trace*, unless it names one of its own."""
+    """Return the message with its own trace, or else in the request's *trace*."""
     return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
 
@@ -70,7 +70,7 @@ def _refusal(topic: Topic, draft: Draft) -> Problem | None:
 
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
-    """Put the answers into the places of what was accepted, beside the problems of the others."""
+    """Return the results in the order of the batch: answers to accepted messages, and problems of the others."""
     if len(taken) != sum(not isinstance(item, Problem) for item in items):
         raise ConflictError("this Idempotency-Key was used while the topic had other limits")
     remaining = iter(taken)
@@ -81,7 +81,7 @@ def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
 
 
 def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
-    """Return the header that says that an earlier request was answered so, with all that was *taken*."""
+    """Return the header for an answer that repeats an earlier one; empty unless all of *taken* are repetitions."""
     return {REPLAYED_HEADER: "true"} if taken and all(each.is_replay for each in taken) else {}
 
 

@@ -1,1 +1,1 @@
-"""Pull groups: what members ask for, and what they say of what they got."""
+"""Consumer groups: pulls, acknowledgements, nacks and extensions."""

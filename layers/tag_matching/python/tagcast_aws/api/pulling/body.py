@@ -1,4 +1,4 @@
-"""What members of groups send."""
+"""Request bodies of consumer groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ReceiptHandles = Annotated[list[ReceiptHandle], Field(min_length=1, max_length=l
 
 
 class PullBody(Body):
-    """How much to pull, how long to wait for it, and for how long nobody else gets it."""
+    """How many messages to pull, how long to wait for them, and their visibility timeout."""
 
     max_messages: Annotated[int, Field(ge=1, le=limits.PULLED_MAX)] = limits.PULLED_MAX
     wait_seconds: Annotated[int, Field(ge=0, le=limits.PULL_WAIT_S_MAX)] = 0
@@ -24,20 +24,20 @@ class PullBody(Body):
 
 
 class AckBody(Body):
-    """What was done."""
+    """The messages to acknowledge."""
 
     receipt_handles: ReceiptHandles
 
 
 class NackBody(Body):
-    """What was not done, and when it may be pulled again."""
+    """The messages to nack, and the delay until they are visible again."""
 
     receipt_handles: ReceiptHandles
     delay_seconds: Annotated[int, Field(ge=0, le=limits.VISIBILITY_TIMEOUT_S_MAX)] = 0
 
 
 class ExtendBody(Body):
-    """What is not done yet, and for how long from now nobody else gets it."""
+    """The messages whose visibility timeout to extend, and the new timeout from now on."""
 
     receipt_handles: ReceiptHandles
     visibility_timeout_seconds: VisibilityTimeoutS = limits.VISIBILITY_TIMEOUT_S_DEFAULT

@@ -19,19 +19,19 @@ from tagcast_aws.api.pulling.body import AckBody, ExtendBody, NackBody, PullBody
 
 
 class PulledAnswer(PushBody):
-    """A message that was pulled: what a push of content format ``json`` carries, and what stands for this pull."""
+    """A pulled message: the fields of a push with content format ``json``, and the receipt handle of this pull."""
 
     receipt_handle: str
 
 
 class PullAnswer(TypedDict):
-    """The messages of a pull, in the order in which the queue gave them."""
+    """The messages of a pull, in the order of the queue."""
 
     messages: list[PulledAnswer]
 
 
 class HandleAnswer(TypedDict):
-    """What became of one receipt handle; after an extension a new one stands for the pull."""
+    """The result for one receipt handle. An extension returns a new handle."""
 
     receipt_handle: str
     status: Literal["acknowledged", "returned", "extended", "already_acknowledged", "over", "expired", "unknown"]
@@ -39,13 +39,13 @@ class HandleAnswer(TypedDict):
 
 
 class HandlesAnswer(TypedDict):
-    """What became of each receipt handle, in their order."""
+    """The results for the receipt handles, in their order."""
 
     results: list[HandleAnswer]
 
 
 def pull_messages(world: World, request: Request[PullBody]) -> Answer:
-    """Give a member of a group what its queue holds."""
+    """Answer with messages from the queue of a group."""
     asked = request.body
     wish = PullRequest(
         messages_max=asked.max_messages,
@@ -62,18 +62,18 @@ def pull_messages(world: World, request: Request[PullBody]) -> Answer:
 
 
 def ack(world: World, request: Request[AckBody]) -> Answer:
-    """End as delivered what was done."""
+    """Acknowledge messages: their deliveries end as delivered."""
     return _results(acknowledge(world, request.topic, request.subscription, request.body.receipt_handles))
 
 
 def nack(world: World, request: Request[NackBody]) -> Answer:
-    """Let what was not done be pulled again."""
+    """Make messages visible again."""
     asked = request.body
     return _results(give_back(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
 
 
 def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
-    """Keep from others what is not done yet."""
+    """Extend the visibility timeout of messages."""
     asked = request.body
     return _results(
         extend(world, request.topic, request.subscription, asked.receipt_handles, asked.visibility_timeout_seconds)

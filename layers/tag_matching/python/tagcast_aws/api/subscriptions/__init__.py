@@ -1,1 +1,1 @@
-"""Subscriptions: what a subscriber chooses, in and out, and the lane that comes of it."""
+"""Subscriptions: their settings in requests and answers, and their lanes."""

@@ -1,4 +1,4 @@
-"""Batched pushes of a subscription, in and out."""
+"""Batched pushes of a subscription, in requests and answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tagcast_aws.api.subscriptions.retry import KEEPS_ORDER, asks_for_order
 
 
 class BatchedPushes(Body):
-    """How much one request to the endpoint carries at most; a message that has more bytes alone is alone in it."""
+    """The limits of one request to the endpoint. A message with more bytes is sent alone."""
 
     max_messages: Annotated[int, Field(ge=limits.BATCHED_MIN, le=limits.BATCHED_MAX)]
     max_bytes: Annotated[int, Field(ge=limits.BATCHED_BYTES_MIN, le=limits.BATCHED_BYTES_MAX)] = (
@@ -27,7 +27,7 @@ class BatchedPushes(Body):
 
 
 class BatchedPushesAnswer(TypedDict):
-    """How much one request to the endpoint carries at most."""
+    """The limits of one request to the endpoint."""
 
     max_messages: int
     max_bytes: int
@@ -56,11 +56,11 @@ OF_BATCHES: JsonDict = {
         },
     },
 }
-"""What a subscription with batches is besides, as :func:`batch_faults` checks it."""
+"""The schema rules for a subscription with batches; :func:`batch_faults` checks the same rules."""
 
 
 def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return what the batches of a subscription say about its other fields; pointers are relative to it."""
+    """Return the faults between batches and other fields. Pointers are relative to the subscription."""
     batch = subscription.get("batch")
     if not isinstance(batch, Mapping):
         return []
@@ -86,12 +86,12 @@ def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def batching_of(body: BatchedPushes | None) -> Batching | None:
-    """Return the bounds as the core knows them."""
+    """Return the limits as a value of the core."""
     return None if body is None else Batching(body.max_messages, body.max_bytes)
 
 
 def shown_batch(value: Batching) -> BatchedPushesAnswer:
-    """Return the bounds under the names of the body.
+    """Return the limits under the names of the API.
 
     >>> shown_batch(Batching(10, 65_536))
     {'max_messages': 10, 'max_bytes': 65536}

@@ -1,4 +1,4 @@
-"""The certificate that pushes over TLS present, in with its private key, and out without it."""
+"""The client certificate of pushes over TLS: requests set it with its private key, answers show it without."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCHEMA: JsonDict = {"writeOnly": True, "format": "client-certificate"}
 
 
 class ClientCertificateBody(Body):
-    """A certificate as PEM, those that vouch for it behind it, and its private key."""
+    """A PEM certificate, followed by its chain, and its private key."""
 
     certificate: Annotated[
         str, StringConstraints(max_length=limits.CERTIFICATE_LENGTH_MAX), Field(json_schema_extra=_SCHEMA)
@@ -35,7 +35,7 @@ class ClientCertificateBody(Body):
 
 
 class ClientCertificateAnswer(TypedDict):
-    """What anybody may know of it: the hexadecimal SHA-256, whose it is, and when it ends."""
+    """The public parts of a certificate: its SHA-256 in hexadecimal, its subject, and its expiry."""
 
     fingerprint: str
     subject: str
@@ -47,11 +47,11 @@ OF_CERTIFICATES: JsonDict = {
     "if": {"not": {"properties": {"endpoint": {"properties": {"protocol": {"const": _HTTPS}}}}}},
     "then": {"properties": {"client_certificate": {"type": "null"}}},
 }
-"""What a subscription that is not pushed to over TLS has none of."""
+"""The schema rule that only pushes over TLS may have a certificate."""
 
 
 def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return what a certificate says about the endpoint; pointers are relative to the subscription.
+    """Return the fault of a certificate without an https endpoint. Pointers are relative to the subscription.
 
     >>> [fault.detail for fault in certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})]
     ['is allowed only for pushes over https']
@@ -65,7 +65,7 @@ def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
-    """Return *settings* with the certificate in *body*; InvalidRequestError if no push could present it now."""
+    """Return *settings* with the certificate in *body*. Raises InvalidRequestError if pushes cannot use it now."""
     if body is None:
         return settings
     try:
@@ -77,7 +77,7 @@ def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None
 
 
 def shown_certificate(value: ClientCertificate) -> ClientCertificateAnswer:
-    """Return what is shown of a certificate.
+    """Return the public parts of a certificate.
 
     >>> shown_certificate(ClientCertificate("ab12", "commonName=tagcast", 0))
     {'fingerprint': 'ab12', 'subject': 'commonName=tagcast', 'expires_at': '1970-01-01T00:00:00.000Z'}

@@ -1,4 +1,4 @@
-"""The endpoint of a subscription, in and out: one model per protocol."""
+"""The endpoint of a subscription, in requests and answers: one model per protocol."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TEXT: JsonDict = {"type": "string"}
 
 
 class HttpEndpoint(Body):
-    """A URL that is sent a POST for every message."""
+    """A URL that gets a POST for every message."""
 
     protocol: Literal["http", "https"]
     url: Url
 
 
 class SqsEndpoint(Body):
-    """A queue, by its URL or its ARN."""
+    """An SQS queue, by its URL or its ARN."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -55,7 +55,7 @@ class SqsEndpoint(Body):
 
 
 class LambdaEndpoint(Body):
-    """A function, by its name or its ARN."""
+    """A Lambda function, by its name or its ARN."""
 
     protocol: Literal["lambda"]
     function: Annotated[
@@ -66,7 +66,7 @@ class LambdaEndpoint(Body):
 
 
 class PullEndpoint(Body):
-    """Nowhere: the subscription is a group, whose members pull."""
+    """No endpoint: the subscription is a consumer group, whose members pull."""
 
     protocol: Literal["pull"]
 
@@ -75,11 +75,11 @@ AnyEndpoint = Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint | PullEndpoi
 
 
 StoredEndpoint = Annotated[dict[str, str], SchemaOf(AnyEndpoint)]
-"""An endpoint as answers show it: as it was put."""
+"""An endpoint in answers, unchanged from the request."""
 
 
 def endpoint_of(body: AnyEndpoint) -> Endpoint:
-    """Return the endpoint as the core knows it."""
+    """Return the endpoint as a value of the core."""
     return Endpoint(Protocol(body.protocol), _target(body))
 
 
@@ -96,7 +96,7 @@ def _target(endpoint: AnyEndpoint) -> str:
 
 
 def shown_endpoint(value: Endpoint) -> dict[str, str]:
-    """Return the endpoint, its target under the field that its protocol has for it.
+    """Return the endpoint in the API's form, with its target in the field of its protocol.
 
     >>> shown_endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
     {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
@@ -109,7 +109,7 @@ def shown_endpoint(value: Endpoint) -> dict[str, str]:
 
 
 def target_field(value: Endpoint) -> str:
-    """Return the field of an endpoint that says where it is, or that it is nowhere.
+    """Return the field with the target of an endpoint; ``protocol`` if the endpoint has no target.
 
     >>> target_field(Endpoint(Protocol.LAMBDA, "bill"))
     'function'
@@ -126,7 +126,7 @@ def target_field(value: Endpoint) -> str:
 
 
 def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
-    """Return what single fields cannot tell; pointers are relative to the endpoint."""
+    """Return the faults between the endpoint's fields. Pointers are relative to the endpoint."""
     protocol, url = endpoint.get("protocol"), endpoint.get("url")
     match protocol:
         case "http" | "https" if isinstance(url, str):
@@ -143,9 +143,9 @@ def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
 
 
 def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
-    """Return why *url* is not written as an absolute URL of one of *schemes*, or None.
+    """Return why *url* is not an absolute URL of one of *schemes*, or None.
 
-    How it is written is all that is looked at here; where it leads is for the guard of endpoints to judge.
+    Only the syntax is checked here. `tagcast_aws.endpoints.guard` checks the address.
 
     >>> writing_fault("https://example.com:8443/hook?a=1", ("https",))
     >>> writing_fault("https://", ("https",))
@@ -172,7 +172,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
 
 
 def narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
+    """Return *fault* with the pointer of the target field, if it points to the whole endpoint."""
     if fault.pointer != "/endpoint":
         return fault
     return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

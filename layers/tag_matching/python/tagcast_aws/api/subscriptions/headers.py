@@ -1,4 +1,4 @@
-"""The headers that a subscriber wants on its pushes, in requests; no answer shows them."""
+"""Custom push headers of a subscription, as requests set them. They are write-only: no answer shows them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
         *("x-vercel-",),
     ),
 }
-"""Beginnings of names that the service sets, or proxies set for receivers that believe them, by what they say."""
+"""Refused prefixes of header names, grouped by meaning. The service sets them, or receivers trust them from proxies."""
 REFUSED = tuple(name for names in REFUSED_BY_MEANING.values() for name in names)
 _NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
@@ -48,7 +48,7 @@ PushHeaders = Annotated[
     Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
-"""Values by names, in any case; :func:`header_faults` says which."""
+"""Header values by name, in any case. :func:`header_faults` lists the refused names."""
 ChangedHeaders = Annotated[
     dict[HeaderName, HeaderValue | None],
     Field(max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
@@ -61,11 +61,11 @@ OF_HEADERS: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"enum": list(_PUSHED_OTHERWISE)}}}}},
     "then": {"properties": {"headers": {"type": "null"}}},
 }
-"""What a subscription that is pushed to otherwise than over HTTP has none of."""
+"""The schema rule that pushes to SQS and Lambda have no custom headers."""
 
 
 def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return what is wrong with a subscription's headers besides their form; pointers are relative to it.
+    """Return the faults of custom headers beyond their format. Pointers are relative to the subscription.
 
     >>> [fault.pointer for fault in header_faults({"headers": {"Cookie": "a=b", "X-Tenant": "a", "x-tenant": "b"}})]
     ['/headers/Cookie', '/headers/x-tenant']
@@ -85,7 +85,7 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the headers as the core knows them."""
+    """Return the headers as a value of the core."""
     return None if body is None else {name.lower(): value for name, value in body.items()}
 
 

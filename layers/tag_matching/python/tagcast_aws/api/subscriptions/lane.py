@@ -1,4 +1,4 @@
-"""The lane of a subscription as callers see it: its state, its head, what it is owed."""
+"""The lane of a subscription in requests and answers: its state, its head and its backlog."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from tagcast_aws.api.limits import MESSAGE_ID, REASON_LENGTH_MAX
 
 
 class SkipBody(Body):
-    """Why an operator skips the head of a backlog; with *message_id* only while that message is the head.
+    """The reason for skipping the head of a backlog.
 
-    Under INDEPENDENT_RETRY any message of the backlog may be named.
+    With ``message_id``, the skip fails if another message is the head.
+
+    Under INDEPENDENT_RETRY, ``message_id`` may be any message of the backlog.
     """
 
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]
@@ -28,7 +30,7 @@ class SkipBody(Body):
 
 
 class HeadAnswer(TypedDict):
-    """The head of a backlog; without a ``next_attempt_at`` an attempt is under way, or the lane is asleep."""
+    """The head of a backlog. ``next_attempt_at`` is null during an attempt, and while the lane is paused or suspended."""
 
     message_id: str
     attempts: int
@@ -36,10 +38,10 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane; lists count a backlog to 1,000 only, and say so by ``backlog_has_more``.
+    """The state of a lane. Lists count a backlog up to 1,000 and then set ``backlog_has_more``.
 
-    Of a group that is looked at alone, about how much is ``queued`` for its members and ``in_flight`` with them.
-    ``filling`` is there while messages from before a new group join its backlog.
+    For a single group, ``queued`` and ``in_flight`` are its approximate numbers of waiting and of pulled messages.
+    ``filling`` is true while earlier messages join the backlog of a new group.
     """
 
     state: AnyLaneState
@@ -52,7 +54,7 @@ class LaneAnswer(TypedDict):
 
 
 class DeliveryAnswer(TypedDict):
-    """One owed delivery."""
+    """One pending delivery."""
 
     message_id: str
     state: AnyEntryState
@@ -71,22 +73,22 @@ class BacklogAnswer(TypedDict):
 
 
 class LanesAnswer(TypedDict):
-    """The subscriptions that a re-push attempts now."""
+    """The subscriptions that are retried now."""
 
     lanes: list[str]
 
 
 class PendingHeadAnswer(DeliveryAnswer):
-    """The head of a lane, and since when it is owed."""
+    """The delivery at the head of a lane, and since when it is pending."""
 
     accepted_at: Instant
 
 
 class UrgentLaneAnswer(TypedDict):
-    """A lane that is not active, whichever topic it is of.
+    """A lane of any topic that is not active.
 
-    ``host`` is where its pushes go. The ``state`` is ``unverified`` while the endpoint has not agreed to be
-    pushed to; ``state_reason`` says why.
+    ``host`` is the host of its endpoint. The ``state`` is ``unverified`` until the endpoint is verified;
+    ``state_reason`` says why.
     """
 
     topic: str
@@ -98,15 +100,16 @@ class UrgentLaneAnswer(TypedDict):
 
 
 class UrgentLanesAnswer(TypedDict):
-    """One page of the lanes of all topics, in the order in which somebody has to look at them."""
+    """One page of the lanes of all topics, the most urgent first."""
 
     lanes: list[UrgentLaneAnswer]
     next_cursor: str | None
 
 
 def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending: bool = False) -> LaneAnswer:
-    """Return the lane with its head, and what lies in the queue of a group; *is_pending* while its endpoint may not be
-    pushed to.
+    """Return the answer with a lane and its head.
+
+    *counts* are the messages in a group's queue. *is_pending*: the endpoint is unverified.
     """
     head: HeadAnswer | None = None
     if value.head is not None:
@@ -130,7 +133,7 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending
 
 
 def shown_state(state: LaneState, *, is_pending: bool) -> str:
-    """Return the word for the state of a lane.
+    """Return the state of a lane in the API.
 
     >>> shown_state(LaneState.BLOCKED, is_pending=True), shown_state(LaneState.PAUSED, is_pending=True)
     ('unverified', 'paused')
@@ -139,7 +142,7 @@ def shown_state(state: LaneState, *, is_pending: bool) -> str:
 
 
 def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
-    """Return one owed delivery of a backlog."""
+    """Return the answer with one pending delivery of a backlog."""
     return {
         "message_id": value.message_id,
         "state": value.state.value,
@@ -152,7 +155,7 @@ def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
 
 
 def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
-    """Return a lane of any topic with what it owes first."""
+    """Return the answer with a lane of any topic and its head."""
     head: PendingHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}

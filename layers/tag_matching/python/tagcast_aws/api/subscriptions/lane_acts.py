@@ -1,4 +1,4 @@
-"""Acts on many lanes: retry, pause, resume or skip what a filter takes or a preview named, a part per request."""
+"""Actions on many lanes: retry, pause, resume or skip. A filter selects the lanes, or the request names them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ _State = Literal["active", "blocked", "lost_contact", "retrying", "paused", "sus
 
 
 class LaneBody(Body):
-    """A lane by its names."""
+    """A lane: a subscription of a topic."""
 
     topic: _Name
     subscription: _Name
 
 
 class LaneHeadBody(LaneBody):
-    """A lane by its names, and the message that may be skipped: another head stays."""
+    """A lane, and the message to skip. If another message is the head, nothing changes."""
 
     message_id: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
 
 
 class LanesBody(Body):
-    """Which lanes to act on: those that have every value given here, of all that are not active.
+    """The lanes of an action: all lanes that are not active and match every given field.
 
-    *text* is a part of the names. With *lanes*, the filter is applied to these lanes alone. A dry run changes nothing.
+    *text* matches a part of the topic's or subscription's name. *lanes* restricts the filter to these lanes. A dry run
+    changes nothing.
     """
 
     topic: _Name | None = None
@@ -73,13 +74,13 @@ class LanesBody(Body):
 
     @property
     def named(self) -> list[NamedLane] | None:
-        """The lanes that the request names, if it does."""
+        """The lanes in the request, or None."""
         if self.lanes is None:
             return None
         return [NamedLane(each.topic, each.subscription, getattr(each, "message_id", None)) for each in self.lanes]
 
     def takes(self, lane: UrgentLane) -> bool:
-        """Say whether a lane, as lists show it, has every value that is asked for."""
+        """Return whether the lane matches every given field of the request."""
         state = shown_state(lane.state, is_pending=lane.unverified is not None)
         outcome = None if lane.head is None else lane.head.last_outcome
         asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
@@ -97,7 +98,7 @@ _NAMED_UNLESS_DRY: JsonDict = {
 
 
 class SkipLanesBody(LanesBody):
-    """Which heads to skip, and why. Only a dry run finds lanes by a filter: a skip names each head that it cancels."""
+    """The heads to skip, and the reason. A filter alone is allowed only in a dry run; a skip names each head."""
 
     model_config = ConfigDict(json_schema_extra=_NAMED_UNLESS_DRY)
 
@@ -106,17 +107,17 @@ class SkipLanesBody(LanesBody):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Refuse a skip without the heads that it cancels."""
+        """Refuse a skip that names no heads."""
         if value.get("dry_run") is True or value.get("lanes") is not None:
             return []
         return [Fault("is required; a dry run answers lanes with their heads", "/lanes", FaultCode.REQUIRED)]
 
 
 class ActedLaneAnswer(TypedDict):
-    """A lane of an act: its head before the act, its state after it; ``error`` says why it was not changed.
+    """The result for one lane: its head before the action, and its state afterwards. ``error`` is why nothing changed.
 
-    ``unchanged``: the act does not fit the state of the lane, which may have moved since a preview, or its head is
-    another message. ``planned``: in a dry run, the act would change it.
+    ``unchanged``: the action does not apply to the lane's state, or the head is another message; both may have changed
+    since the preview. ``planned``: this is a dry run, and the action would change the lane.
     """
 
     topic: str
@@ -128,7 +129,7 @@ class ActedLaneAnswer(TypedDict):
 
 
 class ActedLanesAnswer(TypedDict):
-    """One part of an act on many lanes: how many were matched, and the result of each."""
+    """One page of an action on many lanes: the number of matching lanes, and the result for each."""
 
     matched: int
     planned: int
@@ -140,27 +141,27 @@ class ActedLanesAnswer(TypedDict):
 
 
 def retry_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """Attempt the heads of many lanes at once."""
+    """Retry the heads of many lanes now."""
     return _act(world, request, LaneOrder(LaneChange.RETRY, is_plan=request.body.dry_run))
 
 
 def pause_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """Stop the attempts of many lanes."""
+    """Pause many lanes."""
     return _act(world, request, LaneOrder(LaneChange.PAUSE, is_plan=request.body.dry_run))
 
 
 def resume_lanes(world: World, request: Request[LanesBody]) -> Answer:
-    """End the pause or suspension of many lanes."""
+    """Resume many paused or suspended lanes."""
     return _act(world, request, LaneOrder(LaneChange.RESUME, is_plan=request.body.dry_run))
 
 
 def skip_lanes(world: World, request: Request[SkipLanesBody]) -> Answer:
-    """Cancel the heads that the request names."""
+    """Cancel the heads in the request."""
     return _act(world, request, LaneOrder(LaneChange.SKIP, request.body.reason, request.body.dry_run))
 
 
 def _act(world: World, request: Request[Any], order: LaneOrder) -> Answer:
-    """Act on the lanes whose topics the caller's token covers; others are not found, and named ones are refused."""
+    """Act on the lanes whose topics the caller's token covers. A filter skips other lanes; named ones are refused."""
     body, rights = request.body, request.rights
     if (named := body.named) is not None:
         mine = [each for each in named if _may(rights, each.topic)]

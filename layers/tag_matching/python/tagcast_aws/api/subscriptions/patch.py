@@ -1,4 +1,4 @@
-"""Changes of a subscription that name what changes, as merge patches (RFC 7396), with the validation of a PUT."""
+"""Updates of a subscription by merge patches (RFC 7396). The result is validated like a PUT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tagcast_aws.api.subscriptions.secret import made
 from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, shown
 
 _KEPT = ClientCertificateBody(certificate="", private_key="")
-"""Stands for the present certificate while the whole is judged: of its key only what pushes need is kept."""
+"""A placeholder for the present certificate during validation, because its private key is not available."""
 
 if TYPE_CHECKING:
     _Changes = Body
@@ -33,7 +33,7 @@ else:
 class SubscriptionPatch(_Changes):
     """A merge patch (RFC 7396) of a subscription: unnamed settings stay, null removes, objects are merged.
 
-    The result has to be a valid PUT. Secrets, headers and certificate stay unless they are named.
+    The result must be a valid PUT. Secrets, headers and certificate stay unless you name them.
     """
 
     model_config = ConfigDict(json_schema_extra={"format": "merge-patch"})
@@ -41,7 +41,7 @@ class SubscriptionPatch(_Changes):
     verification: Literal["none", "required"] | None = None
 
     def named(self) -> dict[str, Any]:
-        """Return what the patch names, as JSON; names of headers in lower case, as they are kept."""
+        """Return the named settings as JSON, with lower-case header names, as the service stores them."""
         found = self.named_fields()
         if isinstance(headers := found.get("headers"), dict):
             found["headers"] = {name.lower(): value for name, value in headers.items()}
@@ -53,9 +53,9 @@ class SubscriptionPatch(_Changes):
 def change(
     world: World, topic: str, name: str, patch: SubscriptionPatch, if_match: int | None
 ) -> tuple[Subscription, str | None]:
-    """Change what *patch* names; return the subscription, and its secret if that was made now.
+    """Update the named settings. Return the subscription, and its secret if this request generated one.
 
-    Raises as a PUT does.
+    Raises the errors of a PUT.
     """
     named = patch.named()
     secret, untold = made(world, named.get("secret"))
@@ -69,7 +69,7 @@ def change(
 
 
 def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> SubscriptionSettings:
-    """Return the settings of *known* with what is *named*; InvalidRequestError if a PUT of them would be refused."""
+    """Return the settings of *known* with the *named* ones. Raises InvalidRequestError if a PUT of them is invalid."""
     present = as_put(known) if known.settings.is_group else present_for(as_put(known), named)
     opens = _needs_secrets(present, named)
     kept = open_secrets(world, known).settings if opens else known.settings
@@ -97,7 +97,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
 
 
 def as_put(known: Subscription) -> dict[str, Any]:
-    """Return a subscription as a PUT of it would be written, without what nobody is shown."""
+    """Return a subscription as the body of a PUT, without write-only settings."""
     answer = shown(known, ())
     fields = {name: value for name, value in answer.items() if name in SubscriptionBody.model_fields}
     fields.pop("client_certificate", None)
@@ -114,7 +114,7 @@ def _hidden(settings: SubscriptionSettings) -> dict[str, Any]:
 
 
 def _needs_secrets(present: Mapping[str, Any], named: Mapping[str, Any]) -> bool:
-    """Say whether secrets have to be opened: one is named, or pushes go another way, which may forbid some."""
+    """Return whether secrets must be decrypted: the patch names one, or its new protocol may forbid one."""
     endpoint = named.get("endpoint") or {}
     is_elsewhere = "protocol" in endpoint and endpoint["protocol"] != present["endpoint"]["protocol"]
     return is_elsewhere or not KEPT.isdisjoint(named)

@@ -1,4 +1,4 @@
-"""The public keys by which pushes of a subscription verify, as its answers tell them."""
+"""The public keys that verify pushes of a subscription, as answers show them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tagcast.settings import Signature
 
 
 def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
-    """Return the keys of each of *subscriptions*: ``whpk_`` and base64, as Standard Webhooks write it.
+    """Return the keys of each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
 
-    There is none without the signature ``v1a``, and none while the seeds cannot be read: what else an answer says does
+    There are none without the signature ``v1a``, and none while the seeds cannot be read: the rest of the answer does
     not wait for them.
     """
     try:

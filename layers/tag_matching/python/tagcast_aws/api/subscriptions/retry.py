@@ -1,4 +1,4 @@
-"""The notify strategy of a subscription, in and out."""
+"""The retry strategy of a subscription, in requests and answers."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 
 
 class BackoffRetry(Body):
-    """Retries in order. Each waits `interval_seconds`, or 10-20 seconds without it.
+    """Retries in order. Each retry waits for `interval_seconds`; the default is a random 10-20 seconds.
 
-    With the `max_retries` `life` the first message is retried until it expires. The waits double then, from
-    `interval_seconds` (1 without it) up to `max_interval_seconds` (512 without it).
+    With the `max_retries` `life`, the first message is retried until it expires. The waits then double, from
+    `interval_seconds` (default: 1) up to `max_interval_seconds` (default: 512).
     """
 
     model_config = ConfigDict(
@@ -67,13 +67,13 @@ class _GrowingRetry(Body):
 
 
 class DecayRetry(_GrowingRetry):
-    """Retries after 1, 2, 4, … seconds up to the longest interval. All messages wait until the first one succeeds."""
+    """Retries after 1, 2, 4, … seconds, up to `max_interval_seconds`. All messages wait until the first one succeeds."""
 
     strategy: Literal["EXPONENTIAL_DECAY_RETRY"]
 
 
 class IndependentRetry(_GrowingRetry):
-    """Retries after 1, 2, 4, … seconds up to the longest interval. Each message is retried by itself."""
+    """Retries after 1, 2, 4, … seconds, up to `max_interval_seconds`. A failed message delays no other."""
 
     strategy: Literal["INDEPENDENT_RETRY"] = "INDEPENDENT_RETRY"
 
@@ -94,11 +94,11 @@ Retry = Annotated[
 
 
 StoredRetry = Annotated[dict[str, Any], SchemaOf(Retry)]
-"""A notify strategy as answers show it."""
+"""A retry strategy in answers."""
 
 
 def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
-    """Return the policy as the core knows it."""
+    """Return the retry policy as a value of the core."""
     match retry:
         case BackoffRetry():
             longest = retry.max_interval_seconds or limits.DECAY_INTERVAL_S_MAX
@@ -109,7 +109,7 @@ def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
 
 
 def shown_retry(value: RetryPolicy) -> dict[str, Any]:
-    """Return the notify strategy with the fields that it has.
+    """Return the retry strategy with the fields that it has.
 
     >>> shown_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 3}
@@ -126,7 +126,7 @@ def shown_retry(value: RetryPolicy) -> dict[str, Any]:
 
 
 IN_ORDER = RetryPolicy(Strategy.BACKOFF_RETRY, RETRIES_FOR_LIFE)
-"""How a subscription with pushes retries that is `ordered` and says nothing else."""
+"""The default retry policy of an `ordered` subscription with pushes."""
 
 
 _IS_BACKOFF: JsonDict = {"properties": {"strategy": {"const": "BACKOFF_RETRY"}}, "required": ["strategy"]}
@@ -134,16 +134,16 @@ _IS: dict[bool, JsonDict] = {
     value: {"properties": {"ordered": {"const": value}}, "required": ["ordered"]} for value in (True, False)
 }
 KEEPS_ORDER: JsonDict = {"anyOf": [{"properties": {"retry": _IS_BACKOFF}, "required": ["retry"]}, _IS[True]]}
-"""What a subscription with pushes is that keeps an order, as :func:`asks_for_order` tells it."""
+"""The schema of a subscription with pushes that keeps an order; :func:`asks_for_order` checks the same."""
 OF_ORDERED: list[JsonValue] = [
     {"if": _IS[True], "then": {"properties": {"retry": _IS_BACKOFF}}},
     {"if": _IS[False], "then": {"properties": {"retry": {"not": _IS_BACKOFF}}}},
 ]
-"""What *ordered* and the strategy of a subscription with pushes are besides, as :func:`retry_faults` checks it."""
+"""The schema rules between *ordered* and the strategy; :func:`retry_faults` checks the same rules."""
 
 
 def asks_for_order(subscription: Mapping[str, object]) -> bool:
-    """Say whether a subscription with pushes, as it was sent, keeps an order.
+    """Return whether a subscription with pushes, as in the request, keeps an order.
 
     >>> asks_for_order({"ordered": True}), asks_for_order({"retry": {"strategy": "BACKOFF_RETRY"}}), asks_for_order({})
     (True, True, False)
@@ -155,7 +155,7 @@ def asks_for_order(subscription: Mapping[str, object]) -> bool:
 
 
 def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return what *ordered* and the strategy of a subscription with pushes say about each other.
+    """Return the faults between *ordered* and the strategy of a subscription with pushes.
 
     >>> [str(fault.pointer) for fault in retry_faults({"ordered": True, "retry": {}})]
     ['/retry/strategy']
@@ -174,7 +174,7 @@ def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the fault of a longest interval where all intervals are alike.
+    """Return the fault of a maximum interval under a strategy with constant intervals.
 
     >>> growth_faults({"retry": {"strategy": "BACKOFF_RETRY", "max_interval_seconds": 60}})[0].pointer
     '/retry/max_interval_seconds'
@@ -189,10 +189,10 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a *present* subscription with pushes as a patch changes it that *named* these fields.
+    """Return the settings of a subscription with pushes, without those that a patch with these *named* fields replaces.
 
-    Its order follows from how it retries. One that is to keep an order retries in order from now on; waits that are to
-    be alike have no longest one.
+    Its order follows from its strategy. If the patch asks for order, the subscription retries in order from then on.
+    Constant intervals have no maximum.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})

@@ -79,7 +79,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
 
 
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
-    """Change what the request names of a subscription; all else stays, what nobody is shown included."""
+    """Update the named settings of a subscription. All other settings stay, including write-only ones."""
     known = get_subscription(world, request.topic, request.subscription)
     dead_letters = request.body.named_fields().get("dead_letter_topic")
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
@@ -94,14 +94,14 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
 
 
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
-    """Give a subscription another filter; all else stays, what nobody is shown included."""
+    """Replace the filter of a subscription. All other settings stay, including write-only ones."""
     wanted = _wanted_version(world, request)
     changed = change_filter(world, request.topic, request.subscription, request.body.filter, wanted)
     return _with_lane(world, changed, 200)
 
 
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
-    """Give a subscription another secret; for a while the former one signs besides."""
+    """Rotate the secret of a subscription. The old secret also signs until its grace period ends."""
     wanted = _wanted_version(world, request)
     secret, untold = made(world, request.body.secret)
     assert secret is not None
@@ -111,12 +111,12 @@ def rotate(world: World, request: Request[RotationBody]) -> Answer:
 
 
 def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
-    """Ask the endpoint of a subscription once more."""
+    """Verify the endpoint of a subscription again."""
     return _with_lane(world, verify(world, request.topic, request.subscription), 200)
 
 
 def _told(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
-    """Return what only the answer of this request says of secrets."""
+    """Return the secrets that only the answer to this request shows."""
     told = {} if secret is None else {"secret": secret}
     return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
 
@@ -135,29 +135,29 @@ def several(world: World, request: Request[None]) -> Answer:
 
 
 def delete(world: World, request: Request[None]) -> Answer:
-    """Remove a subscription; what it is owed is cancelled."""
+    """Delete a subscription. Its pending deliveries are cancelled."""
     wanted = _wanted_version(world, request)
     delete_subscription(world, request.topic, request.subscription, wanted)
     return Answer(204)
 
 
 def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Stop the attempts of a subscription."""
+    """Pause the attempts of a subscription."""
     return _lane(world, request, change_lane(world, LaneChange.PAUSE, request.topic, request.subscription))
 
 
 def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """End a pause or a suspension."""
+    """Resume a paused or suspended subscription."""
     return _lane(world, request, change_lane(world, LaneChange.RESUME, request.topic, request.subscription))
 
 
 def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Attempt the head at once; ConflictError while the endpoint has not agreed to be pushed to."""
+    """Retry the head now. Raises ConflictError while the endpoint is unverified."""
     return _lane(world, request, change_lane(world, LaneChange.RETRY, request.topic, request.subscription))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
-    """Cancel the head for a reason; if the request names a message, only while that is the head."""
+    """Cancel the head of the backlog, or the named message if it is still the head."""
     reason, message_id = request.body.reason, request.body.message_id
     lane = change_lane(
         world, LaneChange.SKIP, request.topic, request.subscription, reason=reason, message_id=message_id
@@ -191,7 +191,7 @@ def versions(world: World, request: Request[None]) -> Answer:
 
 
 def push(world: World, request: Request[EmptyBody]) -> Answer:
-    """Attempt now what a topic owes to blocked subscriptions."""
+    """Retry the blocked subscriptions of a topic now."""
     return Answer(202, {"lanes": list(retry_topic(world, request.topic))})
 
 
@@ -205,7 +205,7 @@ def _with_lane(world: World, subscription: Subscription, status: int, told: Mapp
 
 
 def _wanted_version(world: World, request: Request[Any]) -> int | None:
-    """Return the version that a conditional change must find; None without a condition."""
+    """Return the version that a conditional request requires; None without a condition."""
 
     def present() -> int | None:
         get_topic(world, request.topic)

@@ -1,4 +1,4 @@
-"""The secret of a subscription in requests, and what exchanges it."""
+"""The signing secret of a subscription in requests, and its rotation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
 
 GENERATE = "generate"
-"""Given instead of a secret, this asks the service to make one."""
+"""In place of a secret, this word tells the service to generate one."""
 
 
 def _secret(text: str) -> str:
@@ -34,18 +34,18 @@ def _secret(text: str) -> str:
 
 _SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 Secret = Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SCHEMA)]
-"""``whsec_`` and base64, or the word that asks for a new one."""
+"""``whsec_`` and base64, or the word that tells the service to generate a secret."""
 
 
 class RotationBody(Body):
-    """Another secret, and for how long pushes are signed with the former one besides."""
+    """The new secret, and how long the old one also signs pushes."""
 
     secret: Secret = GENERATE
     grace_seconds: Annotated[int, Field(ge=0, le=GRACE_S_MAX)] = limits.GRACE_S_DEFAULT
 
 
 def made(world: World, given: str | None) -> tuple[str | None, str | None]:
-    """Return the secret that *given* stands for, and what of it the answer has to tell since nobody knows it yet."""
+    """Return the secret to store, and the secret to show in the answer: only a generated one."""
     if given != GENERATE:
         return given, None
     secret = generated_secret(world)

@@ -1,4 +1,4 @@
-"""What a subscriber chooses, in and out: the body of a subscription and the answer that shows it."""
+"""The settings of a subscription in requests and answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from tagcast_aws.api.subscriptions.secret import Secret
 from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, shown_from
 
 MEMBERS_MAX = 20
-"""More than any object of a subscription has, with what a patch removes."""
+"""More members than any object of a subscription has, including those that a patch removes."""
 _Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
 _BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(shown_retry(IN_ORDER))
 # The document tells the default in words: generators of clients make no method of an object as a default.
@@ -88,11 +88,11 @@ WIRES: Wires = {
     "start_from": Wire(StartFrom, instant_of, answer=str, show=shown_from),
     "batching": Wire(BatchedPushes, batching_of, _Object, BatchedPushesAnswer, shown_batch),
 }
-"""How those settings of a subscription stand in requests and answers that are no single number, word or text."""
+"""The API's forms of settings that are not a single number, word or text."""
 
 
 def _others(only: Only) -> JsonDict:
-    """Return what the settings of *only* some subscriptions may be on the others: nothing, or null."""
+    """Return the schemas of the settings in *only* for other subscriptions: null, or absent."""
     settings = (each for each in settings_of(SubscriptionSettings) if each.setting.only is only)
     return {each.wire: {"type": "null"} if each.default is None else False for each in settings}
 
@@ -117,9 +117,9 @@ else:
 
 
 class SubscriptionBody(_Settings):
-    """A subscription; unnamed settings have their defaults.
+    """The settings of a subscription; missing ones get their defaults.
 
-    But secret, headers and client_certificate of a subscription that exists stay as they are; null removes them.
+    In a replacement, a missing secret, headers or client_certificate stays; null removes it.
     """
 
     model_config = ConfigDict(json_schema_extra=_OF_EITHER)
@@ -131,7 +131,7 @@ class SubscriptionBody(_Settings):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter and those that cross the endpoint's fields."""
+        """Add the faults of the filter, and faults between fields."""
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
@@ -148,11 +148,11 @@ class SubscriptionBody(_Settings):
 
     @property
     def keeps(self) -> frozenset[str]:
-        """The secrets that are left out: they stay as they are."""
+        """The secrets that are missing in the body, so they stay."""
         return KEPT.difference(self.model_fields_set)
 
     def settings(self) -> SubscriptionSettings:
-        """Return the settings as the core knows them; a certificate is examined apart."""
+        """Return the settings as a value of the core, without the certificate, which is validated separately."""
         chosen = settings_in(SubscriptionSettings, self, WIRES)
         is_group = chosen["endpoint"].protocol is Protocol.PULL
         if chosen["ordered"] and not is_group and "retry" not in self.model_fields_set:
@@ -161,12 +161,12 @@ class SubscriptionBody(_Settings):
 
 
 class SubscriptionAnswer(_Shown):
-    """A subscription with its lane, as far as that was looked at.
+    """A subscription; answers about single subscriptions and lists include its lane.
 
-    Pushes over HTTP are signed by the schemes in *signatures*: ``v1`` by the secret, ``v1a`` by a key of the service,
-    or by none. Pushes with ``v1a`` verify by one of the *public_keys*, and those of no other subscription do. A
-    generated *secret* is in the answer of the request that generated it, and in no other. Only the answer of a rotation
-    says until when the former secret signs as well.
+    ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
+    One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that
+    generates a ``secret`` shows it. Only the answer to a rotation shows ``former_secret_ends_at``: until then the old
+    secret also signs.
     """
 
     topic: str
@@ -200,7 +200,7 @@ class VersionAnswer(TypedDict):
 
 
 class VersionsAnswer(TypedDict):
-    """The kept versions of a filter, newest first."""
+    """The stored versions of a filter, newest first."""
 
     versions: list[VersionAnswer]
 
@@ -208,7 +208,7 @@ class VersionsAnswer(TypedDict):
 def shown(
     value: Subscription, keys: Sequence[str], lane: LaneView | None = None, counts: QueueCounts | None = None
 ) -> SubscriptionAnswer:
-    """Return the subscription without its secrets, with its public *keys*; with its lane, if that was looked at."""
+    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -233,7 +233,7 @@ def shown(
 
 
 def _signatures(chosen: SubscriptionSettings) -> list[str]:
-    """Return the schemes by which pushes with these settings are signed; only those over HTTP are."""
+    """Return the schemes that sign pushes with these settings; empty unless the endpoint is HTTP."""
     if chosen.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
         return []
     by_secret = [Signature.V1.value] if is_signed_by_secret(chosen) else []
@@ -241,6 +241,6 @@ def _signatures(chosen: SubscriptionSettings) -> list[str]:
 
 
 def shown_version(value: FilterVersion) -> VersionAnswer:
-    """Return one version of a filter."""
+    """Return the answer with one version of a filter."""
     kept = None if value.filter is None else dict(value.filter)
     return {"version": value.version, "filter": kept, "changed_at": rfc3339(value.changed_at)}

@@ -1,4 +1,4 @@
-"""Many subscriptions in one request: each is read, judged and answered on its own."""
+"""Many subscriptions in one request: each is validated, stored and answered separately."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, Subscript
 
 
 class NamedSubscription(SubscriptionBody):
-    """A subscription with its name; what is left out has its default, but secrets stay as they are."""
+    """A subscription with its name. Missing settings get their defaults, but missing secrets stay."""
 
     name: Annotated[str, StringConstraints(pattern=limits.NAME)]
 
 
 class SubscriptionsBody(Body):
-    """Subscriptions to be put, each on its own: the items are read one by one, as :class:`NamedSubscription`.
+    """Subscriptions to create or replace. Each item is validated separately, as :class:`NamedSubscription`.
 
-    Unless it is to *replace*, one that exists is refused.
+    Without *replace*, an existing subscription is refused.
     """
 
     item_models: ClassVar[tuple[type[Body], ...]] = (NamedSubscription,)
@@ -46,14 +46,14 @@ class SubscriptionsBody(Body):
 
 
 class PutSubscriptionsAnswer(TypedDict):
-    """What came of each subscription of a request, in its order, without their lanes."""
+    """The result for each subscription, in the order of the request, without lanes."""
 
     results: list[SubscriptionAnswer | RefusedAnswer]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A subscription as it is asked for, and the secret that only the answer tells, if it was made here."""
+    """A valid item of the request; *untold* is its generated secret, which only the answer shows."""
 
     wanted: SubscriptionRequest
     has_to_agree: bool
@@ -61,7 +61,7 @@ class _Asked:
 
 
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
-    """Create or replace those subscriptions of a request that are valid; the others' places hold their problems."""
+    """Create or replace the valid subscriptions of a request. The results hold the problems of the others."""
     names: set[str] = set()
     items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]
@@ -75,7 +75,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
 
 
 def _read(world: World, request: Request[SubscriptionsBody], item: object, names: set[str]) -> _Asked | RefusedAnswer:
-    """Return what an item asks for, or its problem; *names* are those that stand before it, and then its own, too."""
+    """Return a valid item, or its problem. *names* are the names of earlier items; this item's name is added."""
     body, faults = read(NamedSubscription, item)
     if body is None:
         return _refused(faults)

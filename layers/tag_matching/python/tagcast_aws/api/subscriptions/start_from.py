@@ -1,4 +1,4 @@
-"""From when on a new group gets messages, in and out."""
+"""The start of a new group, in requests and answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def _checked(text: str) -> str:
 StartFrom = Annotated[
     str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.START_FROM, "format": "start-from"})
 ]
-"""``latest``, ``earliest``, or an instant: what is kept then is a new group's as well."""
+"""``latest``, ``earliest``, or an instant. A new group also gets the retained messages from there on."""
 
 
 def instant_of(text: str | None) -> int | None:
-    """Return the instant that *text* names in milliseconds, 0 for the earliest; None for nothing older.
+    """Return the instant that *text* names in milliseconds, 0 for the earliest; None: no older messages.
 
     >>> instant_of("latest"), instant_of("earliest"), instant_of("1970-01-01T00:00:01Z")
     (None, 0, 1000)
@@ -40,7 +40,7 @@ def instant_of(text: str | None) -> int | None:
 
 
 def shown_from(instant: int | None) -> str:
-    """Return how the API writes it.
+    """Return the start of a group in the API's form.
 
     >>> shown_from(None), shown_from(0), shown_from(1_000)
     ('latest', 'earliest', '1970-01-01T00:00:01.000Z')
