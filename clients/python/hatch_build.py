@@ -1,4 +1,4 @@
-"""Writes the parts of the client that are not in the repository: each build does, and this file run.
+"""Writes the generated files of the client. Every build runs this, and so does running this file.
 
 `openapi_source` writes settings, models and operations from the API's document. The synchronous half, `_sync`, comes
 from the asynchronous one.
@@ -22,12 +22,12 @@ sys.path.append(str(HERE))  # A build loads this file by its path.
 import openapi_source  # noqa: E402
 
 WORDS = {"_async": "_sync", "aclose": "close", "asyncio": "time", "asyncio_tasks": "threads"}
-"""Each name that begins with ``Async`` loses this beginning; unasync knows the language's own words."""
+"""Names that lose their prefix ``Async``. unasync knows the keywords of Python itself."""
 WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
 def write_all(package: Path) -> None:
-    """Write everything that is built into the folder *package*."""
+    """Write all generated files into the folder *package*."""
     places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # Of a source distribution, and here.
     document = next(place for place in places if place.exists())
     openapi_source.write(json.loads(document.read_text()), package)
@@ -35,7 +35,7 @@ def write_all(package: Path) -> None:
 
 
 def write_sync(package: Path) -> None:
-    """Write the folder `_sync` of *package* anew from its folder `_async`."""
+    """Write the folder `_sync` of *package* from its folder `_async`."""
     sources = sorted((package / "_async").glob("*.py"))
     names = {name for source in sources for name in re.findall(r"\bAsync\w+", source.read_text())}
     words = WORDS | {name: name.removeprefix("Async") for name in names}
@@ -44,10 +44,10 @@ def write_sync(package: Path) -> None:
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Builds before a wheel, or an editable one, takes the files of the package."""
+    """Generates the files before a wheel, editable or not, is built."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the files, which git ignores, and name them to hatchling."""
+        """Write the files, and add them to the build, because git ignores them."""
         write_all(Path(self.root) / "tagcast_client")
         build_data["artifacts"] += [f"tagcast_client/{name}" for name in WRITTEN]
 

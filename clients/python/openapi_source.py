@@ -1,7 +1,7 @@
-"""Writes the modules that the API's document determines: `settings`, `models` and `_async/operations`.
+"""Writes the generated modules of the client from the API's document: `settings`, `models`, `_async/operations`.
 
 A schema of requests becomes a TypedDict, a schema of answers a frozen dataclass, an operation a method. The tables
-below hold what the document does not say.
+below add what the document does not contain.
 """
 
 from __future__ import annotations
@@ -24,29 +24,32 @@ NAMES = {
     "TopicBody": "TopicSettings",
     "TopicPatch": "TopicChanges",
 }
-"""Classes with another name than their schema; an answer loses its ``Answer``."""
+"""Class names that differ from their schema's name; all others lose the suffix ``Answer``."""
 UNIONS = {"BackoffRetry": "Retry", "HttpEndpoint": "Endpoint", "TagsFilter": "AnyFilter"}
-"""Names of unions, by one of their members."""
+"""The name of each union, by one of its members."""
 BY_HAND = {
     "MessageBody": "NewMessage",
     "PulledAnswer": "Pulled",
     "ReplayedMessage": "ArchivedMessage",
     "TestedMessage": "NewMessage",
 }
-"""Classes that are written by hand, by their schema."""
+"""Handwritten classes, by their schema."""
 METHODS_BY_HAND = {"create_subscriptions", "publish", "publish_batch", "replay", "update_subscription"}
-"""They split batches, have idempotency keys, or replace objects as a whole."""
+"""Handwritten methods: they split batches, use idempotency keys, or replace objects as a whole."""
 USED_BY_HAND = ("AcceptedAnswer", "NamedSubscription", "RefusedAnswer", "SubscriptionPatch")
-"""Schemas that only these methods refer to."""
+"""Schemas that only handwritten methods use."""
 REPEATABLE_IF = {
     "promote_shadow": "False",  # The shadow is gone once it is promoted.
     "rotate_secret": "secret is not None",  # Only one answer shows a generated secret.
     "skip": "False",  # The next head would be skipped, too.
     "skip_lanes": "bool(dry_run)",
 }
-"""When a request may be repeated after a lost answer; the others always, except conditional ones."""
+"""The conditions under which a request may be repeated after a lost answer.
+
+All unlisted ones may, except conditional ones.
+"""
 DEFAULTS = {"filter_error_count": 0}
-"""Values of fields that an answer leaves out, where the document names no default."""
+"""Defaults of optional answer fields for which the document has none."""
 INSTANTS = ("date-time", "start-from")
 ARRAYS = {"answer": "tuple[{}, ...]", "argument": "Sequence[{}]", "form": "list[{}]"}
 SCALARS = {"boolean": "bool", "integer": "int", "null": "None", "number": "float", "string": "str"}
@@ -97,7 +100,7 @@ def write(document: Schema, package: Path) -> None:
 
 
 def docstring(text: str, margin: str = "    ") -> str:
-    """Return a docstring, each of its paragraphs wrapped."""
+    """Return a docstring with wrapped paragraphs."""
     quoted = "\n\n".join(fill(each, 119 - len(margin)) for each in text.strip().split("\n\n"))
     quoted = quoted.replace("\\", "\\\\").replace('"""', "'''")
     end = f"\n{margin}" if "\n" in quoted or quoted.endswith('"') else ""
@@ -110,12 +113,12 @@ def without_null(kind: str) -> str:
 
 
 def sent_value(name: str, schema: Schema) -> str:
-    """Return the expression that sends an argument."""
+    """Return the expression of an argument's value in the request."""
     return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
 
 
 class Modules:
-    """The text of the modules of one document; a class is written when something refers to it."""
+    """The text of the modules of one document. A class is written when another part refers to it."""
 
     def __init__(self, document: Schema) -> None:
         self.document = document
@@ -126,7 +129,7 @@ class Modules:
         self._schema_of: dict[str, str] = {}
 
     def class_of(self, schema_name: str) -> str:
-        """Return the name of the class of a schema. Raises ValueError when two schemas have the same."""
+        """Return the name of the class of a schema. Raises ValueError if two schemas have the same name."""
         if schema_name in BY_HAND:
             return BY_HAND[schema_name]
         name = NAMES.get(schema_name, schema_name.removesuffix("Answer"))
@@ -161,7 +164,7 @@ class Modules:
         return SCALARS.get(schema.get("type", ""), "Any")
 
     def _form(self, name: str, schema_name: str) -> str:
-        """Return a TypedDict. An object of a patch, which is free, has the type that it has in the whole body."""
+        """Return a TypedDict. A free object of a patch gets its type from the whole body."""
         schema, lines = self.schemas[schema_name], []
         whole = self.schemas.get(schema_name.replace("Patch", "Body"), schema)["properties"]
         for field, described in schema["properties"].items():
@@ -193,7 +196,7 @@ class Modules:
         return f"    {name}: {kind}\n" + (docstring(described["description"]) if described.get("description") else "")
 
     def _with_default(self, field: str, kind: str, described: Schema, body: Schema) -> str:
-        """Return annotation and default of a field that an answer may leave out: a setting has its own default."""
+        """Return annotation and default of an optional answer field; a setting has the document's default."""
         setting = self.flattened(body.get("properties", {}).get(field, {}))
         default = described.get("default", setting.get("default", DEFAULTS.get(field)))
         if default is not None:
@@ -206,7 +209,7 @@ class Modules:
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
     def flattened(self, schema: Schema) -> dict[str, Any]:
-        """Return a property with what it refers to: a schema, parts of it, or its only choice besides null."""
+        """Return a property with its references resolved: a schema, its parts, or the only choice besides null."""
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
@@ -238,7 +241,7 @@ class Modules:
         return ", ".join([repr(flat.get("type", "any")), *told])
 
     def filter_defaults(self) -> str:
-        """Return the table of the defaults of each kind of filter."""
+        """Return the table of the default values of each filter kind."""
         kinds = [self.schemas[self._schema_of[each]]["properties"] for each in self.unions["AnyFilter"]]
         rows = {
             each["kind"]["const"]: {field: known["default"] for field, known in each.items() if "default" in known}
@@ -290,7 +293,7 @@ class Modules:
         return f"{start}{docstring(arguments.documented(operation), ' ' * 8)}        return {send}\n"
 
     def _answer(self, operation: Schema) -> tuple[str, str, bool]:
-        """Return annotation and reader of an answer, and whether it is one page of a list."""
+        """Return the annotation and the reader of an answer, and whether it is a page of a list."""
         done = next(each for status, each in operation["responses"].items() if status.startswith("2"))
         if "content" not in done:
             return "None", "nothing", False
@@ -309,7 +312,7 @@ class Modules:
 
 
 class Arguments:
-    """The arguments of a method: path parameters and required values by position, all others by keyword."""
+    """The arguments of a method: path parameters and required values are positional, all others are keywords."""
 
     def __init__(self, modules: Modules, path_parameters: list[str]) -> None:
         self._modules = modules
@@ -328,7 +331,7 @@ class Arguments:
         self.help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
 
     def body(self, content: Schema) -> str:
-        """Add the arguments of a body, and return the expression that makes it; empty if there is none."""
+        """Add the arguments of a body. Return the expression that builds it; empty without a body."""
         schema_name = content["schema"]["$ref"].rpartition("/")[2] if content else ""
         schema = self._modules.schemas.get(schema_name, {"properties": {}})
         name = NAMES.get(schema_name, "")
@@ -347,7 +350,7 @@ class Arguments:
         return f"dict({', '.join([*sent, *given])})" if sent or given else ""
 
     def text(self) -> str:
-        """Return the arguments as they stand in a signature."""
+        """Return the arguments of the signature."""
         return ", ".join([*self._positional, *(["*", *self.keywords] if self.keywords else []), *self._rest])
 
     def documented(self, operation: Schema) -> str:

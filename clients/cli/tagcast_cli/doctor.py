@@ -117,7 +117,7 @@ def check_identity(of: Deployment) -> Iterator[Finding]:
 
 
 def check_name(of: Deployment) -> Iterator[Finding]:
-    """Check that queues and streams have the stack's prefix."""
+    """Check that the stack's name is a valid prefix of its queues and streams."""
     if STACK_NAME.fullmatch(of.stack) is None:
         text = f"The stack name {of.stack} is not valid: use at most 40 letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")

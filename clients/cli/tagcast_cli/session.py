@@ -85,7 +85,7 @@ class Session:
     ) -> Answer:
         """Create a resource, or replace an existing one if asked.
 
-        *exists* and *change* are the hints for a resource that exists, and for one that changed meanwhile.
+        *exists* is the message for an existing resource, *change* the command that updates it.
         """
         if if_match is not None:
             return self.api.request("PUT", path, body, headers={"if-match": if_match})
@@ -123,7 +123,7 @@ class Session:
         return items
 
     def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
-        """Return the answer of one page, or of all pages joined; with --json print each on a line instead."""
+        """Return the answer of one page, or of all pages. With --json, also print each answer on a line."""
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
             if self.as_json:

@@ -1,4 +1,4 @@
-"""`tagcast smoke`: publish to a queue, a function and an endpoint of its own, break one, and say what was seen."""
+"""`tagcast smoke`: publishes to a queue, a function and an endpoint, breaks one, and reports the deliveries."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def smoke(
 
 
 def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> Story:
-    """Return the story of a deployment, played with the caller's credentials."""
+    """Return the smoke test of a deployment, with the caller's credentials."""
     own = own_session(session)
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -93,7 +93,7 @@ def _aws_story(session: Session, stack: str, tell: Callable[[Step], object]) -> 
 
 
 def _local_story(session: Session, folder: Path, tell: Callable[[Step], object]) -> Story:
-    """Return the story of the local stack that runs on *folder*."""
+    """Return the smoke test of the local stack running on *folder*."""
     import boto3
 
     from tagcast_cli.smoke_local import LocalDeployment, OnLocalStack
@@ -123,7 +123,7 @@ def _shown(step: Step) -> Text:
 
 
 def _tell_end(session: Session, story: Story, steps: list[Step], took_s: float) -> None:
-    """Say what is seen now, what failed, and what all that cost."""
+    """Print the results, the failures, and the cost."""
     from local.rules.costs import usd_of_smoke_test
 
     failed = [step.name for step in steps if step.state is State.FAULT]

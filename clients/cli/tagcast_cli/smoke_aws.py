@@ -1,7 +1,7 @@
-"""What `tagcast smoke` makes on AWS: two queues, a function with a role that can do one thing, and the function's URL.
+"""The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. Names of a stack have no `_`, so none of these is taken for one of the
-stack's own, which are no endpoints, even where the stack is called tagcast.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. Names of a
+stack have no `_`, so it never takes one of these for the stack's own, even if the stack is called tagcast.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ RIGHTS = (
     "sqs:ReceiveMessage",
     "sts:GetCallerIdentity",
 )
-"""What an identity has to be allowed for all steps, besides `execute-api:Invoke`."""
+"""The permissions for all steps, besides `execute-api:Invoke`."""
 ACTIONS = {
     "s3:ListObjectsV2": "s3:ListBucket",
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
     "lambda:CreateFunction20150331": "lambda:CreateFunction",
 }
-"""Operations whose action has another name."""
+"""Operations whose IAM action has another name."""
 ABSENT = frozenset(
     {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException", "NoSuchEntity"}
 )
 NOT_YET = "InvalidParameterValueException"
-"""What Lambda says of a role that IAM made a moment ago."""
+"""The error of Lambda for a role that IAM created a moment ago."""
 PUBLIC_FORBIDDEN = "PublicPolicyException"
 ROLE_S, URL_S, POLL_S, JOB_POLL_S, JOB_S = 60.0, 20.0, 2.0, 10.0, 900.0
 PUSHERS = ("FanOutFunctionRole", "RetryFunctionRole")
 RUNTIME, MEMORY_MB, TIMEOUT_S = "python3.13", 1024, 10
-"""With less memory, and so less of a processor, the first push would wait for the import of boto3."""
+"""With less memory the function gets less CPU, and the first push would wait for the import of boto3."""
 ARCHIVED_BYTES_MAX = 256 * 1024 * 1024
-"""At most this much of the archive is read: with more, Athena is the way to look."""
+"""At most this much of the archive is read. For more, use Athena."""
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "TIMEOUT", "ERROR", "EXPIRED")
 
 
 @dataclass
 class OnAws:
-    """Receivers in the account of a deployment, made with its owner's credentials."""
+    """Receivers in a deployment's account, created with its owner's credentials."""
 
     of: Deployment
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -90,27 +90,27 @@ class OnAws:
 
     @property
     def prefix(self) -> str:
-        """What the names of all runs of this stack begin with."""
+        """The prefix of the names of all runs against this stack."""
         return f"tagcast_smoke_{self.of.stack}_"
 
     def new_run(self) -> str:
-        """Return a name for a run, which all of its things have."""
+        """Return a name for a run; the names of all its resources begin with it."""
         return f"{self.prefix}{secrets.token_hex(4)}"
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the runs whose log is there: it is made first and removed last."""
+        """Return the runs with a log queue. The log queue is created first and deleted last."""
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
 
     def make_log(self, run: str) -> None:
-        """Make the queue to which the function says what it got."""
+        """Create the queue to which the function logs its pushes."""
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:
-        """Make a queue whose own policy lets the stack's pushers send: the stack's parameters need not name it.
+        """Create a queue whose policy allows the stack's pushers to send, so the stack's parameters need not name it.
 
-        The policy comes with the queue, since a later one may take a minute to be obeyed.
+        The policy is set at the creation, because a later change may take a minute.
         """
         name = f"{run}_queue.fifo"
         policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})
@@ -118,7 +118,7 @@ class OnAws:
         return {"protocol": "sqs", "queue_url": self._queue}
 
     def make_function(self, run: str, secret: str) -> Endpoint:
-        """Make a role that can write to the log, and the function of the receiver's code that takes it on."""
+        """Create the function with the receiver's code, and a role that can only write to the log."""
         trust = _policy(None, "sts:AssumeRole", {"Service": "lambda.amazonaws.com"})
         role = self._call("iam", "create_role", RoleName=run, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         allowed = _policy(self._arn("sqs", f"{run}_log.fifo"), "sqs:SendMessage", None)
@@ -129,7 +129,7 @@ class OnAws:
         return {"protocol": "lambda", "function": self._arn("lambda", f"function:{run}")}
 
     def make_url(self, run: str) -> Endpoint:
-        """Give the function a URL that anybody may call: it refuses what is not signed with the secret."""
+        """Create a public URL of the function. The function refuses requests that are not signed with the secret."""
         url = self._call("lambda", "create_function_url_config", FunctionName=run, AuthType="NONE")["FunctionUrl"]
         self._permit(run, "url", "lambda:InvokeFunctionUrl", "*", FunctionUrlAuthType="NONE")
         self._permit(run, "by-url", "lambda:InvokeFunction", "*", InvokedViaFunctionUrl=True)
@@ -142,15 +142,15 @@ class OnAws:
         return {"protocol": "https", "url": str(url)}
 
     def received(self) -> Sequence[Push]:
-        """Return what the function said since the last time."""
+        """Return the pushes that the function logged since the last call."""
         return [Push(**json.loads(body)) for body in self._taken_from(self._log)]
 
     def queued(self) -> Sequence[str]:
-        """Return the ids of the messages in the queue since the last time."""
+        """Return the ids of the messages that arrived in the queue since the last call."""
         return [str(json.loads(body)["message_id"]) for body in self._taken_from(self._queue)]
 
     def archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of a topic's messages in the objects that arrived since this run began."""
+        """Return the ids of a topic's messages in objects that were archived since this run began."""
         bucket, found, size = self.of.output("ArchiveBucketName"), frozenset[str](), 0
         for key, length in self._arrived(bucket):
             if key not in self._seen_keys:
@@ -167,12 +167,12 @@ class OnAws:
         return found
 
     def last_job(self) -> JobRun | None:
-        """Return the last run of the job that compacts."""
+        """Return the last run of the compaction job."""
         runs = self._call("glue", "get_job_runs", JobName=f"{self.of.stack}-compact", MaxResults=1)["JobRuns"]
         return _job_run(runs[0]) if runs else None
 
     def run_job(self) -> JobRun:
-        """Run the job that compacts over yesterday, and wait for its end."""
+        """Run the compaction job for yesterday, and wait for its end."""
         name, arguments = f"{self.of.stack}-compact", {"--lookback-days": "1"}
         run = self._call("glue", "start_job_run", JobName=name, Arguments=arguments)["JobRunId"]
         deadline_s = self.now_s() + JOB_S
@@ -183,7 +183,7 @@ class OnAws:
             self.sleep(JOB_POLL_S)
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Remove function, role and queue, then the log if nothing is left; return what is left, and why."""
+        """Delete function, role and queue, then the log if nothing remains. Return what remains, and why."""
         removals: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
             (f"the function {run}", "lambda", "delete_function", {"FunctionName": run}),
             (f"the policy of the role {run}", "iam", "delete_role_policy", {"RoleName": run, "PolicyName": "log"}),
@@ -202,7 +202,7 @@ class OnAws:
         return left
 
     def _create_function(self, run: str, role: str, secret: str) -> None:
-        """Create the function as soon as Lambda knows its role, and wait until it can be invoked."""
+        """Create the function as soon as Lambda accepts its role, and wait until it can be invoked."""
         asked: dict[str, Any] = {
             "FunctionName": run,
             "Runtime": RUNTIME,
@@ -241,7 +241,7 @@ class OnAws:
         return str(self._call("sqs", "create_queue", QueueName=name, Attributes=asked)["QueueUrl"])
 
     def _taken_from(self, queue: str) -> list[str]:
-        """Return the bodies of what a queue has, and delete them."""
+        """Return the bodies of the messages in a queue, and delete the messages."""
         bodies: list[str] = []
         while True:
             asked: dict[str, Any] = {"QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
@@ -253,7 +253,7 @@ class OnAws:
             self._call("sqs", "delete_message_batch", QueueUrl=queue, Entries=entries)
 
     def _arrived(self, bucket: str) -> list[tuple[str, int]]:
-        """Return the keys and sizes of what Firehose wrote of messages since the run began."""
+        """Return the keys and sizes of the archived message objects since the run began."""
         hours, at = [], self._began_at.replace(minute=0, second=0, microsecond=0)
         while at <= self.now():
             hours.append(at)
@@ -274,13 +274,13 @@ class OnAws:
 
     @cached_property
     def _caller(self) -> list[str]:
-        """Partition and account, as the ARN of the caller tells them."""
+        """The partition and the account in the ARN of the caller."""
         words = str(self._call("sts", "get_caller_identity")["Arn"]).split(":")
         return [words[1], words[4]]
 
     @cached_property
     def _pushers(self) -> list[str]:
-        """The roles of the stack that push, by their ARNs."""
+        """The ARNs of the stack's roles that push."""
         partition, account = self._caller
         names = [self._call("cloudformation", "describe_stack_resource", StackName=self.of.stack,
                             LogicalResourceId=role)["StackResourceDetail"]["PhysicalResourceId"]
@@ -292,7 +292,7 @@ class OnAws:
         return f"arn:{partition}:{service}:{self.of.session.region_name}:{account}:{name}"
 
     def _url(self, queue: str) -> str:
-        """Return the URL of a queue: SQS makes it of the account and the name."""
+        """Return the URL of a queue, which consists of the account and the name."""
         endpoint = self._client("sqs").meta.endpoint_url
         return f"{endpoint}/{self._caller[1]}/{queue}"
 
@@ -305,7 +305,7 @@ class OnAws:
     def _call(
         self, service: str, method: str, *, none_for: str = "", absent_is_fine: bool = False, **arguments: Any
     ) -> Any:
-        """Call an operation; None for the error *none_for*. Raises MissingRightError and PlaceError."""
+        """Call an operation; return None for the error *none_for*. Raises MissingRightError and PlaceError."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         if service == "sqs":
@@ -327,7 +327,7 @@ class OnAws:
 
 
 def receiver_archive() -> bytes:
-    """Return the code of the function: the receiver's one file, the same bytes each time."""
+    """Return the receiver's file as the function's code archive, with the same bytes each time."""
     source, archive = Path(smoke_receiver.__file__), io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
         entry = zipfile.ZipInfo(source.name)
@@ -337,7 +337,7 @@ def receiver_archive() -> bytes:
 
 
 def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a policy of one statement."""
+    """Return an IAM policy with one statement."""
     statement: dict[str, Any] = {"Effect": "Allow", "Action": action}
     if principal is not None:
         statement["Principal"] = principal
@@ -347,7 +347,7 @@ def _policy(resource: str | None, action: str, principal: Mapping[str, Any] | No
 
 
 def _action(service: str, operation: str, text: str) -> str:
-    """Return the action that is missing: the one that AWS names, or the operation's own.
+    """Return the missing action: from AWS's message, or else the operation's own.
 
     >>> _action("lambda", "CreateFunction", "User: me is not authorized to perform: iam:PassRole on resource: r")
     'iam:PassRole'
@@ -360,7 +360,7 @@ def _action(service: str, operation: str, text: str) -> str:
 
 
 def _job_run(told: Mapping[str, Any]) -> JobRun:
-    """Return a run as Glue tells of it; a minute is billed at least."""
+    """Return a run from Glue's description. Glue bills at least a minute."""
     dpu_hours = float(told.get("MaxCapacity", 0.0)) * max(60, int(told.get("ExecutionTime", 0))) / 3600
     began_at = f"{told['StartedOn']:%Y-%m-%d %H:%M} UTC"
     return JobRun(str(told["JobRunState"]), began_at, str(told.get("ErrorMessage", "")), dpu_hours)

@@ -1,4 +1,4 @@
-"""What `tagcast smoke` makes on a local stack: the same queues, role and function; the endpoint is a server here."""
+"""The resources of `tagcast smoke` on a local stack: queues, role and function as on AWS, and a local HTTP server."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tagcast_cli.smoke_story import Endpoint, JobRun, PlaceError
 
 @dataclass(frozen=True)
 class LocalDeployment(Deployment):
-    """The stack of a local engine, whose owner's keys and address are *engine*."""
+    """The stack on a local engine. *engine* has the boto3 client arguments: endpoint and credentials."""
 
     engine: Mapping[str, str] = field(kw_only=True, repr=False)
 
     def client(self, service: str) -> Any:
-        """Return the client of a service of the engine."""
+        """Return the client of one of the engine's services."""
         return self.session.client(service, **self.engine)
 
 
 @dataclass
 class OnLocalStack(OnAws):
-    """Receivers on the engine of a local stack, whose *archive* its jobs read."""
+    """Receivers on the engine of a local stack. Jobs of the stack read *archive*."""
 
     of: LocalDeployment
     archive: Archive = field(kw_only=True)
@@ -39,7 +39,7 @@ class OnLocalStack(OnAws):
     _settings: Mapping[str, str] = field(default_factory=dict)
 
     def make_url(self, run: str) -> Endpoint:
-        """Serve the receiver's code on this machine: nobody resolves the names of the engine's URLs."""
+        """Serve the receiver's code on this machine, because the engine's function URLs do not resolve."""
         settings = self._settings
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ class OnLocalStack(OnAws):
             do_GET = do_OPTIONS = do_POST = _serve  # noqa: N815  The names are the library's.
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing: what came is in the log."""
+                """Log nothing: received pushes are in the log queue."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -71,7 +71,7 @@ class OnLocalStack(OnAws):
         return None
 
     def run_job(self) -> JobRun:
-        """Let the stack compact today."""
+        """Compact today's files in the stack."""
         began_at = f"{self.now():%Y-%m-%d %H:%M} UTC"
         try:
             result = run_job("compact", self.archive, Days.of(None, None).arguments(), console(to_errors=True))
@@ -82,7 +82,7 @@ class OnLocalStack(OnAws):
         return JobRun("SUCCEEDED", began_at)
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Stop the server, then remove the rest."""
+        """Stop the server, then delete the other resources."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -90,7 +90,7 @@ class OnLocalStack(OnAws):
         return super().remove(run, keep_log=keep_log)
 
     def _variables(self, secret: str) -> dict[str, str]:
-        """Return the receiver's settings, with the engine's address and a key that it knows."""
+        """Return the receiver's settings, with the engine's address and a valid key."""
         known = {"region_name": self.of.session.region_name, **self.of.engine}
         self._settings = {**super()._variables(secret), smoke_receiver.CLIENT_VARIABLE: json.dumps(known)}
         return dict(self._settings)

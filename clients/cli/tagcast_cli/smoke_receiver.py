@@ -1,7 +1,7 @@
-"""What `tagcast smoke` lets receive pushes: a function, by itself and behind its URL, that says in a queue what it got.
+"""The receiver of `tagcast smoke`: a function, invoked directly or by its URL, that logs pushes to a queue.
 
-This file alone is the code of the function, so it needs no more than Lambda's own Python. It takes only pushes that are
-signed with its secret, since anybody can call the URL.
+This file alone is the code of the function, so it uses only Lambda's own Python. Anybody can call the URL, so the
+function accepts only pushes that are signed with its secret.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 LOG_VARIABLE, SECRET_VARIABLE, CLIENT_VARIABLE = "LOG_QUEUE", "SECRET", "CLIENT"
 BROKEN, DOOMED = "broken", "doomed"
-"""Subscriptions that this receiver fails: one by its first push of a message that asks for that, one always."""
+"""Subscriptions that fail here: one on the first push of a tagged message, the other on every push."""
 FAILS_ONCE = "fails-once"
-"""The tag of a message that asks for it."""
+"""The tag of a message whose first push fails."""
 SECRET_PREFIX = "whsec_"
 SKEW_S_MAX = 300.0
 
@@ -29,7 +29,7 @@ Reply = dict[str, Any]
 
 
 def handle(event: Mapping[str, Any], context: object) -> Reply:
-    """Take a push, or answer a request of the function's URL."""
+    """Handle a push, or a request to the function's URL."""
     if "requestContext" in event:
         return answer(event, os.environ)
     note(os.environ, str(event["subscription"]), str(event["message_id"]), int(event["attempt"]), 200)
@@ -37,7 +37,7 @@ def handle(event: Mapping[str, Any], context: object) -> Reply:
 
 
 def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
-    """Answer a request of the URL: agree to pushes, take those that are signed, and fail what has to fail."""
+    """Respond to a request to the URL: confirm verifications, accept signed pushes, and fail the planned ones."""
     method = request["requestContext"]["http"]["method"]
     headers = {name.lower(): value for name, value in request.get("headers", {}).items()}
     if method == "OPTIONS":
@@ -58,7 +58,7 @@ def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
 
 
 def status_of(subscription: str, attempt: int, tags: list[str]) -> int:
-    """Return what a push is answered.
+    """Return the status of the response to a push.
 
     >>> [status_of("broken", attempt, ["fails-once"]) for attempt in (1, 2)], status_of("broken", 1, [])
     ([503, 200], 200)
@@ -70,7 +70,7 @@ def status_of(subscription: str, attempt: int, tags: list[str]) -> int:
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float) -> bool:
-    """Say whether a push is signed with *secret*, as Standard Webhooks say, and within five minutes of *now_s*.
+    """Return whether a push is signed with *secret* by Standard Webhooks, within five minutes of *now_s*.
 
     >>> signed = {"webhook-id": "m", "webhook-timestamp": "100"}
     >>> signed["webhook-signature"] = "v1,1WBMA0aQH4fPa6RXgOxfaUBNbmEgedngUzxro3D9Sik="
@@ -90,7 +90,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float
 
 
 def note(settings: Mapping[str, str], subscription: str, message_id: str, attempt: int, status: int) -> None:
-    """Say in the queue what came, when, and what it is answered; the queue keeps the order of a subscription."""
+    """Log a push with its time and response to the queue, which keeps the order of a subscription."""
     told = {"subscription": subscription, "message_id": message_id, "attempt": attempt, "status": status}
     _queues(settings.get(CLIENT_VARIABLE, "{}")).send_message(
         QueueUrl=settings[LOG_VARIABLE],

@@ -1,8 +1,8 @@
-"""The story of `tagcast smoke`: what is made and published, what has to be seen then, and the cleaning up.
+"""The steps of `tagcast smoke`: create resources, publish, check the deliveries, and delete everything.
 
-It knows the API and a `Place` that makes queues, functions and endpoints: AWS, the local stack, or a fake of the tests.
-A step that fails, or for which the caller has no right, ends alone. The cleaning up removes everything of the run by
-its names, whether or not the story got to make it.
+The steps use the API and a `Place` that creates queues, functions and endpoints: AWS, the local stack, or a fake of the
+tests. A step that fails, or that the caller may not do, does not stop the others. The last step deletes all resources
+of the run by name, whether or not an earlier step created them.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ QUEUE, FUNCTION, ENDPOINT = "queue", "function", "endpoint"
 SUBSCRIPTIONS = (QUEUE, FUNCTION, ENDPOINT, BROKEN, DOOMED)
 TAG = "smoke"
 MESSAGES = 3
-"""That all subscriptions but the doomed one get; that one gets a message of its own."""
+"""Messages for all subscriptions but the doomed one, which gets a message of its own."""
 RETENTION_S = 60
-"""The shortest that a topic may have."""
+"""The minimum retention of a topic."""
 INTERVAL_S = 20
-"""Of the retry: longer than all others need for their messages, which must not wait for it."""
+"""The retry interval: longer than the other deliveries take, which must not wait for the retry."""
 EXPIRED = "expired"
 POLL_S = 0.5
 MADE_S, DELIVERED_S, RETRIED_S, RECEIPT_S, ARCHIVED_S = 30.0, 40.0, 45.0, 15.0, 420.0
-"""How long each is waited for."""
+"""The maximum wait for each of these results."""
 AFTER_LIFE_S = 3.0
-"""How long after the end of a message's life a push that is too late is waited for."""
+"""How long after a message's expiry to watch for late pushes."""
 LATE_S = 15.0
-"""How much later than its interval a retry may come: the workflow and a cold start are in between."""
+"""How much later than its interval a retry may come, because of the workflow and a cold start."""
 EARLY_SHARE = 0.9
-"""Clocks of two environments of the receiver differ a little."""
+"""Clocks of two environments of the receiver differ a little, so a retry may seem a little early."""
 
 Endpoint = Mapping[str, str]
 
 
 class MissingRightError(Exception):
-    """The caller may not do *action*."""
+    """The caller lacks the permission for *action*."""
 
     def __init__(self, action: str) -> None:
         super().__init__(f"Your identity may not call {action}.")
@@ -53,20 +53,20 @@ class MissingRightError(Exception):
 
 
 class PlaceError(Exception):
-    """A place could not do what it was asked; the text says why."""
+    """A place could not complete a call. The text is the reason."""
 
 
 class BrokenPromiseError(Exception):
-    """What was seen is not what is promised."""
+    """An observed result is not the promised one."""
 
 
 class NotPlayedError(Exception):
-    """A step could not be played, or was not asked for; the text says why."""
+    """A step could not run, or was not selected. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A push as the receiver noted it: which attempt, what it was answered, and when, in seconds since 1970."""
+    """A push in the receiver's log: attempt, response status and time, in seconds since 1970."""
 
     subscription: str
     message_id: str
@@ -77,7 +77,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A run of a job: how it ended, when it began, and how many DPU-hours it is billed."""
+    """A run of a job: its state, its start, and its billed DPU-hours."""
 
     state: str
     began_at: str
@@ -86,46 +86,46 @@ class JobRun:
 
 
 class Place(Protocol):
-    """Where receivers are made. Raises MissingRightError, PlaceError, or NotPlayedError for what is forbidden there."""
+    """Creates receivers. Raises MissingRightError or PlaceError, or NotPlayedError for an unsupported operation."""
 
     @property
     def queue_requests(self) -> int:
-        """How many requests of queues were made."""
+        """The number of requests to queues."""
 
     def earlier_runs(self) -> Sequence[str]:
-        """Return the names of runs that left something."""
+        """Return the names of runs with remaining resources."""
 
     def make_log(self, run: str) -> None:
-        """Make what the receivers write down what they get in. It is made first and removed last: it names the run."""
+        """Create the receivers' log. It is created first and deleted last, because it names the run."""
 
     def make_queue(self, run: str) -> Endpoint:
-        """Make a queue."""
+        """Create a queue."""
 
     def make_function(self, run: str, secret: str) -> Endpoint:
-        """Make a function of the receiver's code."""
+        """Create a function with the receiver's code."""
 
     def make_url(self, run: str) -> Endpoint:
-        """Give the function an HTTP endpoint."""
+        """Create an HTTP endpoint of the function."""
 
     def received(self) -> Sequence[Push]:
-        """Return what the receivers wrote down since the last time, in order for each subscription."""
+        """Return the pushes logged since the last call, in order for each subscription."""
 
     def queued(self) -> Sequence[str]:
-        """Return the ids of messages that came to the queue since the last time, in their order."""
+        """Return the ids of messages that arrived in the queue since the last call, in order."""
 
     def archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of the messages of a topic that are in the archive by now."""
+        """Return the ids of a topic's archived messages."""
 
     def last_job(self) -> JobRun | None:
-        """Return the last run of the job that compacts, or None if there was none."""
+        """Return the last run of the compaction job, or None."""
 
     def run_job(self) -> JobRun:
-        """Run the job that compacts, and wait for its end."""
+        """Run the compaction job, and wait for its end."""
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Remove everything of a run that is there; return what could not be removed, and why.
+        """Delete all resources of a run. Return those that remain, and why.
 
-        The log stays where anything else does, or *keep_log* says so: by it the next run finds what is left.
+        The log stays with *keep_log*, or if another resource remains. The next run finds the remaining resources by it.
         """
 
 
@@ -138,7 +138,7 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step as it ended: what was seen, how long it took, and which rows of docs/aws-beliefs.md that shows."""
+    """A finished step: its result, its duration, and the rows of docs/aws-beliefs.md that it confirms."""
 
     name: str
     state: State
@@ -149,7 +149,7 @@ class Step:
 
 @dataclass
 class Story:
-    """One run of the smoke test; *tell* hears of each step when it ended."""
+    """One run of the smoke test; *tell* gets each finished step."""
 
     api: Api
     place: Place
@@ -172,7 +172,7 @@ class Story:
     _queued: list[str] = field(default_factory=list)
 
     def play(self) -> None:
-        """Play all steps, and clean up whatever happens, an interruption included."""
+        """Run all steps. Always clean up, also after an interrupt."""
         try:
             for name, played, shows in STEPS:
                 self._carry_out(name, partial(played, self), shows)
@@ -198,14 +198,14 @@ class Story:
         self.tell(Step(name, state, saw, self.now_s() - began_s, shown))
 
     def remove_leftovers(self) -> str:
-        """Remove what earlier runs left: those that were killed, and one that is under way."""
+        """Delete the resources of earlier runs, including killed ones and a run in progress."""
         runs = self.place.earlier_runs()
         for run in runs:
             self._remove(run)
         return f"Deleted leftovers of {', '.join(runs)}." if runs else "No leftovers of earlier runs."
 
     def make_topic(self) -> str:
-        """Make the log of receivers, then a topic whose messages live as short as they can."""
+        """Create the receivers' log, then a topic with the minimum retention."""
         self.place.make_log(self.run)
         try:
             self._ask("PUT", ("topics", self.run), {"retention_seconds": RETENTION_S})
@@ -216,13 +216,13 @@ class Story:
         return f"The topic {self.run} is created, with a retention of {RETENTION_S} s."
 
     def make_queue(self) -> str:
-        """Make a queue and subscribe it."""
+        """Create a queue and subscribe it."""
         self._need("topic")
         self._subscribe(QUEUE, self.place.make_queue(self.run))
         return "A queue is created and subscribed."
 
     def make_function(self) -> str:
-        """Make a function and subscribe it."""
+        """Create a function and subscribe it."""
         self._need("topic")
         endpoint = self.place.make_function(self.run, self.secret)
         self._made.append("receiver")
@@ -230,7 +230,7 @@ class Story:
         return "A function and its role are created, and the function is subscribed."
 
     def make_endpoint(self) -> str:
-        """Give the function a URL, and subscribe it three times: what works, what breaks once, what never works."""
+        """Create a URL of the function and subscribe it three times: it works, fails once, or always fails."""
         self._need("topic", "receiver")
         endpoint = self.place.make_url(self.run)
         retry = {"strategy": "BACKOFF_RETRY", "interval_seconds": INTERVAL_S}
@@ -240,7 +240,7 @@ class Story:
         return "An HTTP endpoint is created, verified and subscribed three times."
 
     def publish(self) -> str:
-        """Publish messages in an order, the first of which breaks one subscription, and one message that is doomed."""
+        """Publish ordered messages, the first of which fails once, and a message for the doomed subscription."""
         wanted = [name for name in SUBSCRIPTIONS if name in self._made]
         if not wanted:
             raise NotPlayedError("No subscription exists: see above.")
@@ -255,19 +255,19 @@ class Story:
         return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{doomed}."
 
     def see_queue(self) -> str:
-        """See the messages in the queue."""
+        """Check that the messages arrived in the queue."""
         return self._see(QUEUE, lambda: self._queued)
 
     def see_function(self) -> str:
-        """See what the function was invoked with."""
+        """Check that the function was invoked with the messages."""
         return self._see(FUNCTION, lambda: self._taken(FUNCTION))
 
     def see_endpoint(self) -> str:
-        """See what the endpoint was sent."""
+        """Check that the endpoint got the messages."""
         return self._see(ENDPOINT, lambda: self._taken(ENDPOINT))
 
     def see_retry(self) -> str:
-        """See that the push that failed came again when it should."""
+        """Check that the failed push was retried on time."""
         self._need_published(BROKEN)
         first = self._accepted[0]
         self._wait(lambda: first in self._taken(BROKEN), RETRIED_S)
@@ -284,7 +284,7 @@ class Story:
         return f"Attempt 1 got 503. {told}"
 
     def see_order(self) -> str:
-        """See that what stood behind the failure waited, in order, and that others did not."""
+        """Check that messages behind the failure waited in order, and that other subscriptions did not wait."""
         self._need_published(BROKEN)
         self._wait(lambda: len(set(self._taken(BROKEN))) == MESSAGES, RETRIED_S)
         pushes = self._pushes_to(BROKEN)
@@ -298,7 +298,7 @@ class Story:
         return f"{MESSAGES - 1} messages waited behind it and arrived in order. The working endpoint did not wait."
 
     def see_expiry(self) -> str:
-        """See that what no receiver takes ends as expired, and is not tried after its life."""
+        """Check that a message without a successful push expires, and is not attempted after its life."""
         self._need_published(DOOMED)
         message_id, expires_at = str(self._doomed["message_id"]), str(self._doomed["expires_at"])
         if not self._wait(lambda: self._entry(message_id, DOOMED)["state"] == EXPIRED, RETENTION_S + LATE_S):
@@ -316,7 +316,7 @@ class Story:
         return f"The message expired after {len(pushes)} attempts, all with 503. No push came after its expiry."
 
     def see_receipts(self) -> str:
-        """See that every delivery ended once, and that bodies went with the last of them."""
+        """Check that every delivery ended once, and that bodies were deleted after the last delivery."""
         self._need_published()
         ended = [name for name in SUBSCRIPTIONS if name in self._made and name != DOOMED]
         for message_id in self._accepted:
@@ -330,7 +330,7 @@ class Story:
         return f"{MESSAGES} receipts say delivered for each subscription. The bodies are deleted."
 
     def see_archive(self) -> str:
-        """See the messages in the archive, if they are there by now or shall be waited for."""
+        """Check that the messages are in the archive, if they are there already or the caller waits."""
         self._need_published()
 
         def is_there() -> bool:
@@ -343,7 +343,7 @@ class Story:
         return f"{MESSAGES} messages are in the archive."
 
     def see_job(self) -> str:
-        """See a run of the job that compacts: the last one, or one that is started for this."""
+        """Check a run of the compaction job: the last one, or one that this step starts."""
         run = self.place.run_job() if self.start_job else self.place.last_job()
         if run is None:
             raise NotPlayedError("The job compact has not run yet. --job runs it, for 3 cents on AWS.")
@@ -360,7 +360,7 @@ class Story:
         return "All resources of this run are deleted. The archive keeps the records of its messages."
 
     def _remove(self, run: str) -> None:
-        """Remove a run's subscriptions, topic and receivers, each by its name. Raises PlaceError for what is left."""
+        """Delete a run's subscriptions, topic and receivers by name. Raises PlaceError for what remains."""
         faults = []
         paths = (*(("topics", run, "subscriptions", name) for name in SUBSCRIPTIONS), ("topics", run))
         for segments in () if run == self.run and self._has_no_topic else paths:
@@ -385,7 +385,7 @@ class Story:
             raise NotPlayedError("Not all messages were accepted: see above.")
 
     def _subscribe(self, name: str, endpoint: Endpoint, **settings: Any) -> None:
-        """Subscribe an endpoint, and let it agree; a name that was just made may not be known at once."""
+        """Subscribe an endpoint and verify it. Retry while a new name does not resolve."""
         tag = DOOMED if name == DOOMED else TAG
         body: dict[str, Any] = {
             "endpoint": endpoint,
@@ -431,7 +431,7 @@ class Story:
         )
 
     def _check_order(self, name: str, arrived: list[str]) -> None:
-        """Compare the first arrivals with the order of acceptance: a message may come twice."""
+        """Compare the first pushes with the order of acceptance, because a message may be pushed twice."""
         first = list(dict.fromkeys(arrived))
         if first != self._accepted:
             places = [self._accepted.index(each) + 1 if each in self._accepted else each for each in first]
@@ -454,7 +454,7 @@ class Story:
         return entry
 
     def _wait(self, is_there: Callable[[], bool], wait_s: float) -> bool:
-        """Say whether something comes true in time; between looks, read what receivers wrote down."""
+        """Return whether a condition becomes true in time. Between checks, read the receivers' log."""
         deadline_s = self.now_s() + wait_s
         while True:
             if self._accepted:
@@ -488,4 +488,4 @@ STEPS: tuple[tuple[str, Callable[[Story], str], tuple[str, ...]], ...] = (
     ("archive", Story.see_archive, ("ddb-stream", "esm-filter", "firehose-concatenation")),
     ("job", Story.see_job, ("glue-session", "glue-trust", "glue-arguments", "glue-version")),
 )
-"""Each step by its name, how it is played, and the rows of docs/aws-beliefs.md that it needs to be true."""
+"""Each step with its name, its method, and the rows of docs/aws-beliefs.md that must be true for it."""

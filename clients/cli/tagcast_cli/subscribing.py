@@ -1,4 +1,4 @@
-"""`tagcast subscribe-all`: many subscriptions of a topic from one file."""
+"""`tagcast subscribe-all`: creates many subscriptions of a topic from one file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _read(source: str) -> list[Json]:
 
 
 def _summary(topic: str, names: Sequence[str], results: list[Json]) -> RenderableType:
-    """Return how many were put, what secrets nobody is told again, and who was refused, with the place in the file."""
+    """Return the number of created subscriptions, generated secrets, and each refusal with its place in the file."""
     refused = {place: result["error"] for place, result in enumerate(results) if "error" in result}
     lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
     pending = [visible_line(str(result["name"])) for result in results if "state" in result]

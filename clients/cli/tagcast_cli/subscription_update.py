@@ -1,4 +1,4 @@
-"""`tagcast subscription show` and `update`: one subscription, and changes of it that name what changes."""
+"""`tagcast subscription show` and `update`: shows one subscription, and updates named settings."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def update(
 
 
 def _replaces(setting: str, changes: Json) -> bool:
-    """Say whether a change replaces an object as a whole; retries without a strategy are merged."""
+    """Return whether a change replaces an object as a whole. Retries without a strategy are merged."""
     value = changes.get(setting)
     return isinstance(value, dict) and (setting != "retry" or "strategy" in value)

@@ -1,4 +1,4 @@
-"""`tagcast subscribe`, `unsubscribe`, `subscriptions`: who is delivered to, and how."""
+"""`tagcast subscribe`, `unsubscribe`, `subscriptions`: creates, deletes and lists subscriptions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tagcast_cli.visible import visible_line
 
 
 def _retry_text(retry: Any) -> str:
-    """Say when a failed delivery is retried.
+    """Return the retry settings as text.
 
     >>> _retry_text({"strategy": "BACKOFF_RETRY", "max_retries": 1, "interval_seconds": 15})
     'BACKOFF_RETRY (1 retry, 15 s apart)'
@@ -65,7 +65,7 @@ _SIGNED = {"v1": "v1 (with the secret)", "v1a": "v1a (with a key of the service:
 
 
 def _signatures_text(schemes: list[str]) -> str:
-    """Say whether pushes are signed, and how.
+    """Return the signatures of pushes as text.
 
     >>> _signatures_text([]), _signatures_text(["v1", "v1a"])
     ('no', 'v1 (with the secret), v1a (with a key of the service: tagcast keys)')
@@ -74,11 +74,14 @@ def _signatures_text(schemes: list[str]) -> str:
 
 
 _OF_PUSHES = ("timeout_seconds", "content_format")
-"""What means nothing for a group, to which nothing is pushed."""
+"""Settings without meaning for a group, because its members pull."""
 
 
 def subscription_fields(answer: Json) -> Table:
-    """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
+    """Return a subscription as fields, one per line; for a group only the settings of groups.
+
+    `tagcast lane` shows its lane.
+    """
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
@@ -96,7 +99,7 @@ def subscription_fields(answer: Json) -> Table:
 
 
 def pending_note(answer: Json) -> Text | None:
-    """What helps a subscription whose endpoint has not agreed yet; None for any other.
+    """Return what to do about an unverified endpoint; None for a verified one.
 
     >>> pending = {"state": "unverified", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))
@@ -114,7 +117,7 @@ def pending_note(answer: Json) -> Text | None:
 
 
 def with_note(session: Session, sentence: str, answer: Json) -> Group:
-    """A subscription as the answer to a change shows it: what was done, its fields, what it still needs."""
+    """Return the result of a change: a sentence, the subscription's fields, and what it still needs."""
     note = pending_note(answer)
     shown: list[RenderableType] = [Text(sentence), subscription_fields(answer), *warning_lines(answer)]
     shown += absent_function_lines(session, answer)

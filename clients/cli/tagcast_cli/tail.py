@@ -1,4 +1,4 @@
-"""`tagcast tail`: what happens in a topic, one line per event."""
+"""`tagcast tail`: the events of a topic, one per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tagcast_cli.visible import visible_json, visible_line
 
 
 class Kind(StrEnum):
-    """What events are about."""
+    """The kinds of events."""
 
     MESSAGE = "message"
     DELIVERY = "delivery"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 def event_line(event: TailEvent) -> Text:
-    """One event in one line: when, who, what, which message, what was answered.
+    """Return an event in one line: time, subscription, state, message and response.
 
     >>> from datetime import datetime
     >>> event = TailEvent(datetime(2026, 5, 1, 12, tzinfo=UTC), "delivery", "blocked", "42", "billing", 2, "http 500")
@@ -48,7 +48,7 @@ def event_line(event: TailEvent) -> Text:
 
 
 def event_json(event: TailEvent) -> str:
-    """One event as the API writes it.
+    """Return an event in the API's form.
 
     >>> from datetime import datetime
     >>> event_json(TailEvent(datetime(2026, 5, 1, tzinfo=UTC), "lane", "active", subscription="A"))

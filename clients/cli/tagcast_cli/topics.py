@@ -27,7 +27,7 @@ def _lived(seconds: object) -> str:
 
 
 def topic_fields(answer: Json) -> Group:
-    """One topic, a field a line, and its warnings."""
+    """Return a topic as fields, one per line, with its warnings."""
     shown = dict(answer)
     if "retention_seconds" in shown:
         shown["retention_seconds"] = f"{shown['retention_seconds']} ({_lived(shown['retention_seconds'])})"

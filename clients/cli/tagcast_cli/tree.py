@@ -18,7 +18,7 @@ VALUES = ("value", "verdict", "result", "matched")
 
 
 def value_text(value: Any) -> Text:
-    """What a condition came to: true green, false red, unknown yellow, states in their colours."""
+    """Return the value of a condition, in its colour: true green, false red, unknown yellow, states in theirs."""
     match value:
         case True:
             return Text("✓ true", style="green")
@@ -52,7 +52,7 @@ def _is_flat(value: Any) -> bool:
 
 
 def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
-    """The line of a node, and the names of the fields that it used up; one without a name begins with a field."""
+    """Return the line of a node, and the fields shown in it. A node without a name begins with a field."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
     if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):
@@ -94,7 +94,7 @@ def _grow_node(branch: Tree, name: str, node: Json) -> None:
 
 
 def explanation_tree(title: str, explanation: Any) -> Tree:
-    """An explanation of any depth as a tree; fields this code has never heard of are shown as they are."""
+    """Return an explanation of any depth as a tree. Unknown fields are shown unchanged."""
     if isinstance(explanation, dict):
         line, used = _node_text(explanation, title)
         root = Tree(line)

@@ -1,4 +1,4 @@
-"""`tagcast verify`: ask an endpoint once more whether it agrees to be pushed to."""
+"""`tagcast verify`: verifies an endpoint again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers and receivers wrote, made safe to print: characters that act on a terminal are shown instead."""
+"""Makes texts from producers and receivers safe to print: control characters become visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\
 
 
 def visible(text: str) -> str:
-    r"""Return *text* with every character that acts on a terminal in the notation of Python; lines stay lines.
+    r"""Return *text* with control characters as Python escapes. Line ends stay.
 
     >>> print(visible("\x1b]0;owned\x07 caf\u00e9\u202e\n\x9b2J"))
     \x1b]0;owned\x07 café\u202e
@@ -26,7 +26,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    r"""Return *text* as :func:`visible` does, and on one line.
+    r"""Return *text* on one line, with control characters and line ends as Python escapes.
 
     >>> print(visible_line("paid\nstate  deleted"))
     paid\nstate  deleted
@@ -35,7 +35,7 @@ def visible_line(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Return a JSON text that means the same and has no character that acts on a terminal.
+    r"""Return equivalent JSON with control characters escaped.
 
     >>> print(visible_json('{"body":"\x9b2J\\u001b"}'))
     {"body":"\u009b2J\u001b"}
@@ -50,9 +50,9 @@ def _notation(found: re.Match[str]) -> str:
 
 
 class VisibleConsole(Console):
-    """A console that prints only its own control characters, none from the text."""
+    """A console that makes control characters in texts visible, and prints only its own."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as rich does, with the text made visible."""
+        """Render like rich, with control characters made visible."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)

@@ -1,4 +1,4 @@
-"""Why a delivery waits: behind what, until when, and which command helps."""
+"""Why a delivery waits: the message before it, the next attempt, and the commands that help."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
 
 SHOWN_MAX = 3
-"""Each takes two requests."""
+"""Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
 IN_PROGRESS = "in progress"
-"""An attempt is being made just now: no next one is planned."""
+"""The text for a lane whose attempt is in progress, so none is planned."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
-    """Return why the deliveries of a message wait, those that failed first, in at most :data:`SHOWN_MAX` parts."""
+    """Return why the deliveries of a message wait, failed ones first, for at most :data:`SHOWN_MAX` subscriptions."""
     waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
     lines = [line for name in waiting[:SHOWN_MAX] for line in _asked(session, topic, message_id, name)]
     if len(waiting) > SHOWN_MAX:
@@ -33,9 +33,10 @@ def waiting_lines(session: Session, topic: str, message_id: str, entries: Mappin
 
 
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
-    """Return which subscriptions will not get a new message at once, and how to follow it.
+    """Return which subscriptions delay a new message, and the command to follow it.
 
-    They are looked for among the first :data:`LISTED_MAX` of the topic. Who may only publish is told how to follow it.
+    Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. A caller who may only publish gets just
+    the command.
     """
     follow = Text(f"Follow it with: tagcast message {topic} {message_id}", style="dim")
     try:
@@ -54,7 +55,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Say whether attempts are made at the head of a lane in *state*: without a next one, one of them is in progress.
+    """Return whether the head of a lane in *state* is being attempted. Without a next attempt, one is in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -63,7 +64,7 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
-    """Return when the head of a lane is attempted next, as people read it."""
+    """Return the time of the next attempt of a lane's head as text."""
     at = delivery.get("next_attempt_at")
     return IN_PROGRESS if at is None and is_awake(lane.get("state")) else readable_instant(at)
 
@@ -77,7 +78,7 @@ def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable
 
 
 def _held(subscription: Json) -> str | None:
-    """The state for which nothing is attempted at once; None if a message would be."""
+    """Return the state that delays a subscription's messages; None if nothing delays them."""
     state = subscription.get("state") or (subscription.get("lane") or {}).get("state")
     return None if state in (None, "active") else str(state)
 
@@ -99,7 +100,7 @@ def _commands_text(commands: Mapping[str, str], topic: str, name: str) -> str:
 
 
 def next_step(subscription: Json, topic: str, name: str) -> Text | None:
-    """Return the commands that help a subscription, or a lane as a list has it; None if nothing holds it up.
+    """Return the commands that help a delayed subscription, or a lane of a list; None if nothing delays it.
 
     >>> print(next_step({"lane": {"state": "paused"}}, "fruit", "shop"))
     End the pause: tagcast resume fruit shop
@@ -114,7 +115,7 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
-    """Return why *message_id* waits at *subscription*, the head of whose backlog is *head*, and what helps.
+    """Return why *message_id* waits at *subscription*, and the commands that help. *head* is the head of its backlog.
 
     >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
     >>> why, list(helps)

@@ -1,4 +1,4 @@
-"""A webhook receiver with Django, a view for `urls.py`: `path("hook", csrf_exempt(hook))`, as no form sends a push."""
+"""Receive pushes with Django. Add to `urls.py`: `path("hook", csrf_exempt(hook))`, because pushes have no CSRF token."""
 
 import os
 
@@ -11,7 +11,7 @@ seen = Deduplicator()  # Of this process; for all of them give it a store, such 
 
 
 def hook(request: HttpRequest) -> HttpResponse:
-    """Answer 2xx only for what was processed: everything else is delivered again."""
+    """Respond 2xx only after processing the message. Any other response is retried."""
     if request.method == "OPTIONS":  # Before the first push: agree to be pushed to.
         return HttpResponse(headers={"WebHook-Allowed-Origin": ORIGIN})
     try:

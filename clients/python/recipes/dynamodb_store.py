@@ -1,4 +1,4 @@
-"""A store in DynamoDB, so that all processes know what was processed: `Deduplicator(TableStore(client, "seen"))`.
+"""A DynamoDB store for deduplication across processes: `Deduplicator(TableStore(client, "seen"))`.
 
 The table has the key `name` (a string), and `expires_at` as its TTL attribute. A message costs two writes of 1 KiB.
 """
@@ -14,7 +14,7 @@ EXPIRED = "attribute_not_exists(#n) OR expires_at <= :now"
 
 
 class TableStore:
-    """Names in a table; *client* is `boto3.client("dynamodb")`, whose role may put and delete items of it."""
+    """Message names in a table. *client* is `boto3.client("dynamodb")`; its role may put and delete items of the table."""
 
     def __init__(self, client: Any, table: str, clock: Callable[[], float] = time.time) -> None:
         self._client = client
@@ -22,7 +22,7 @@ class TableStore:
         self._clock = clock
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Give *name* to the holder of *token*, if nobody has it."""
+        """Claim *name* for the holder of *token*, if it is free."""
         try:
             self._client.put_item(
                 TableName=self._table,
@@ -37,11 +37,11 @@ class TableStore:
         return Claim.NEW
 
     def confirm(self, name: str, life_s: float) -> None:
-        """Keep that *name* is done."""
+        """Record that *name* is done."""
         self._client.put_item(TableName=self._table, Item={**_key(name), "expires_at": self._in(life_s)})
 
     def release(self, name: str, token: str) -> None:
-        """End the claim of *token*'s holder."""
+        """Release the claim of *token*'s holder."""
         try:
             self._client.delete_item(
                 TableName=self._table,

@@ -1,4 +1,4 @@
-"""A webhook receiver with FastAPI: `uvicorn fastapi_app:app`."""
+"""Receive pushes with FastAPI. Run `uvicorn fastapi_app:app`."""
 
 import os
 
@@ -13,13 +13,13 @@ app = FastAPI()
 
 @app.options("/hook")
 def allow() -> Response:
-    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    """Confirm the verification request of a known deployment, which comes before the first push."""
     return Response(headers={"WebHook-Allowed-Origin": ORIGIN})
 
 
 @app.post("/hook")
 async def hook(request: Request) -> Response:
-    """Answer 2xx only for what was processed: everything else is delivered again."""
+    """Respond 2xx only after processing the message. Any other response is retried."""
     try:
         message = receiver.verify(request.headers, await request.body())
     except TagcastError:

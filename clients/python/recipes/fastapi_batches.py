@@ -1,4 +1,4 @@
-"""A receiver of batches with FastAPI: `uvicorn fastapi_batches:app`; of a subscription with `batch`."""
+"""Receive batched pushes with FastAPI. Run `uvicorn fastapi_batches:app`. The subscription needs `batch`."""
 
 import os
 
@@ -13,19 +13,19 @@ app = FastAPI()
 
 
 def process(message: Received) -> None:
-    """Do what a message asks for; whatever is raised here fails this message alone."""
+    """Process a message. An exception fails only this message."""
     print(message.topic, message.message_id, message.text())
 
 
 @app.options("/hook")
 def allow() -> Response:
-    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    """Confirm the verification request of a known deployment, which comes before the first push."""
     return Response(headers={"WebHook-Allowed-Origin": ORIGIN})
 
 
 @app.post("/hook")
 async def hook(request: Request) -> Response:
-    """Answer which messages failed; the others are taken."""
+    """Respond with the failed messages. All others succeed."""
     try:
         messages = receiver.verify_batch(request.headers, await request.body())
     except TagcastError:

@@ -1,4 +1,4 @@
-"""A webhook receiver with Flask: `flask --app flask_app run`."""
+"""Receive pushes with Flask. Run `flask --app flask_app run`."""
 
 import os
 
@@ -13,13 +13,13 @@ app = Flask(__name__)
 
 @app.route("/hook", methods=["OPTIONS"])
 def allow() -> tuple[str, int, dict[str, str]]:
-    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    """Confirm the verification request of a known deployment, which comes before the first push."""
     return "", 200, {"WebHook-Allowed-Origin": ORIGIN}
 
 
 @app.post("/hook")
 def hook() -> tuple[str, int, dict[str, str]]:
-    """Answer 2xx only for what was processed: everything else is delivered again."""
+    """Respond 2xx only after processing the message. Any other response is retried."""
     try:
         message = receiver.verify(dict(request.headers), request.get_data())
     except TagcastError:

@@ -1,4 +1,4 @@
-"""A webhook receiver as a Lambda function behind a function URL (or an HTTP API): handler `function_url.handler`."""
+"""Receive pushes with a Lambda function behind a function URL (or an HTTP API): handler `function_url.handler`."""
 
 import base64
 import os
@@ -12,7 +12,7 @@ seen = Deduplicator()  # Of this execution environment; for all of them give it 
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer 2xx only for what was processed: everything else is delivered again."""
+    """Respond 2xx only after processing the message. Any other response is retried."""
     if event["requestContext"]["http"]["method"] == "OPTIONS":  # Before the first push: agree to be pushed to.
         return {"statusCode": 200, "headers": {"WebHook-Allowed-Origin": ORIGIN}}
     body = event.get("body") or ""

@@ -21,7 +21,7 @@ class AsyncTasks:
     """Tasks that start one by one, stop together, and end together."""
 
     is_abandoned = False
-    """Threads go on when they are abandoned; tasks are cancelled."""
+    """Whether the tasks were cancelled by `abandon`. Threads continue instead."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -33,22 +33,22 @@ class AsyncTasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Run *work* beside the others."""
+        """Run *work* concurrently with the others."""
         self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait for the stop, at most *seconds*. Return whether it came."""
+        """Wait until the tasks are stopped, at most *seconds*. Return whether they were."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
         return self.stopping
 
     def stop(self) -> None:
-        """Tell all to stop."""
+        """Tell all tasks to stop."""
         self._stop.set()
 
     async def abandon(self, seconds: float) -> None:
-        """Wait until all have ended, at most *seconds*; then cancel them. Raise the error of a failed task."""
+        """Wait at most *seconds* until all tasks have ended; then cancel them. Raise the error of a failed task."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
@@ -58,20 +58,20 @@ class AsyncTasks:
                 raise ended
 
     async def join(self) -> None:
-        """Wait until all tasks have ended, including new ones; raise the error of a failed task."""
+        """Wait until all tasks have ended, including new ones. Raise the error of a failed task."""
         while self._running:
             done, self._running = self._running, set()
             await asyncio.gather(*done)
 
 
 class AsyncSlots:
-    """Places for work beside each other."""
+    """Slots that limit concurrent work."""
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
 
     async def take(self, most: int) -> int:
-        """Wait until there is a free one; take all free ones, *most* at most."""
+        """Wait for a free slot. Take all free slots, at most *most*, and return their number."""
         await self._free.acquire()
         taken = 1
         while taken < most and not self._free.locked():
@@ -80,6 +80,6 @@ class AsyncSlots:
         return taken
 
     def give_back(self, count: int) -> None:
-        """Free *count*."""
+        """Free *count* slots."""
         for _ in range(count):
             self._free.release()

@@ -1,4 +1,4 @@
-"""How a batch is split by the API's limits."""
+"""Splits batches by the API's limits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BATCH_BYTES_AROUND = len('{"subscriptions": []}')
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Split a batch by the API's limits; each part comes with the place of its first item.
+    """Split a batch by the API's limits. Yield each part with the place of its first item.
 
-    An item that is too large alone is a part of its own, which the API refuses.
+    An item above the size limit is a part of its own; the API refuses it.
 
     >>> [(place, len(part)) for place, part in parts([{"body": "x"}] * 250)]
     [(0, 100), (100, 100), (200, 50)]
@@ -33,7 +33,9 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
 
 
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-    """Return the places of items whose name an earlier one has: in two parts, the later would replace the earlier.
+    """Return the places of items that repeat an earlier name.
+
+    In separate requests, the later would replace the earlier.
 
     >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
     (2,)

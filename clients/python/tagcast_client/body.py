@@ -1,4 +1,4 @@
-"""The body of a message: octets, whichever way the message came, and how they are read."""
+"""The body of a message in bytes, and its readers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 
 class HasBody(Protocol):
-    """A message with a body; None once it is gone, or where a list leaves it out."""
+    """A message with a body. The body is None after its deletion, and in lists without bodies."""
 
     @property
     def body(self) -> bytes | None:
-        """The octets as they were published."""
+        """The published bytes."""
 
 
 class WithBody:
@@ -37,7 +37,7 @@ def _octets(message: HasBody) -> bytes:
 
 
 def body_of(found: Mapping[str, Any], text: str = "body", octets: str = "body_base64") -> bytes | None:
-    """Return the body in an object of the API, under one of two names; None where there is none.
+    """Return the body in an object of the API, as text or as base64; None without a body.
 
     >>> body_of({"body": "é"}), body_of({"body_base64": "/w=="}), body_of({"body": None})
     (b'\\xc3\\xa9', b'\\xff', None)

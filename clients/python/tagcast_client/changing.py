@@ -1,4 +1,4 @@
-"""Settings as the API takes them, and the merge patch (RFC 7396) that brings a resource to them."""
+"""Settings in the API's form, and merge patches (RFC 7396) that update a resource to them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tagcast_client.instants import instant
 from tagcast_client.models import Subscription, Topic
 
 GENERATE = "generate"
-"""The secret that the service generates."""
+"""The value that tells the service to generate a secret."""
 _WHOLE = ("endpoint", "filter", "retry")
 _WRITE_ONLY = ("secret", "headers", "client_certificate", "verification")
 
 
 def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return *settings* as the API takes them: a URL becomes an endpoint, an instant its text.
+    """Return *settings* in the API's form: a URL becomes an endpoint, an instant becomes text.
 
     Raises TypeError for a name that the TypedDict *kind* does not have, and ValueError for an instant without a zone.
 
@@ -36,7 +36,7 @@ def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> di
 
 
 def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose endpoint, if it is a URL, is an object as the API has it.
+    """Return settings with a URL endpoint converted to the API's object.
 
     >>> with_endpoint({"name": "a", "endpoint": "https://a.test/"})["endpoint"]
     {'protocol': 'https', 'url': 'https://a.test/'}
@@ -48,7 +48,7 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that puts the object *wanted* in the place of *present*.
+    """Return the merge patch that replaces the object *present* by *wanted*.
 
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
@@ -63,12 +63,12 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
-    """Say whether a change names an object that takes the place of the present one as a whole."""
+    """Return whether a change replaces an object, so that its patch depends on the present one."""
     return any(isinstance(changes.get(name), Mapping) for name in _WHOLE)
 
 
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *changes* as a patch of *present*: an endpoint, a filter, and retries by another strategy are replaced."""
+    """Return *changes* as a patch of *present*. Endpoint and filter are replaced; so are retries with another strategy."""
     patch = dict(changes)
     for name in _WHOLE:
         value = changes.get(name)
@@ -79,15 +79,15 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that gives *present* the settings *wanted*."""
+    """Return the patch that updates *present* to the settings *wanted*."""
     return {name: value for name, value in wanted.items() if getattr(present, name) != value}
 
 
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that gives *present* the settings *wanted*.
+    """Return the patch that updates *present* to the settings *wanted*.
 
-    The start of a group cannot change. A secret is set only where there is none; a new one needs a rotation. Headers
-    are write-only, so they are always set.
+    The start of a group cannot change. A secret is set only if there is none; a new one needs a rotation. Headers are
+    write-only, so they are always set.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)

@@ -1,4 +1,4 @@
-"""Parts of both deduplicators: the outcome of a claim, and the error when another holder has it."""
+"""Shared by both deduplicators: the outcome of a claim, and the error of a claim by another holder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIFE_S = 86_400.0
 
 
 class Claim(Enum):
-    """Outcome of a claim: the name is new, in progress, or done."""
+    """The outcome of a claim: the name is new, in progress, or done."""
 
     NEW = "new"
     IN_PROGRESS = "in_progress"

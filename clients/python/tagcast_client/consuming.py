@@ -1,4 +1,4 @@
-"""What consumers of both kinds share: their options, how expressions are written, what a listener's answer means."""
+"""Shared by both consumers: their options, filter expressions, and the verdicts of listeners."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Later:
 
 
 def member_id() -> str:
-    """Return an id that no other consumer has: host, process, and chance."""
+    """Return a unique member id: host, process, and a random number."""
     host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:100]
     return f"{host}@{os.getpid()}#{secrets.token_hex(4)}"
 
@@ -73,7 +73,7 @@ class ConsumerOptions:
     heartbeat_seconds: float = 30.0
 
     def messages_max(self, slots: int) -> int:
-        """Return how many messages to pull when this number of batches can be worked on."""
+        """Return how many messages to pull for this number of free batches."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:
@@ -95,7 +95,7 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The batch of a listener, with its current receipt handles."""
+    """A listener's batch, with its current receipt handles."""
 
     topic: str
     messages: Sequence[Pulled]

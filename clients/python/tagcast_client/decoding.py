@@ -1,4 +1,4 @@
-"""From JSON to the values of `models`, by their annotations."""
+"""Decodes JSON to the classes of `models`, by their annotations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ T = TypeVar("T")
 
 
 def decode(kind: type[T], value: object) -> T:
-    """Return *value* as a *kind*: a dataclass of `models` or anything in one. Raises UnexpectedAnswerError.
+    """Return *value* as a *kind*: a dataclass of `models`, or a type of one of its fields.
+
+    Raises UnexpectedAnswerError.
 
     >>> from tagcast_client.models import Head
     >>> decode(Head, {"message_id": "1", "attempts": 2, "next_attempt_at": None, "invented_later": True})
@@ -57,7 +59,7 @@ def _dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
 
 @cache
 def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
-    """Return the fields of a dataclass: annotation, and whether an answer must have it."""
+    """Return the annotation of each field of a dataclass, and whether an answer must have the field."""
     hints = get_type_hints(kind)
     return {
         each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)

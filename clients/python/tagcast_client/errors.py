@@ -92,7 +92,7 @@ class ConflictError(ProblemError):
 class DisagreementError(ConflictError):
     """409: the group has another filter than this client; *difference* lists the differences in sentences.
 
-    *yours* is None where the API does not know the client's filter.
+    *yours* is None if the API does not know the client's filter.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
@@ -140,7 +140,7 @@ _BY_CODE: dict[str, type[ProblemError]] = {"disagreement": DisagreementError}
 
 
 def problem_of(status: int, text: str) -> dict[str, Any]:
-    """Read a refusal; API Gateway's own answers, ``{"message": …}``, become a problem, too.
+    """Return the problem in an error answer. API Gateway's own answers, ``{"message": …}``, become a problem, too.
 
     >>> problem_of(403, '{"message": "Forbidden"}')
     {'title': 'HTTP 403', 'status': 403, 'detail': 'Forbidden'}
@@ -160,7 +160,7 @@ def problem_of(status: int, text: str) -> dict[str, Any]:
 
 
 def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
-    """Return the error for an answer that is no success; *creates* says that the request was for a new thing only.
+    """Return the error for an answer that is not a success. *creates*: the request was to create a resource.
 
     >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
     NotFoundError('404 Not found: no topic t')
@@ -175,8 +175,8 @@ def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
 class BatchInterruptedError(TagcastError):
     """A batch, split by the API's limits, failed after its first part.
 
-    *results* are the results of the earlier parts; *rest* is the place of the first item without one. The cause is in
-    ``__cause__``. Items of the failed part may have been accepted.
+    *results* are the results of the earlier parts. *rest* is the place of the first item without a result. The cause is
+    in ``__cause__``. Items of the failed part may have been accepted.
     """
 
     def __init__(self, results: tuple[Any, ...], rest: int) -> None:

@@ -23,11 +23,11 @@ OnError = Literal["drop", "block"]
 
 
 class Filter:
-    """Constructors of filters, one for each kind. Their answers are objects as the API writes them."""
+    """Constructors of filters, one for each kind. They return filters in the API's form."""
 
     @staticmethod
     def tags(*tags: str, match: Literal["any", "all"] = "any") -> TagsFilter:
-        """Return the filter of messages that have any of *tags*, or all of them.
+        """Return the filter for messages with any, or all, of *tags*.
 
         >>> Filter.tags("a", "b"), Filter.tags("a", "b", match="all")["match"]
         ({'kind': 'tags', 'tags': ['a', 'b']}, 'all')
@@ -37,17 +37,17 @@ class Filter:
 
     @staticmethod
     def tag_expression(expression: str) -> TagExpressionFilter:
-        """Return the filter of a tag expression in RocketMQ's notation: ``TagA || TagB``, or ``*`` for everything."""
+        """Return the filter for a tag expression of RocketMQ: ``TagA || TagB``, or ``*`` for everything."""
         return {"kind": "tag_expression", "expression": expression}
 
     @staticmethod
     def routing_key(*patterns: str) -> RoutingKeyFilter:
-        """Return the filter of routing keys that fit one of *patterns*, such as ``order.*.eu`` or ``audit.#``."""
+        """Return the filter for routing keys that match one of *patterns*, such as ``order.*.eu`` or ``audit.#``."""
         return {"kind": "routing_key", "patterns": list(patterns)}
 
     @staticmethod
     def sql(expression: str, *, dialect: SqlDialect = "strict") -> SqlFilter:
-        """Return the filter of an SQL92 expression over properties. `rocketmq` reads it as RocketMQ does.
+        """Return the filter for an SQL92 expression over properties. *rocketmq* selects RocketMQ's semantics.
 
         >>> Filter.sql("price > 100")
         {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}
@@ -58,12 +58,15 @@ class Filter:
     def pattern(
         pattern: Mapping[str, Any], *, dialect: PatternDialect = "eventbridge", scope: PatternScope = "body"
     ) -> EventPatternFilter:
-        """Return the filter of an event pattern, as EventBridge's rules and SNS's filter policies have them."""
+        """Return the filter for an event pattern, as in EventBridge's rules and SNS's filter policies."""
         return {"kind": "event_pattern", "pattern": dict(pattern), "dialect": dialect, "scope": scope}
 
     @staticmethod
     def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
-        """Return the filter of a Lambda *function*, by its name or its ARN. An error drops the message, or blocks."""
+        """Return the filter by a Lambda *function*, given by name or ARN.
+
+        After an error of the function, the message is either filtered out, or blocks.
+        """
         return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": timeout_seconds}
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Instants that are sent to the API: always with an offset."""
+"""Instants in requests: always with an offset from UTC."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 
 def instant(value: str | datetime) -> str:
-    """Return an instant as the API takes it; a word such as ``earliest`` stays. Raises ValueError without an offset.
+    """Return an instant in the API's form; a word such as ``earliest`` is unchanged.
+
+    Raises ValueError without an offset.
 
     >>> instant(datetime(2027, 1, 15, 8, tzinfo=UTC)), instant("2027-01-15T09:00:00+01:00"), instant("latest")
     ('2027-01-15T08:00:00.000Z', '2027-01-15T09:00:00+01:00', 'latest')

@@ -1,4 +1,4 @@
-"""One request to the API as a value: what to send, how to read the answer, whether it may be sent twice."""
+"""One request to the API as a value: its content, the reader of its answer, and whether it is repeatable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the API: the status, the unchanged text, and the headers in lower case."""
+    """An answer of the API: the status, the unchanged text, and the headers with lower-case names."""
 
     status: int
     text: str
@@ -27,7 +27,7 @@ class Answer:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The answer as an object; empty when there was no body (204). Raises UnexpectedAnswerError."""
+        """The answer as an object; empty for an answer without a body (204). Raises UnexpectedAnswerError."""
         if not self.text.strip():
             return {}
         try:
@@ -41,8 +41,8 @@ class Answer:
 class Operation(Generic[T]):
     """One request and the reader of its answer.
 
-    *repeatable*: sending it again after a lost answer changes nothing. *gone_is_done*: a repetition that finds
-    nothing any more (404) found what the first one did.
+    *repeatable*: repeating it after a lost answer changes nothing. *gone_is_done*: if a repetition gets 404, the first
+    request succeeded.
     """
 
     method: str
@@ -56,7 +56,7 @@ class Operation(Generic[T]):
 
     @property
     def content(self) -> bytes | None:
-        """The body as it is sent; a lone surrogate, legal in JSON, travels escaped."""
+        """The encoded body. A lone surrogate, which JSON allows, is escaped."""
         if self.body is None:
             return None
         try:
@@ -72,14 +72,14 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list and where the next one begins (None: this was the last)."""
+    """One page of a list, and the cursor of the next one (None: this is the last page)."""
 
     items: tuple[T, ...]
     next_cursor: str | None
 
 
 def path_of(*segments: str) -> str:
-    """Join path segments, each quoted by itself.
+    """Return a path of quoted segments.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
@@ -88,7 +88,7 @@ def path_of(*segments: str) -> str:
 
 
 def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:
-    """Return query parameters as they are sent; None is left out.
+    """Return query parameters as text, without those that are None.
 
     >>> query_of({"bodies": True, "limit": 5, "cursor": None})
     {'bodies': 'true', 'limit': '5'}
@@ -106,28 +106,28 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def if_match(version: int | None) -> dict[str, str]:
-    """Return the headers that make a change conditional on a version."""
+    """Return the headers that make a change conditional on a version; empty for None."""
     return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def reads(kind: type[T]) -> Callable[[Answer], T]:
-    """Return a reader of answers that are a *kind*."""
+    """Return a reader of answers of type *kind*."""
     return lambda answer: decode(kind, answer.json)
 
 
 def reads_list(kind: type[T], key: str) -> Callable[[Answer], tuple[T, ...]]:
-    """Return a reader of answers that have a list of a *kind* under *key*."""
+    """Return a reader of answers with a list of *kind* under *key*."""
     return lambda answer: tuple(decode(kind, each) for each in answer.json.get(key, ()))
 
 
 def reads_page(kind: type[T], key: str) -> Callable[[Answer], Page[T]]:
-    """Return a reader of one page of a list, whose items stand under *key*."""
+    """Return a reader of one page of a list under *key*."""
     read = reads_list(kind, key)
     return lambda answer: Page(read(answer), answer.json.get("next_cursor"))
 
 
 def reads_object(answer: Answer) -> Mapping[str, Any]:
-    """Read an answer of any form."""
+    """Return an answer of any form."""
     return answer.json
 
 

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, there once the package is installed: `fake_tagcast`, and `tagcast`, its client."""
+"""Fixtures for pytest, available once the package is installed: `fake_tagcast`, and `tagcast`, its client."""
 
 from __future__ import annotations
 

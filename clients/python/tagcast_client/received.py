@@ -1,4 +1,4 @@
-"""Pushes over HTTP as values: one message, or the messages of a batch, in every content format."""
+"""Reads pushes over HTTP: a single message, or the messages of a batch, in every content format."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ BATCH_HEADER = "x-tagcast-batch"
 
 
 class UnreadableError(TagcastError):
-    """The request is not a push of tagcast, signed or not: answer 401, as for an unverified request."""
+    """The request is not a push of tagcast. Respond 401, as for an unverified request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received(WithBody):
-    """A pushed message; a field is None where the content format does not carry it.
+    """A pushed message. Fields that the content format does not carry are None.
 
-    `json` carries all fields, `cloudevents` no *expires_at*, *properties* and *routing_key*, `simplified` no
-    *accepted_at* and *ordering_key* either. A delivery may come twice, with the same *message_id* and *subscription*.
-    *attempt* may be the same or not.
+    `json` carries all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*. `simplified` also has
+    no *accepted_at* and *ordering_key*. A delivery may be repeated, with the same *message_id* and *subscription*. Its
+    *attempt* may differ.
     """
 
     message_id: str
@@ -51,7 +51,7 @@ class Received(WithBody):
 class Pulled(Received):
     """A pulled message: the fields of a push, and the *receipt_handle* of this pull.
 
-    Code that handles a `Received` handles it, too.
+    Code for a `Received` handles it, too.
     """
 
     content_type: str | None
@@ -86,7 +86,7 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
 def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
     """Return the messages of a push **without verifying it**, in their order. Raises UnreadableError.
 
-    It also reads a push of a single message, which a service without batches sends.
+    For a push without a batch, it returns the single message.
     """
     lowered = {name.lower(): value for name, value in headers.items()}
     if BATCH_HEADER not in lowered:
@@ -100,7 +100,7 @@ def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
 
 
 def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]]]:
-    """Return the JSON of a 2xx response that names the failed *messages* of a batch; all others succeed.
+    """Return the JSON of a 2xx response that lists the failed *messages* of a batch. All others succeed.
 
     >>> item_failures([Received("07457000000000000001", "orders", "billing", 1, b"")])
     {'batchItemFailures': [{'itemIdentifier': '07457000000000000001'}]}
@@ -144,9 +144,10 @@ def _of_headers(headers: Mapping[str, str], body: bytes) -> Received:
 
 
 def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
-    """Return the envelope, or None where the body stands alone.
+    """Return the envelope in a body, or None if the body is the message itself.
 
-    An envelope repeats what the headers say, the id of the message among it: no producer knows that beforehand.
+    An envelope has the same message id as the headers. A producer does not know this id, so it cannot imitate an
+    envelope.
     """
     try:
         found = json.loads(body)

@@ -1,4 +1,4 @@
-"""Receives pushes over HTTP: verifies them, then reads them, in every content format."""
+"""Verifies and reads pushes over HTTP, in every content format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VerificationFailure(StrEnum):
 
 
 class VerificationError(TagcastError):
-    """The request is not verified: answer 401 and process nothing. *failure* is the reason."""
+    """The request is not verified. Respond 401 and process nothing. *failure* is the reason."""
 
     def __init__(self, failure: VerificationFailure, detail: str) -> None:
         super().__init__(detail)
@@ -30,11 +30,11 @@ class VerificationError(TagcastError):
 
 
 class Receiver:
-    """Verifies and reads pushes of a subscription; any of *secrets* may have signed, so that you can rotate them.
+    """Verifies and reads pushes of a subscription. Each of *secrets* is valid, so that you can rotate them.
 
-    Public keys of the subscription (`whpk_…`, of `Subscription.public_keys`) stand for secrets where it has the
-    signature `v1a`; that needs the extra `tagcast-client[ed25519]`. Use one receiver per subscription: with
-    the keys of several, only the headers would tell their pushes apart. A signature is valid five minutes before and
+    With the signature `v1a`, pass public keys of the subscription (`whpk_…`, from `Subscription.public_keys`) instead
+    of secrets; this needs the extra `tagcast-client[ed25519]`. Use one receiver per subscription: with the keys of
+    several, only the unsigned headers would distinguish their pushes. A signature is valid five minutes before and
     after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
     """
 
@@ -49,7 +49,7 @@ class Receiver:
         return read(headers, body)
 
     def verify_batch(self, headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
-        """Verify a batched push and return its messages in order; of another push its only message.
+        """Verify a push and return its messages in order. A push without a batch returns one message.
 
         Raises VerificationError, UnreadableError.
         """

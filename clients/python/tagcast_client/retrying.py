@@ -1,4 +1,4 @@
-"""When a request is sent again, and after which wait."""
+"""Decides when a request is repeated, and how long to wait before."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How long a request is repeated, counted from its first try, and the waits between.
+    """How long a request is repeated after its first try, and the waits between tries.
 
-    No try begins later than *seconds* after the first one; 0 switches repetitions off. Until the API has answered a
-    client once, refused connections are repeated for *unknown_s* only: the address is probably wrong. The API
-    remembers an idempotency key while its message lives: within the topic's retention no repetition publishes twice.
+    No try starts later than *seconds* after the first one; 0 disables repetitions. Until the client has its first
+    answer from the API, refused connections are repeated only for *unknown_s*: the address is probably wrong. The API
+    remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
     """
 
     seconds: float = 20.0
@@ -30,7 +30,7 @@ class Retries:
 
 @dataclass(slots=True)
 class Tries:
-    """The tries of one operation, begun at *began_s* of a monotonic clock."""
+    """The tries of one operation. *began_s* is the start, by a monotonic clock."""
 
     policy: Retries
     began_s: float
@@ -40,10 +40,10 @@ class Tries:
     def wait_s(
         self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float, *, is_known: bool = True
     ) -> float | None:
-        """Return how long to wait before the next try, or None when *outcome* stands.
+        """Return the wait before the next try, or None if *outcome* is final.
 
-        *is_known* says that the API has answered this client before. The wait is drawn between nothing and a window
-        that doubles; a Retry-After is a lower bound of it.
+        *is_known*: the API has answered this client before. The wait is random within a window that doubles.
+        Retry-After is its lower bound.
         """
         self.made += 1
         if not self._may_repeat(operation, outcome):
@@ -64,6 +64,6 @@ class Tries:
 
 
 def _asked_s(outcome: Answer | UnreachableError) -> float:
-    """Return the seconds that the answer asks to wait; dates are not read."""
+    """Return the seconds in the answer's Retry-After; a date counts as 0."""
     asked = "" if isinstance(outcome, UnreachableError) else outcome.headers.get("retry-after", "")
     return float(asked) if asked.isascii() and asked.isdigit() else 0.0

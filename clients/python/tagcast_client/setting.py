@@ -1,4 +1,4 @@
-"""One setting of a topic or a subscription, for programs that offer all of them: options, forms, help texts."""
+"""One setting of a topic or a subscription, for programs that list all settings: options, forms, help texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting as the API's document describes it; *extra* holds the keys that begin with ``x-``, without that."""
+    """A setting, as in the API's document. *extra* holds the document's keys with the prefix ``x-``, without it."""
 
     name: str
     type: Literal["integer", "number", "string", "boolean", "object", "array", "any"]

@@ -1,4 +1,4 @@
-"""Requests to AWS are signed with the caller's credentials (Signature Version 4), or show a token."""
+"""Authenticates requests: Signature Version 4 with AWS credentials, or a bearer token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.c
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
 _AWS = re.compile(rf"\.amazonaws\.com(?:\.cn)?$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
-"""Headers that a proxy may change are not signed."""
+"""The signed headers. Proxies may change others."""
 
 
 def is_aws(url: str) -> bool:
@@ -33,7 +33,7 @@ def is_aws(url: str) -> bool:
 
 
 def region_of(url: str) -> str | None:
-    """Return the region that the host of an API, or of a function, names itself, if it does.
+    """Return the AWS region in the host name of an API or a function; None without one.
 
     >>> region_of("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
     'eu-west-1'
@@ -44,7 +44,7 @@ def region_of(url: str) -> str | None:
 
 
 def service_of(url: str) -> str:
-    """Return the service of AWS that judges the signature of requests to this URL.
+    """Return the AWS service that checks the signature of requests to this URL.
 
     >>> service_of("https://abc.lambda-url.eu-west-1.on.aws/"), service_of("https://api.example.org")
     ('lambda', 'execute-api')
@@ -53,7 +53,7 @@ def service_of(url: str) -> str:
 
 
 class BearerToken(httpx.Auth):
-    """Shows a token of the deployment's issuer. *token* may be a function, which is asked before every request."""
+    """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request."""
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         self._token = token
@@ -66,9 +66,9 @@ class BearerToken(httpx.Auth):
 
 
 class SigV4(httpx.Auth):
-    """Signs with the credentials of *profile* (the default chain when None), loaded at the first request.
+    """Signs with the credentials of *profile* (None: the default chain), loaded at the first request.
 
-    Needs the extra ``tagcast-client[aws]``. The *region* is taken from the URL or the profile if it is not given.
+    Needs the extra ``tagcast-client[aws]``. Without *region*, the region comes from the URL or the profile.
     """
 
     requires_request_body = True

@@ -1,4 +1,4 @@
-"""Tests of programs that use tagcast: an API in memory, and pushes signed as the service signs them.
+"""Support for tests: an API in memory, and signed pushes.
 
 Nothing here opens a socket. `tagcast_client.pytest_plugin` has both as fixtures.
 """
@@ -23,7 +23,7 @@ from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
 
 TEST_SECRET = "whsec_dGFnY2FzdCBzaWducyB0ZXN0IHB1c2hlcy4="
-"""A secret for tests, with which `sign_push` signs unless another is named."""
+"""A secret for tests, and the default of `sign_push`."""
 TEST_URL = "http://tagcast.test"
 LIFE = timedelta(days=1)
 _TOPIC = {each.name: each.default for each in TOPIC_SETTINGS if each.default is not None}
@@ -37,7 +37,7 @@ _TITLES = {404: "Not found", 412: "Precondition failed", 501: "Not implemented"}
 
 @dataclass(frozen=True, slots=True)
 class Published(WithBody):
-    """A message that the fake accepted."""
+    """A message accepted by the fake API."""
 
     topic: str
     message_id: str
@@ -77,7 +77,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
     It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
-    It checks no limits. Any other request answers 501.
+    It checks no limits. Any other request gets 501.
     """
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ def _whole_topic(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a subscription with the defaults of missing ones."""
+    """Return the settings of a subscription with defaults for missing ones."""
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
     whole = {**_SUBSCRIPTION, "retry": _IN_ORDER if is_ordered and not is_group else _RETRY, **settings}
     retries_in_order = whole["retry"].get("strategy") == _IN_ORDER["strategy"]
@@ -208,7 +208,10 @@ def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _patched(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a merge patch; one that says `ordered` alone gets the retries of ordered subscriptions."""
+    """Return settings with a merge patch.
+
+    If the patch sets `ordered` but not `retry`, the retries become those of ordered subscriptions.
+    """
     kept = {name: value for name, value in present.items() if name != "ordered"}
     if patch.get("ordered") and "retry" not in patch and kept["retry"]["strategy"] != _IN_ORDER["strategy"]:
         del kept["retry"]
@@ -241,7 +244,7 @@ def sign_push(
 ) -> tuple[dict[str, str], bytes]:
     """Return headers and body of a push in the content format `simplified`, signed with *secret* at *at_s*.
 
-    Raises ValueError for a text that is no secret.
+    Raises ValueError for an invalid secret.
 
     >>> from tagcast_client import Receiver
     >>> Receiver(TEST_SECRET).verify(*sign_push("one apple", tags=["apple"])).tags

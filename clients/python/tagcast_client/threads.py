@@ -31,28 +31,28 @@ class Tasks:
         return self._stop.is_set()
 
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run *work* beside the others."""
+        """Run *work* concurrently with the others."""
         thread = threading.Thread(target=work, args=arguments, name="tagcast-consumer", daemon=True)
         self._running = {each for each in self._running if each.is_alive()} | {thread}
         thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait for the stop, at most *seconds*. Return whether it came."""
+        """Wait until the threads are stopped, at most *seconds*. Return whether they were."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
-        """Tell all to stop."""
+        """Tell all threads to stop."""
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait until all have ended, at most *seconds*; then leave them running."""
+        """Wait at most *seconds* until all threads have ended; then leave them running."""
         until = time.monotonic() + seconds
         for thread in self._running:
             thread.join(max(0.0, until - time.monotonic()))
         self.is_abandoned = True
 
     def join(self) -> None:
-        """Wait until all have ended, including new ones."""
+        """Wait until all threads have ended, including new ones."""
         while self._running:
             done, self._running = self._running, set()
             for thread in done:
@@ -60,17 +60,17 @@ class Tasks:
 
 
 class Slots:
-    """Places for work beside each other."""
+    """Slots that limit concurrent work."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.Semaphore(count)
 
     def take(self, most: int) -> int:
-        """Wait until there is a free one; take all free ones, *most* at most."""
+        """Wait for a free slot. Take all free slots, at most *most*, and return their number."""
         self._free.acquire()
         return 1 + sum(self._free.acquire(blocking=False) for _ in range(most - 1))
 
     def give_back(self, count: int) -> None:
-        """Free *count*."""
+        """Free *count* slots."""
         for _ in range(count):
             self._free.release()

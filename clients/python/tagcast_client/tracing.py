@@ -1,4 +1,4 @@
-"""Traces across tagcast, where a program uses OpenTelemetry; one that does not need not have it installed."""
+"""Traces across tagcast for programs with OpenTelemetry. OpenTelemetry is optional."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FIELDS = ("traceparent", "tracestate")
 
 
 def current_trace() -> Mapping[str, str]:
-    """Return the headers that name the current span; none outside of a trace.
+    """Return the headers that name the current span; empty outside a trace.
 
-    A program that has a span has imported OpenTelemetry: this imports nothing for others.
+    OpenTelemetry is used only if the program has already imported it.
     """
     headers: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
@@ -28,7 +28,7 @@ def current_trace() -> Mapping[str, str]:
 
 
 def trace_context(message: Received) -> Context:
-    """Return the OpenTelemetry context in which *message* was published: the parent of whatever is done with it.
+    """Return the OpenTelemetry context in which *message* was published. Use it as the parent of your spans.
 
     Needs ``opentelemetry-api``: ``tracer.start_as_current_span("work", context=trace_context(message))``.
     """

@@ -1,4 +1,4 @@
-"""Signatures of pushes: Standard Webhooks, by a shared secret (`v1`) or by a key of the service (`v1a`)."""
+"""Signatures of pushes by Standard Webhooks: by a shared secret (`v1`), or by a key of the service (`v1a`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TOLERANCE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies signatures of one *scheme*, `v1` or `v1a`; *matches* compares one signature with the signed octets."""
+    """Verifies signatures of one *scheme*, `v1` or `v1a`. *matches* compares one signature with the signed bytes."""
 
     scheme: str
     matches: Callable[[bytes, bytes], bool]
 
     def holds(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Say whether a signature of *headers*, in lower case, is one of *body*."""
+        """Return whether one of the signatures in *headers*, with lower-case names, is valid for *body*."""
         signed = signed_octets(headers["webhook-id"], headers["webhook-timestamp"], body)
         return any(self._holds(each, signed) for each in headers["webhook-signature"].split(" "))
 
@@ -36,9 +36,9 @@ class Verifier:
 
 
 def verifier_of(secret: str) -> Verifier:
-    """Return the verifier of a *secret*, or of a public key. Raises ValueError for any other text.
+    """Return the verifier for a *secret* or a public key. Raises ValueError for any other text.
 
-    Of a public key it raises ImportError without the extra `tagcast-client[ed25519]`.
+    A public key needs the extra `tagcast-client[ed25519]`, else raises ImportError.
     """
     if secret.startswith(PUBLIC_KEY_PREFIX):
         return Verifier("v1a", _by_public_key(secret))
@@ -47,7 +47,7 @@ def verifier_of(secret: str) -> Verifier:
 
 
 def is_timely(headers: Mapping[str, str]) -> bool:
-    """Say whether the timestamp is within five minutes of this machine's clock."""
+    """Return whether the timestamp is within five minutes of this machine's clock."""
     try:
         return abs(time.time() - float(headers["webhook-timestamp"])) <= TOLERANCE_S
     except ValueError:
@@ -55,17 +55,17 @@ def is_timely(headers: Mapping[str, str]) -> bool:
 
 
 def signed_octets(message_id: str, timestamp: str, body: bytes) -> bytes:
-    """Return the octets that a signature is made of."""
+    """Return the bytes that a signature covers."""
     return f"{message_id}.{timestamp}.".encode() + body
 
 
 def sign(key: bytes, signed: bytes) -> bytes:
-    """Return the signature of the scheme `v1`."""
+    """Return the signature of scheme `v1`."""
     return hmac.digest(key, signed, "sha256")
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key in a secret. Raises ValueError for a text that the API refuses as a secret."""
+    """Return the key in a secret. Raises ValueError for an invalid secret."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except ValueError:

@@ -34,16 +34,16 @@ Resource = TypeVar("Resource", Topic, Subscription)
 
 logger = logging.getLogger("tagcast_client")
 URL_VARIABLE = "TAGCAST_URL"
-"""Environment variable with the URL of the API; the command line reads it as well."""
+"""Environment variable with the URL of the API. The command line reads it as well."""
 CONFLICTS_MAX = 5
-"""Other clients may change a resource at the same time; after five conflicts the client gives up."""
+"""After five conflicts with concurrent changes by other clients, the client gives up."""
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
 _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
 """Requests to this machine bypass the proxies of the environment."""
 
 
 class AsyncConnection:
-    """Runs operations and repeats them where that is safe, as described for the client."""
+    """Runs operations. It repeats those that are safe to repeat, as described for the client."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class AsyncConnection:
         await self._http.aclose()
 
     async def _send(self, operation: Operation[T]) -> T:
-        """Run an operation, and repeat it where that is safe."""
+        """Run an operation, and repeat it if that is safe."""
         tries = Tries(self._retries, self._clock())
         while True:
             outcome = await self._try(operation)
@@ -117,7 +117,7 @@ class AsyncConnection:
         operation_of: Callable[[Sequence[Mapping[str, Any]], int], Operation[tuple[T, ...]]],
         items: Sequence[Mapping[str, Any]],
     ) -> tuple[T, ...]:
-        """Run the operation of each part of a batch, made of the part and its place.
+        """Run one operation for each part of a batch. *operation_of* gets the part and the place of its first item.
 
         Raises BatchInterruptedError when a part fails after an earlier part succeeded.
         """
@@ -153,9 +153,9 @@ class AsyncConnection:
         patch_of: Callable[[Resource], Mapping[str, Any]],
         wanted: Mapping[str, Any] | None = None,
     ) -> Resource:
-        """Patch the resource at *path*, or create a missing one as *wanted*, also while other clients change it.
+        """Patch the resource at *path*, or create it as *wanted* if it is missing, also during concurrent changes.
 
-        Both requests are conditional, so a lost answer does no harm: the next look shows the outcome.
+        Both requests are conditional, so a lost answer does no harm: the next read shows the outcome.
         """
         lost: PreconditionFailedError | None = None
         for _ in range(CONFLICTS_MAX):
@@ -181,7 +181,7 @@ class AsyncConnection:
 
 
 class AsyncPages(Generic[T]):
-    """A list of the API: iterate over all of it, page by page, or read one page."""
+    """A list of the API. Iterate over all items, iterate page by page, or read one page."""
 
     def __init__(self, read: AsyncPageReader[T]) -> None:
         self._read = read
@@ -197,12 +197,12 @@ class AsyncPages(Generic[T]):
                 return
 
     async def page(self, cursor: str | None = None) -> Page[T]:
-        """Return the first page, or the one at a *cursor*, which is the ``next_cursor`` of the page before."""
+        """Return the first page, or the page at *cursor*, the ``next_cursor`` of the previous page."""
         return await self._read(cursor)
 
 
 def checked_url(url: str) -> str:
-    """Return the address of an API without a slash at its end. Raises ValueError for anything else.
+    """Return the URL of an API without its trailing slash. Raises ValueError for an invalid URL.
 
     >>> checked_url("http://127.0.0.1:8080/")
     'http://127.0.0.1:8080'

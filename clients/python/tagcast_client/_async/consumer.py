@@ -168,7 +168,7 @@ class AsyncConsumer:
         self._slots.give_back(1)
 
     async def _call_listener(self, batch: Batch) -> int | None:
-        """Return the listener's verdict on a batch: None, or the seconds until it becomes visible again."""
+        """Return a listener's verdict on a batch: None for success, or seconds until the batch is visible again."""
         assert self._listener is not None
         try:
             return self.options.delay_s(await self._listener(batch.messages))
@@ -177,7 +177,7 @@ class AsyncConsumer:
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
-        """Extend the visibility timeout of the messages that listeners work on."""
+        """Extend the visibility timeout of the messages in work."""
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):

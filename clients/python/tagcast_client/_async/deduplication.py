@@ -18,16 +18,16 @@ class AsyncSeenStore(Protocol):
     """A store of message names. For several processes, use a table with conditional writes."""
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds. Of two simultaneous claims one succeeds.
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Only one of two simultaneous claims succeeds.
 
-        The claim of another holder counts until its lease ends, a confirmed name until its life ends.
+        Another holder's claim is valid until its lease ends. A confirmed name stays confirmed until its life ends.
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
         """Record for *life_s* seconds that *name* is done, for every holder."""
 
     async def release(self, name: str, token: str) -> None:
-        """Release the claim of *token*'s holder, so that *name* is new. Claims of other holders stay."""
+        """Release the claim of *token*'s holder, so that *name* is new again. Claims of other holders stay."""
 
 
 class AsyncMemoryStore:
@@ -71,8 +71,8 @@ class AsyncDeduplicator:
     """Recognizes processed messages by subscription and id.
 
     A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s*. If a process dies in
-    between, the message is new again when the lease is over. Processing that takes longer than the lease may happen
-    twice. A store outside this process keeps that across processes; the default is this process's memory.
+    between, the message is new again after the lease. If processing takes longer than the lease, the message may be
+    processed twice. The default store is this process's memory; use an external store for several processes.
     """
 
     def __init__(self, store: AsyncSeenStore | None = None, life_s: float = LIFE_S, lease_s: float = LEASE_S) -> None:
