@@ -219,7 +219,10 @@ class CloudWatchMinutes:
             raise ChartError(f"AWS refused: {fault}") from fault
 
     def _queries(self, topic: str, subscription: str) -> Iterable[dict[str, Any]]:
-        """Yield one query for each value of a minute. A topic's value is the sum, or the worst, of its subscriptions."""
+        """Yield one query for each value of a minute.
+
+        A topic's value is the sum, or the worst, of its subscriptions.
+        """
         of = f'service="{self.stack}" topic="{topic}"' + (f' subscription="{subscription}"' if subscription else "")
         for name, metric, stat, over in (
             ("delivered", "Delivered", "Sum", "SUM"),

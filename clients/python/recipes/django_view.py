@@ -1,4 +1,7 @@
-"""Receive pushes with Django. Add to `urls.py`: `path("hook", csrf_exempt(hook))`, because pushes have no CSRF token."""
+"""Receive pushes with Django.
+
+Add to `urls.py`: `path("hook", csrf_exempt(hook))`, because pushes have no CSRF token.
+"""
 
 import os
 

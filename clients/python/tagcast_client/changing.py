@@ -68,7 +68,10 @@ def needs_present(changes: Mapping[str, Any]) -> bool:
 
 
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *changes* as a patch of *present*. Endpoint and filter are replaced; so are retries with another strategy."""
+    """Return *changes* as a patch of *present*.
+
+    Endpoint and filter are replaced; so are retries with another strategy.
+    """
     patch = dict(changes)
     for name in _WHOLE:
         value = changes.get(name)

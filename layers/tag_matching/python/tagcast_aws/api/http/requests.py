@@ -95,7 +95,10 @@ class Request(Generic[B]):
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
-        """Return the query parameter *name*, or None. A value that does not match *pattern* adds a fault to *faults*."""
+        """Return the query parameter *name*, or None.
+
+        A value that does not match *pattern* adds a fault to *faults*.
+        """
         text = self.query.get(name)
         if text is not None and not re.fullmatch(pattern.strip("^$"), text):
             faults.append(Fault(f"must match {pattern}", f"/{name}", FaultCode.WRONG_FORMAT))

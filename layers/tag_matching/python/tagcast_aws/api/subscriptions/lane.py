@@ -30,7 +30,10 @@ class SkipBody(Body):
 
 
 class HeadAnswer(TypedDict):
-    """The head of a backlog. ``next_attempt_at`` is null during an attempt, and while the lane is paused or suspended."""
+    """The head of a backlog.
+
+    ``next_attempt_at`` is null during an attempt, and while the lane is paused or suspended.
+    """
 
     message_id: str
     attempts: int

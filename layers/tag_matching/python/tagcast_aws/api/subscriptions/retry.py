@@ -67,7 +67,10 @@ class _GrowingRetry(Body):
 
 
 class DecayRetry(_GrowingRetry):
-    """Retries after 1, 2, 4, … seconds, up to `max_interval_seconds`. All messages wait until the first one succeeds."""
+    """Retries after 1, 2, 4, … seconds, up to `max_interval_seconds`.
+
+    All messages wait until the first one succeeds.
+    """
 
     strategy: Literal["EXPONENTIAL_DECAY_RETRY"]
 
