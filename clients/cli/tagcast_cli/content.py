@@ -1,4 +1,4 @@
-"""A message as the command line describes it: where its body comes from, what it carries."""
+"""Messages on the command line: their bodies and attributes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PropertyPairs = Annotated[
 
 
 def body_bytes(source: str | None) -> bytes:
-    """The body that an argument names: a text, `-` for standard input, `@file` for a file's content.
+    """Return the body of an argument: a text, `-` for standard input, or `@file` for a file's content.
 
-    Without an argument the body is standard input when something is piped in, otherwise empty.
+    Without an argument, the body is piped standard input, or else empty.
     """
     if source is None:
         return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
@@ -45,7 +45,7 @@ def body_bytes(source: str | None) -> bytes:
 
 
 def properties_of(pairs: list[str]) -> dict[str, str]:
-    """Properties from `name=value` pairs; the value may hold further equals signs.
+    """Return properties from `name=value` pairs. A value may contain equals signs.
 
     >>> properties_of(["price=120", "rule=a=b"])
     {'price': '120', 'rule': 'a=b'}
@@ -60,7 +60,7 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """The body as the API writes it: a text, or base64 of what is none.
+    """Return the body in the API's form: as text, or as base64 if it is not UTF-8.
 
     >>> body_fields(b"hello"), body_fields(bytes([255]))
     ({'body': 'hello'}, {'body_base64': '/w=='})
@@ -78,7 +78,7 @@ TextAttributes = Annotated[
         leave_out=("routing_key",),
     ),
 ]
-"""The attributes of a message that are one text, but the routing key, which has a short option."""
+"""The text attributes of a message, except the routing key, which has a short option."""
 
 
 def message_of(
@@ -89,7 +89,7 @@ def message_of(
     routing_key: str | None = None,
     property_pairs: list[str] | None = None,
 ) -> Json:
-    """The message as the API takes it; bytes that are not UTF-8 text travel as base64.
+    """Return the message in the API's form. A body that is not UTF-8 text becomes base64.
 
     >>> message_of(b"hello", tags=["apple"])
     {'body': 'hello', 'tags': ['apple']}

@@ -1,4 +1,4 @@
-"""Filters on the command line: the options that make one, and `tagcast filter test`."""
+"""Filters on the command line: the options of a filter, and `tagcast filter test`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ filters = typer.Typer(no_args_is_help=True, help="Test a filter, or set it on a 
 
 
 class Dialect(StrEnum):
-    """How SQL92 is read, or an event pattern."""
+    """The dialects of SQL92 and of event patterns."""
 
     STRICT = "strict"
     ROCKETMQ = "rocketmq"
@@ -34,7 +34,7 @@ class Dialect(StrEnum):
 
 
 class Scope(StrEnum):
-    """What an event pattern reads of a message."""
+    """The part of a message that an event pattern reads."""
 
     BODY = "body"
     PROPERTIES = "properties"
@@ -68,7 +68,7 @@ def _parsed_pattern(text: str) -> Json:
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """One filter; without an option it matches everything."""
+    """The options of one filter. Without an option it matches everything."""
 
     tag: TagFilter = None
     all_tags: Annotated[
@@ -101,7 +101,7 @@ class FilterOptions:
     ] = None
 
     def filter(self) -> Json | None:
-        """Return the one filter that the options describe; None matches everything.
+        """Return the filter from the options; None matches everything.
 
         >>> FilterOptions(tag=["apple"]).filter()
         {'kind': 'tags', 'tags': ['apple']}
@@ -143,7 +143,7 @@ class FilterOptions:
 
 
 def filter_text(described: Any) -> str:
-    """A filter in one line.
+    """Return a filter in one line.
 
     >>> filter_text(None), filter_text({"kind": "tags", "tags": ["a", "b"]})
     ('everything', 'tags: a, b')
@@ -167,7 +167,7 @@ def filter_text(described: Any) -> str:
 
 
 def warning_lines(answer: Json) -> list[Text]:
-    """What is legal in a filter and perhaps does not mean what its writer believes, a line each.
+    """Return the warnings about a valid filter whose meaning may surprise, one per line.
 
     >>> [line.plain for line in warning_lines({"warnings": ["a = b compares two properties"]})], warning_lines({})
     (['warning: a = b compares two properties'], [])
@@ -176,7 +176,7 @@ def warning_lines(answer: Json) -> list[Text]:
 
 
 def absent_function_lines(session: Session, answer: Json) -> list[Text]:
-    """Warn of a filter function that the local stack does not have; a deployment does not know its functions."""
+    """Return a warning if the local stack lacks the filter function. A deployment cannot check this."""
     described = answer.get("filter")
     function = described.get("function") if isinstance(described, dict) else None
     if function is None or is_aws(session.api.url):

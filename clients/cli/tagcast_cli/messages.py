@@ -1,4 +1,4 @@
-"""`tagcast publish`, `messages`, `message`, `explain`: messages and what became of them."""
+"""`tagcast publish`, `messages`, `message`, `explain`: messages and their deliveries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ID_DIGITS = 20
 
 
 def copies_per_batch(message: Json, count: int) -> Iterator[int]:
-    """How many copies of a message go into each batch, within the limits of the batch route.
+    """Return how many copies of a message fit into a batch, within the limits of the batch route.
 
     >>> list(copies_per_batch({"body": "x"}, 250))
     [100, 100, 50]
@@ -201,12 +201,12 @@ def history(
 
 
 ROWS_SHOWN = 50
-"""At most 50 that do not fail are shown, unless all are asked for."""
+"""At most 50 deliveries that do not fail are shown, except with --all."""
 FAILING = ("blocked", "discarded", "expired")
 
 
 def counts_text(counts: Json) -> Text:
-    """How many subscriptions a message has, by the states of their deliveries, those that fail first.
+    """Return the number of deliveries by state, failing ones first.
 
     >>> counts_text({"delivered": 4850, "blocked": 100, "pending": 50}).plain
     '5,000: 100 blocked, 50 pending, 4,850 delivered'
@@ -221,14 +221,14 @@ def counts_text(counts: Json) -> Text:
 
 
 def _first_few(entries: Json) -> Json:
-    """Return the entries of those that fail, and a page of the others."""
+    """Return the failing deliveries, and one page of the others."""
     others = [name for name, entry in entries.items() if entry.get("state") not in FAILING]
     left_out = set(others[ROWS_SHOWN:])
     return {name: entry for name, entry in entries.items() if name not in left_out}
 
 
 def _state_map(first: Json, entries: Json) -> RenderableType:
-    """Return the message as its first page tells it, its counts, and these entries."""
+    """Return the first page of a message with its counts and these deliveries."""
     rows = [
         [
             name,
@@ -281,7 +281,7 @@ OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id
 
 
 def _located(session: Session, place: str | None, message_id: str | None) -> tuple[str, str]:
-    """Return topic and id of a message of which perhaps only the id is given, in the first place."""
+    """Return topic and id of a message. Without a topic, the first argument is the id."""
     if place is not None and message_id is not None:
         return place, message_id
     if place is None or not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
@@ -372,7 +372,7 @@ def explain(
 
 
 def _explain_each(session: Session, topic: str, message_id: str, path: str) -> None:
-    """Explain a message for the first :data:`EXPLAINED_MAX` subscriptions of its topic; each takes a request."""
+    """Explain a message for the first :data:`EXPLAINED_MAX` subscriptions of its topic, with one request for each."""
     listed = session.api.request("GET", path_of("topics", topic, "subscriptions"), query={"limit": LISTED_MAX}).json
     names = [str(each["name"]) for each in listed.get("subscriptions") or ()]
     rows: list[list[Any]] = []

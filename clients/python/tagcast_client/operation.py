@@ -88,7 +88,7 @@ def path_of(*segments: str) -> str:
 
 
 def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:
-    """Return query parameters as text, without those that are None.
+    """Return query parameters as text; parameters that are None are left out.
 
     >>> query_of({"bodies": True, "limit": 5, "cursor": None})
     {'bodies': 'true', 'limit': '5'}

@@ -1,4 +1,4 @@
-"""Messages that are sent to the API, as values."""
+"""Messages to publish or replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tagcast_client.instants import json_default
 
 Body = str | bytes | Mapping[str, Any] | list[Any]
 Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
-"""Not any iterable of strings, since a string is one."""
+"""Not any iterable of strings, because a string is one."""
 JSON_TYPE = "application/json"
 
 
@@ -29,10 +29,10 @@ class MessageAttributes(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to publish: text, octets of any kind, or an object or list that is written as JSON.
+    """A message to publish. The body is text, bytes, or an object or list that becomes JSON.
 
-    JSON has the content type ``application/json`` unless another is named. One without a *traceparent* is published in
-    the trace in which it is sent.
+    JSON has the content type ``application/json`` unless you give another one. Without *traceparent*, the message is in
+    the current trace.
     """
 
     body: Body
@@ -49,12 +49,12 @@ class NewMessage:
 
     @property
     def attributes(self) -> MessageAttributes:
-        """Return its attributes, as `publish` takes them."""
+        """Return the message's attributes as arguments of `publish`."""
         return cast("MessageAttributes", {name: getattr(self, name) for name in MessageAttributes.__annotations__})
 
     @classmethod
     def like(cls, other: Any, body: Body) -> NewMessage:
-        """Return a message with *body* and the attributes of *other*, which was received, read or archived.
+        """Return a message with *body* and the attributes of *other*, a received, listed or archived message.
 
         >>> NewMessage.like(NewMessage("a", tags=("x",)), "b").as_json()
         {'body': 'b', 'tags': ['x']}
@@ -64,7 +64,7 @@ class NewMessage:
         return cls(body, **{name: value for name, value in given.items() if value is not None})
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the API reads it.
+        """Return the message in the API's form.
 
         >>> NewMessage(b"\\xff", tags=("a",)).as_json()
         {'body_base64': '/w==', 'tags': ['a']}
@@ -81,7 +81,7 @@ class NewMessage:
 
 
 def list_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return *tags* as a tuple. Raises TypeError for a single string, which would be a tag for each letter.
+    """Return *tags* as a tuple. Raises TypeError for a single string, which would become a tag per letter.
 
     >>> list_tags(["paid"])
     ('paid',)
@@ -93,11 +93,11 @@ def list_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedMessage:
-    """A message of the archive to publish again; *replay_of* is the id that it had."""
+    """An archived message to publish again. *replay_of* is its original id."""
 
     replay_of: str
     message: NewMessage
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the API reads it."""
+        """Return the message in the API's form."""
         return {"replay_of": self.replay_of, **self.message.as_json()}

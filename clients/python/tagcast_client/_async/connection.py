@@ -43,7 +43,7 @@ _NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", 
 
 
 class AsyncConnection:
-    """Runs operations. It repeats those that are safe to repeat, as described for the client."""
+    """Runs operations, and repeats them if that is safe, as described for the client."""
 
     def __init__(
         self,

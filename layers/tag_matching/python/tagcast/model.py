@@ -1,4 +1,4 @@
-"""The nouns of the service as immutable values: topic, message, subscription, endpoint, retry policy.
+"""The service's resources as immutable values: topics, messages, subscriptions and their parts.
 
 Instants end in ``_at`` and are milliseconds since 1970 UTC; durations end in ``_s`` and are seconds.
 """
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class EntryState(StrEnum):
-    """The state of one entry of the state map; the last five are terminal and absorbing."""
+    """The state of a delivery in the state map. The last five states are terminal."""
 
     PENDING = "pending"
     BLOCKED = "blocked"
@@ -77,14 +77,14 @@ class EntryState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Say whether an entry in this state can never change again."""
+        """Return whether a delivery in this state never changes again."""
         return self not in (EntryState.PENDING, EntryState.BLOCKED)
 
 
 class LaneState(StrEnum):
-    """The state of one subscription's side of a topic; only lanes that are not active have a row.
+    """The state of a subscription's lane. Only lanes that are not active have a row.
 
-    Of one that is retrying each delivery waits for its own next attempt, and none for another.
+    In a retrying lane, each delivery waits only for its own next attempt.
     """
 
     ACTIVE = "active"
@@ -97,16 +97,16 @@ class LaneState(StrEnum):
 
     @property
     def is_asleep(self) -> bool:
-        """Whether nothing is tried until somebody resumes it."""
+        """Whether the lane makes no attempts until it is resumed."""
         return self in (LaneState.PAUSED, LaneState.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
+    """A named stream of messages. *topic_id* is never reused, even by a later topic of the same name.
 
-    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
-    that was made through the CMQ endpoint has a *filter_type*.
+    *recent* are the names of recently changed subscriptions, ending with the change that made *subscriptions_version*.
+    Only a topic created through the CMQ endpoint has a *filter_type*.
     """
 
     name: str
@@ -122,13 +122,13 @@ class Topic:
 
     @property
     def version(self) -> int:
-        """Return what is another, greater number after every change of its settings."""
+        """Return the version of the settings, which grows with every change."""
         return self.updated_at
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A named rule of a topic: who it is, what its subscriber chose, and which version of that this is."""
+    """A named subscription of a topic: its settings and their version."""
 
     topic: str
     name: str
@@ -141,7 +141,7 @@ class Subscription:
 
     @property
     def subscription_id(self) -> str:
-        """Return the id under which lanes and due rows are kept; it is never used again."""
+        """Return the id in the keys of lanes and pending deliveries. It is never reused."""
         return subscription_id(self.topic_id, self.ordinal)
 
 
@@ -149,7 +149,7 @@ class Subscription:
 class Draft:
     """A message as its producer sends it, before the service accepts it.
 
-    Its attributes are declared once for all doors (`tagcast.setting`): requests, answers, envelopes, rows, the archive.
+    Its attributes are declared once (`tagcast.setting`), for requests, answers, envelopes, rows and the archive.
     """
 
     body: bytes
@@ -168,7 +168,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An accepted message: immutable, with an absolute end of life that nothing extends."""
+    """An accepted message. It is immutable, and nothing extends its life."""
 
     topic: str
     message_id: str
@@ -179,12 +179,12 @@ class Message:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags, in the producer's order, without repetitions."""
+        """Return the tags in the producer's order, without repetitions."""
         return self.draft.tags
 
     @property
     def routing_key(self) -> str | None:
-        """Return the routing key, if it has one."""
+        """Return the routing key, or None."""
         return self.draft.routing_key
 
     @property
@@ -199,22 +199,22 @@ class Message:
 
     @property
     def ordering_key(self) -> str | None:
-        """Return the ordering key, if it has one."""
+        """Return the ordering key, or None."""
         return self.draft.ordering_key
 
     @property
     def trace(self) -> TraceContext:
-        """Return where in a trace it stands: what its producer said, or the trace that the service made for it."""
+        """Return the trace context: the producer's, or else one that the service derives from the message."""
         return self.draft.trace or make_trace(self.topic, self.message_id)
 
     def is_expired(self, now: int) -> bool:
-        """Say whether the life of the message is over at *now*: no attempt starts at or after its expiry."""
+        """Return whether the message has expired at *now*. No attempt starts at or after its expiry."""
         return now >= self.expires_at
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One attempt to be made: everything an endpoint adapter needs."""
+    """One attempt, with everything that an endpoint adapter needs."""
 
     subscription: Subscription
     message: Message
@@ -223,7 +223,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class PushBatch:
-    """Attempts of one subscription that are made in one request, in their order; *batch_id* is the request's own."""
+    """Attempts of one subscription in one request, in order. *batch_id* is the id of the request."""
 
     subscription: Subscription
     pushes: tuple[Push, ...]
@@ -232,10 +232,10 @@ class PushBatch:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the state map, as the API shows it.
+    """One delivery of the state map, as the API shows it.
 
-    *added_at* is when a late one came to be, for a group that was made after the message. *history* are the last
-    attempts, as far as they are remembered: no part of what an entry is.
+    *added_at* is when a late entry was added, for a group created after the message. *history* are the last remembered
+    attempts; it does not count in comparisons.
     """
 
     state: EntryState

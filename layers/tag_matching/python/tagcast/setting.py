@@ -100,12 +100,12 @@ def _settings_of(kind: Any) -> tuple[Declared, ...]:
 
 
 def declared_json(value: Any) -> dict[str, Any]:
-    """Return what *value* declares, by the names of the API, as JSON has it: tuples are lists."""
+    """Return the declared fields of *value* as JSON, under their names in the API. Tuples become lists."""
     return {each.wire: as_json(getattr(value, each.name)) for each in settings_of(type(value))}
 
 
 def as_json(value: Any) -> Any:
-    """Return a tuple as a list, a mapping as an object, and all else as it is."""
+    """Return a tuple as a list, a mapping as an object, and any other value unchanged."""
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""Records of the Messages table: what was accepted, what became of each delivery, and the states of lanes."""
+"""Archive records of the Messages table: accepted messages, deliveries, and the states of lanes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tagcast.setting import declared_json
 _COLUMNS = ("tags", "routing_key", "properties", "ordering_key", "content_type")
 """Attributes with a column of their own."""
 SHORT_BYTES_MAX = 1_024
-"""Text up to this length stays readable, whatever it is made of."""
+"""Text up to this length is archived as text, even if base64 would be shorter."""
 
 
 def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield the message when it is accepted, and what its first rounds ended, when these are written into its row."""
+    """Yield a message when it is accepted, and the deliveries that first rounds in its row ended."""
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
@@ -40,7 +40,7 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
 
 
 def of_round(change: RowChange) -> Iterator[Record]:
-    """Yield what the round of a section of a wide message ended, when it is closed."""
+    """Yield the deliveries that a closed round of a wide message's section ended."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
         if row.round is not None:
@@ -53,13 +53,13 @@ def _of_round(change: RowChange, origin: Origin, done: Round) -> Iterator[Record
 
 
 def of_end(change: RowChange) -> Iterator[Record]:
-    """Yield how a delivery ended behind its first round."""
+    """Yield a delivery that ended after its first round."""
     if change.after is not None:
         yield _ended(change, ENDS.value_of(change.after), "e", None)
 
 
 def of_late(change: RowChange) -> Iterator[Record]:
-    """Yield an entry that was added for a group that is younger than the message."""
+    """Yield an entry that was added for a group younger than the message."""
     if change.after is not None and change.before is None:
         yield _added(change, LATE.value_of(change.after))
 
@@ -85,7 +85,7 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
 
 
 def _attributes(draft: Draft) -> dict[str, Any]:
-    """Return the attributes of a message: those with a column, and all others as JSON in one."""
+    """Return the attributes of a message: those with a column, and all others as JSON in one column."""
     found = declared_json(draft) | {"properties": dict(draft.properties) or None}
     others = {name: value for name, value in found.items() if name not in _COLUMNS}
     given = {name: value for name, value in others.items() if value is not None}
@@ -94,7 +94,7 @@ def _attributes(draft: Draft) -> dict[str, Any]:
 
 
 def archived_body(draft: Draft) -> dict[str, Field]:
-    """Return the body as the archive keeps it: text as it is where that is the shorter form, otherwise base64.
+    """Return the body as text if that is its shorter form, otherwise as base64.
 
     JSON writes a control character as six, and Firehose takes records of 1,000 KiB.
 
@@ -111,7 +111,10 @@ def archived_body(draft: Draft) -> dict[str, Field]:
 
 
 def _ended(change: RowChange, end: End, source: str, round_at: int | None) -> Record:
-    """Return the record of an end; *source* tells a second one of the same delivery, which must not be, apart."""
+    """Return the record of an ended delivery.
+
+    A different *source* gives a second end, which must not happen, another id.
+    """
     origin, entry = end.origin, end.entry
     return record(
         RecordKind.DELIVERIES,
@@ -151,7 +154,7 @@ def _added(change: RowChange, late: Late) -> Record:
 
 
 def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
-    """Return the record of an entry that was still owed when its message's row went: nothing expired it."""
+    """Return the record of a pending delivery whose message row was removed before the delivery ended."""
     message = row.message
     return record(
         RecordKind.DELIVERIES,
@@ -170,7 +173,10 @@ def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield the failed attempts and the waits of one owed delivery; its end is told by the message's row."""
+    """Yield the failed attempts of a pending delivery, and its removal without an end.
+
+    The message's row has its end.
+    """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)
     assert due is not None
@@ -204,7 +210,7 @@ def _waiting(change: RowChange, due: PendingDelivery, removed_by: str | None) ->
 
 
 def of_lane(change: RowChange) -> Iterator[Record]:
-    """Yield the new state or generation of a lane; a lane without a row is active again."""
+    """Yield the new state or generation of a lane. A lane without a row is active again."""
     before = None if change.before is None else LANES.value_of(change.before)
     after = None if change.after is None else LANES.value_of(change.after)
     if after is None:

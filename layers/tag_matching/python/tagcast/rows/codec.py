@@ -1,6 +1,6 @@
 """The codec between a dataclass of settings and the attributes of its row.
 
-An attribute has the name of its field. None and False are left out. Fields that are objects have a codec of their own.
+An attribute has the name of its field. None and False are left out. Fields with objects have codecs of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Read = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Part:
-    """How an object stands in a row: as these attributes. *read* returns None where they are absent."""
+    """The attributes of an object in a row. *read* returns None if they are missing."""
 
     names: tuple[str, ...]
     write: Callable[[Any], tuple[_Value | None, ...]]
@@ -30,7 +30,7 @@ class Part:
 
 
 def json_part(name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value) -> Part:
-    """Return the part that keeps an object as JSON in one attribute."""
+    """Return the part for an object stored as JSON in one attribute."""
     return Part(
         (name,),
         lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),
@@ -39,7 +39,10 @@ def json_part(name: str, write: Callable[[Any], Any] = lambda value: value, read
 
 
 class Codec(Generic[_T]):
-    """Writes values of *kind* as attributes, and reads them; *parts* are objects, *elsewhere* is in no row."""
+    """Writes values of *kind* as attributes and reads them.
+
+    *parts* are fields with objects; *elsewhere* fields are not in the row.
+    """
 
     def __init__(self, kind: type[_T], parts: Mapping[str, Part] | None = None, elsewhere: Iterable[str] = ()) -> None:
         self._kind = kind
@@ -48,7 +51,7 @@ class Codec(Generic[_T]):
 
     @cached_property
     def _readers(self) -> dict[str, Read]:
-        """Return what reads each field that is no part. Types are looked up at the first use, not at the import."""
+        """Return the reader of each scalar field. Types are resolved at the first use, not at the import."""
         hints = get_type_hints(self._kind)
         named = [each.name for each in fields(self._kind)]  # type: ignore[arg-type]
         return {
@@ -63,7 +66,7 @@ class Codec(Generic[_T]):
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
     def attributes(self, value: _T) -> dict[str, _Value | None]:
-        """Return every attribute of *value*, absent ones as None."""
+        """Return all attributes of *value*, missing ones as None."""
         found: dict[str, _Value | None] = {}
         for name, part in self._parts.items():
             found |= zip(part.names, part.write(getattr(value, name)), strict=True)
@@ -72,11 +75,11 @@ class Codec(Generic[_T]):
         return found
 
     def value(self, row: Attributes) -> _T:
-        """Return the value of a row; absent attributes are defaults."""
+        """Return the value of a row; missing attributes get their defaults."""
         return self._kind(**self.fields(row))
 
     def fields(self, row: Attributes) -> dict[str, Any]:
-        """Return the fields in a row; absent attributes are left out."""
+        """Return the fields in a row, without those whose attributes are missing."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)

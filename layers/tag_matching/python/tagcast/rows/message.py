@@ -1,7 +1,7 @@
-"""The one codec between a message and the row that accepts it, and its first rounds, which stand in that row.
+"""The codec between an accepted message and its row, which includes the first rounds of a narrow message.
 
-See docs/tables.md, A message's rows. The writes of this row are in `tagcast.rows.log`, with those rows that are put
-beside it: first rounds of a wide message, and deliveries that ended later.
+See docs/tables.md, A message's rows. `tagcast.rows.log` writes this row, and the separate rows: first rounds of a wide
+message, and later ends of deliveries.
 """
 
 from __future__ import annotations
@@ -32,31 +32,36 @@ FILTER_ERROR_NAMES_MAX = 100
 LATE_MAX = 100
 """A message gets at most 100 late entries."""
 KEY_BYTES = 128
-"""At most a message's key."""
+"""The maximum size of a message's key."""
 BODY_ATTRIBUTES = ("body", "deflated")
-"""A row has one of them, or none when its message has no body any more."""
+"""The attributes of a body. A row has one of them, or none after the body's deletion."""
 DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
-"""Shorter bodies are not deflated, nor those of which that saves less: an eighth of what a write is billed by."""
+"""A body is deflated from 256 bytes on, if that saves at least 128 bytes: an eighth of a billed write unit."""
 ACCEPTED_BYTES_MAX = 395_000
-"""DynamoDB takes 409,600: what comes besides are the entries of a request, and a hundred late ones."""
+"""The maximum size of an accepted row. DynamoDB's limit is 409,600 bytes.
+
+The rest is for the entries of a request, and for a hundred late entries.
+"""
 OTHERS_BYTES_MAX = 110_000
-"""More than all takes that is neither the body nor a set of ordinals: the envelope, and entries of a whole map."""
+"""The maximum size of all parts but the body and the sets of ordinals: the envelope, and the entries of a full map."""
 OPEN, DONE = "open", "done"
 _NO_PACKS = zlib.compress(b"[]")
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message as it was accepted, with what is known of its deliveries: the *map* is folded from the rows read.
+    """An accepted message with the known states of its deliveries. *map* is folded from the rows that were read.
 
-    *in_order* are the matched subscriptions that keep an order. A message that *is_alone* came in a request of its own;
-    otherwise the last message of the request carries its *packs*, the entries of the queue. *is_split*: entries of the
-    queue bring it apart to those in order and to all others. *is_kept*: the body stays for life, whatever is owed.
-    *deflated* is the body as the row has it, or None: as it is. *bounds* are the first ordinals of a wide message's
-    sections. *rounds* are those of the audiences of the *section* that was read, or of a narrow message; None is open.
-
-    *partial* counts, by audience, what ended before the round was closed: then ends have to be read before it is.
-    *late* counts late entries. *is_owed* is False once nothing is.
+    - *in_order*: the matched subscriptions that keep an order.
+    - *is_alone*: the message came in a request of its own. Otherwise the last message of the request carries *packs*,
+      the queue entries of the request.
+    - *is_split*: separate queue entries deliver the message to subscriptions in order, and to all others.
+    - *is_kept*: the body stays until the message expires, even without pending deliveries.
+    - *deflated*: the deflated body in the row, or None.
+    - *bounds*: the first ordinals of a wide message's sections.
+    - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience; None: still open.
+    - *partial*: by audience, how many deliveries ended before the round was closed. If any did, ends are read first.
+    - *late*: the number of late entries. *is_owed*: whether deliveries are pending.
     """
 
     message: Message
@@ -85,16 +90,19 @@ class MessageRow:
 
     @property
     def is_wide(self) -> bool:
-        """Say whether the message has several sections."""
+        """Return whether the message has several sections."""
         return bool(self.bounds)
 
     @property
     def size(self) -> int:
-        """Return about how many bytes the message's own row has."""
+        """Return the approximate number of bytes of the message's row."""
         return len(self.message.draft.body) + len(self.map.matched)
 
     def of(self, audience: Audience) -> frozenset[int]:
-        """Return the subscriptions of what was read that an entry of the queue is about; late entries have no round."""
+        """Return the ordinals, among those read, that a queue entry for *audience* covers.
+
+        Late entries have no round.
+        """
         matched = self.map.matched - self.map.added_later.keys()
         match audience:
             case Audience.EVERYBODY:
@@ -106,13 +114,13 @@ class MessageRow:
 
     @property
     def audiences(self) -> tuple[Audience, ...]:
-        """Return the audiences of what was read whose rounds are written apart."""
+        """Return the audiences with separate rounds in the rows read."""
         halves = (Audience.IN_ORDER, Audience.APART)
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
 
 def deflated(body: bytes) -> bytes | None:
-    """Return a body as zlib deflates it, or None where it is to stay as it is.
+    """Return the deflated body; None if it is stored as it is.
 
     >>> deflated(b"x" * 255), len(deflated(b"x" * 1024) or b"")
     (None, 17)
@@ -124,9 +132,9 @@ def deflated(body: bytes) -> bytes | None:
 
 
 def inflated(packed: bytes) -> bytes:
-    """Return the body that :func:`deflated` was given; zlib.error if it is larger than a body, or cut off.
+    """Return the body that was deflated. Raises zlib.error if it is larger than a body may be, or truncated.
 
-    A few bytes that somebody else wrote could otherwise fill the memory of every function that reads them.
+    Otherwise a few bytes from another writer could fill the memory of every function that reads them.
 
     >>> inflated(zlib.compress(b"x" * 300)) == b"x" * 300
     True
@@ -139,9 +147,9 @@ def inflated(packed: bytes) -> bytes:
 
 
 def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
-    """Return entries of one topic deflated: the ids of a request have most digits in common.
+    """Return the queue entries of one topic deflated, because the ids of a request share most digits.
 
-    Entries for sections of one message are kept together, as a set of numbers.
+    Entries for sections of one message become one set of numbers.
 
     >>> ids = [f"{7 * 10**18 + each:020d}" for each in range(96)]
     >>> len(packs_bytes([QueueEntry("t", ids[0], "g", Audience.IN_ORDER, tuple(ids[1:]))])) < 400
@@ -169,7 +177,7 @@ def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
 
 
 def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
-    """Return the entries that :func:`packs_bytes` was given."""
+    """Return the queue entries packed by :func:`packs_bytes`."""
     return tuple(entry for each in json.loads(zlib.decompress(packs)) for entry in _pack_entries(each, topic))
 
 
@@ -185,12 +193,12 @@ def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
 
 
 def ttl_after(expires_at: int) -> int:
-    """Return the second from which on DynamoDB may take a row that is about a life until *expires_at*."""
+    """Return the second after which DynamoDB may remove a row about a message that expires at *expires_at*."""
     return expires_at // 1000 + GARBAGE_S
 
 
 def _packed(some: Collection[int]) -> bytes | None:
-    """Return ordinals packed; None, which no row keeps, when there are none."""
+    """Return ordinals packed; None, which is not stored, without ordinals."""
     return ordinals.pack(some) if some else None
 
 
@@ -203,12 +211,12 @@ def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def prefix_of(audience: Audience) -> str:
-    """Return what stands before the names of the attributes of a round; a split message has two in its row."""
+    """Return the attribute prefix of an audience's round, because a split message has two rounds in its row."""
     return "apart_" if audience is Audience.APART else ""
 
 
 def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
-    """Return a round as it stands in a row.
+    """Return the attributes of a round in a row.
 
     >>> from tagcast.model import Entry, EntryState
     >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))
@@ -261,11 +269,11 @@ _DRAFTS = Codec(
     },
     elsewhere=("body", "is_text"),
 )
-"""The attributes of a message in its row; its body has a form of its own."""
+"""The attributes of a message in its row. The body has a separate form."""
 
 
 def _message_row(value: MessageRow) -> dict[str, Value]:
-    """Return the row of a message as it is accepted."""
+    """Return the row of an accepted message."""
     message, draft, matched = value.message, value.message.draft, value.map.matched
     # A row says of all and of none in fewer bytes.
     some_in_order = value.in_order if value.in_order != matched else frozenset()
@@ -300,7 +308,7 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
 
 
 def _message_in(row: Attributes) -> MessageRow:
-    """Return the message in a row; of its map, what the row says."""
+    """Return the message in a row, with the part of the map that the row contains."""
     get, packed, accepted_at = row.get, row.get("deflated"), row["accepted_at"]
     draft = Draft(
         body=get("body", b"") if packed is None else inflated(packed),
@@ -339,18 +347,18 @@ MESSAGES = Kind(message_key, _message_row, _message_in)
 
 
 def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:
-    """Return the parts of what was read with their rounds."""
+    """Return the parts of the map that were read, with their rounds."""
     return [(row.of(audience), its_round) for audience, its_round in rounds.items()]
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return how many bytes the row takes once its rounds are over, without the outcomes of what ended."""
+    """Return how many bytes the row has after its rounds, without the outcomes of ended deliveries."""
     inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
     return row_bytes(_message_row(value)) + KEY_BYTES + inside
 
 
 def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
-    """Return the first ordinals of the sections, of at most *entries_max* entries each; none where one has them all.
+    """Return the first ordinals of sections with at most *entries_max* entries; empty if one section is enough.
 
     >>> bounds_of([9, 1, 4, 7, 8], 2), bounds_of([1, 2], 2)
     ((1, 7, 9), ())
@@ -359,9 +367,9 @@ def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
 
 
 def section_with(row: MessageRow, ordinal: int) -> int:
-    """Return the number of the section of a wide message that has the entry of *ordinal*.
+    """Return the number of the wide message's section with the entry of *ordinal*.
 
-    Late entries are for groups that are younger than all matched subscriptions: the last section has them.
+    Late entries are in the last section, because their groups are younger than all matched subscriptions.
     """
     return max(0, bisect_right(row.bounds, ordinal) - 1)
 
@@ -375,16 +383,17 @@ def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
 
 
 def members_of(row: MessageRow, section: int) -> frozenset[int]:
-    """Return the matched ordinals of one section of a wide message, read whole."""
+    """Return the matched ordinals of one section of a wide message whose whole map was read."""
     low, *behind = row.bounds[section : section + 2]
     return frozenset(o for o in row.map.matched if low <= o and not (behind and o >= behind[0]))
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Say of any message with such a *body*, before it is matched, whether its row might be too large.
+    """Return whether the row of a message with *body* might be too large, before its matching.
 
-    A set of ordinals takes a byte for each seven bits of every gap, so one more for each 128 at most, or else a bit for
-    each ordinal. Two sets are as large as the matched ones: these and the owed, or in a wide message those in order.
+    A set of ordinals takes a byte for each seven bits of every gap, so at most one more byte for each 128 ordinals. Or
+    it takes one bit for each ordinal. Two sets have the size of the matched one: matched and pending, or, for a wide
+    message, matched and in order.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))
@@ -392,10 +401,10 @@ def may_outgrow(topic: Topic, body: bytes) -> bool:
 
 
 def outgrows(row: MessageRow) -> bool:
-    """Say whether the row that :func:`accepted_put` writes, grown as far as ends make it, would be too large."""
+    """Return whether the row of :func:`accepted_put` would become too large as its deliveries end."""
     return bytes_at_end(formed(row)) > ACCEPTED_BYTES_MAX
 
 
 def formed(row: MessageRow) -> MessageRow:
-    """Return the row with its body in the form in which it is stored."""
+    """Return the row with its body in the stored form."""
     return replace(row, deflated=deflated(row.message.draft.body)) if row.has_body else row

@@ -53,7 +53,10 @@ PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
 """A pull ends at the first size. The second is the maximum, because of Lambda's limit."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
-"""The maximum size of a pulled message without its body: properties (seven bytes per byte), tags, keys and the handle."""
+"""The maximum size of a pulled message without its body.
+
+It includes properties with seven bytes per byte, tags, keys and the handle.
+"""
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
 HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048

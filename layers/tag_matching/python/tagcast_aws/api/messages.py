@@ -1,4 +1,4 @@
-"""Messages and their receipts, with what became of them at each subscription, and why."""
+"""Messages and their receipts: the deliveries to each subscription, and explanations."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 SECTION_DIGITS_MAX = 5
 ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value: (each,) for each in EntryState}
-"""Which entries of a message may be asked for alone."""
+"""The values of *only*, with the states of the deliveries that each selects."""
 
 
 class EntryAnswer(TypedDict):
-    """One entry of a state map."""
+    """The delivery of a message to one subscription."""
 
     state: AnyEntryState
     attempts: int
@@ -57,11 +57,11 @@ else:
 
 
 class MessageAnswer(_Shown):
-    """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
+    """A message or its receipt, with its deliveries. The body is text, base64, or null after its deletion.
 
-    One that matched more than a thousand is shown with some of its entries, and ``next_cursor`` while there are more.
-    Those that fail stand first. ``counts`` are of all its entries, by their states: the first page has them. Lists have
-    ``body_bytes`` instead of bodies, unless those were asked for, and no counts.
+    A message with more than 1,000 subscriptions shows one page of deliveries, failing ones first; ``next_cursor`` leads
+    to the next page. The first page has ``counts`` of all deliveries by state. Lists have ``body_bytes`` instead of
+    bodies, unless you ask for bodies, and no counts.
     """
 
     body: NotRequired[str | None]
@@ -91,9 +91,9 @@ class MessagesAnswer(TypedDict):
 
 
 class AttemptAnswer(TypedDict):
-    """One attempt: its number, when it ended, how many milliseconds it took, and what came of it.
+    """One attempt: its number, its end, its duration in milliseconds, and its outcome.
 
-    ``response`` is what the receiver said: its beginning, with control characters made visible, without secrets.
+    ``response`` is the beginning of the receiver's response. Secrets are removed, and control characters are visible.
     """
 
     attempt: int
@@ -105,7 +105,7 @@ class AttemptAnswer(TypedDict):
 
 
 class AttemptedAnswer(TypedDict):
-    """One delivery with the last of its attempts."""
+    """One delivery with its last attempts."""
 
     subscription: str
     state: AnyEntryState
@@ -114,14 +114,14 @@ class AttemptedAnswer(TypedDict):
 
 
 class AttemptsAnswer(TypedDict):
-    """One page of the deliveries of a message that are owed after an attempt, or failed, by their subscriptions."""
+    """One page of a message's attempted deliveries that are pending or failed, sorted by subscription."""
 
     deliveries: list[AttemptedAnswer]
     next_cursor: str | None
 
 
 def message(value: MessageView) -> MessageAnswer:
-    """Return the message or its receipt, with the state map."""
+    """Return the answer with a message or its receipt, and its deliveries."""
     answer = _receipt(value)
     if value.body is None:
         answer["body"] = None
@@ -133,7 +133,7 @@ def message(value: MessageView) -> MessageAnswer:
 
 
 def message_without_body(value: MessageView) -> MessageAnswer:
-    """Return the message as a list shows it: how large its body is, instead of the body."""
+    """Return the answer with a message for a list: with the size of the body instead of the body."""
     answer = _receipt(value)
     if value.body is not None:
         answer["body_bytes"] = len(value.body)
@@ -163,7 +163,7 @@ def _receipt(value: MessageView) -> MessageAnswer:
 
 
 def _section(cursor: str | None) -> int:
-    """Return which entries of a wide message a cursor asks for."""
+    """Return the section of a wide message at a cursor."""
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > SECTION_DIGITS_MAX:
@@ -185,7 +185,7 @@ def _entry(value: Entry) -> EntryAnswer:
 
 
 def retained(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the retained messages, with their bodies only when asked for."""
+    """Answer with a page of the retained messages. Bodies are included on request."""
     limit, cursor = request.page()
     show = message if request.flag("bodies") else message_without_body
     found = list_retained(
@@ -201,7 +201,7 @@ def one(world: World, request: Request[None]) -> Answer:
 
 
 def find(world: World, request: Request[None]) -> Answer:
-    """Answer with a message or its receipt, whichever of the topics that the caller may read has it."""
+    """Answer with a message or its receipt, searched in all topics that the caller may read."""
     rights = request.rights
 
     def is_open(topic: str) -> bool:
@@ -225,7 +225,7 @@ def _message(world: World, request: Request[None], topic: str) -> Answer:
 
 
 def attempts(world: World, request: Request[None]) -> Answer:
-    """Answer with the last attempts of those deliveries that are owed, or failed."""
+    """Answer with the last attempts of the deliveries that are pending or failed."""
     limit, cursor = request.page()
     found = list_attempts(world, request.topic, request.path["message_id"], limit, cursor)
     shown = [

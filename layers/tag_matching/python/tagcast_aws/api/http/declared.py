@@ -1,6 +1,6 @@
-"""Bodies and answers of a resource, made of the settings that its dataclass declares (`tagcast.setting`).
+"""Builds bodies and answers of a resource from the settings that its dataclass declares (`tagcast.setting`).
 
-A number, a word or a text is read and shown as it is. A `Wire` says how an object stands in bodies and answers.
+Numbers, words and texts have the same form in the API and in the core. A `Wire` declares the API's form of an object.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Wire:
-    """How one setting stands in requests (*body*, *patch*) and in answers (*answer*; None: never shown).
+    """The API's form of one setting: in requests (*body*, *patch*) and in answers (*answer*; None: write-only).
 
-    *read* makes the core's value of the body's, *show* the answer's value of the core's. *default* is the factory of
-    what a body has without it.
+    *read* converts the body's value to the core's, *show* the core's to the answer's. *default* creates the value of a
+    missing field.
     """
 
     body: Any
@@ -40,13 +40,13 @@ Wires = Mapping[str, Wire]
 
 
 def body_base(kind: type, wires: Wires | None = None) -> Any:
-    """Return a body with the settings that *kind* declares, each with its bounds, its default and its help."""
+    """Return a body with the settings that *kind* declares, each with its bounds, default and help."""
     found: dict[str, Any] = {each.wire: _field(each, (wires or {}).get(each.name)) for each in settings_of(kind)}
     return create_model("Settings", __base__=Body, __module__=__name__, **found)
 
 
 def patch_base(kind: type, wires: Wires | None = None) -> Any:
-    """Return a merge patch of the settings that *kind* declares: each may be left out, and null."""
+    """Return a merge patch with the settings that *kind* declares; each may be missing or null."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = (wires or {}).get(each.name)
@@ -56,7 +56,7 @@ def patch_base(kind: type, wires: Wires | None = None) -> Any:
 
 
 def answer_base(kind: type, wires: Wires | None = None) -> Any:
-    """Return the shape of answers that show the settings of *kind*; what is not always shown may be absent."""
+    """Return the type of answers with the settings of *kind*; settings that answers may omit are optional."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = (wires or {}).get(each.name)
@@ -80,7 +80,10 @@ def settings_in(kind: type[_T], body: Body, wires: Wires | None = None) -> dict[
 
 
 def shown_settings(value: Any, wires: Wires | None = None, only: Only | None = None) -> dict[str, Any]:
-    """Return the settings in *value* as answers show them; of those of some subscriptions only the ones of *only*."""
+    """Return the settings in *value* in the API's form. A setting with a default is omitted unless it is always shown.
+
+    *only* are the subscriptions of *value*: settings limited to groups are always shown for a group.
+    """
     found: dict[str, Any] = {}
     for each in settings_of(type(value)):
         present, wire = getattr(value, each.name), (wires or {}).get(each.name)
@@ -93,7 +96,7 @@ def shown_settings(value: Any, wires: Wires | None = None, only: Only | None = N
 
 
 def _shown_type(each: Declared) -> Any:
-    """Return the type of a setting in answers; one that is always shown may be null."""
+    """Return the type of a setting in answers. A setting that is always shown may be null."""
     forms: Mapping[Any, Any] = {tuple: list, Mapping: dict}
     if (form := forms.get(get_origin(each.type))) is not None:
         inner = get_args(each.type)
@@ -129,7 +132,7 @@ def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:
 
 
 def _described(each: Declared, wire: Wire | None) -> dict[str, Any]:
-    """Return what the document says of a property: its sentence, and what command line and console make of it."""
+    """Return a property's description and its extensions for the command line and the console."""
     said = {
         field.name: str(value)
         for field in fields(each.setting)

@@ -1,4 +1,4 @@
-"""What the API document says of pushes: the requests that an HTTP endpoint receives."""
+"""The webhooks section of the API document: the requests that an HTTP endpoint receives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 
 class PushBody(_Shown):
-    """The envelope of content format ``json``; octets that are no text come as ``body_base64``."""
+    """The envelope of content format ``json``. A body that is not text is in ``body_base64``."""
 
     topic: str
     subscription: str
@@ -78,7 +78,7 @@ _FAILURES: dict[str, Any] = {
     "type": "object",
     "properties": {"batchItemFailures": {"type": ["array", "null"], "items": _ITEM}},
 }
-"""What a receiver may answer to a batch: the messages that it did not take."""
+"""The schema of a response to a batch, which lists the failed messages."""
 
 
 def webhooks(reference: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bodies that carry messages: one, a batch, and messages of the archive."""
+"""Request bodies with messages: a single message, a batch, and archived messages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LE
 
 
 def _bodies(kind: str) -> JsonDict:
-    """Return the schema of a message in which both bodies are of a kind: ``null`` is also what is not there."""
+    """Return the schema of a message with both bodies of one type; ``null`` includes absent ones."""
     both: JsonDict = {"properties": {"body": {"type": kind}, "body_base64": {"type": kind}}}
     return both if kind == "null" else both | {"required": ["body", "body_base64"]}
 
@@ -114,7 +114,7 @@ else:
 
 
 class TestedMessage(_Attributes):
-    """A message; to test a filter it needs no body."""
+    """A message for a test of a filter; it needs no body."""
 
     __test__ = False
     model_config = ConfigDict(json_schema_extra={"not": _bodies("string")})
@@ -124,7 +124,7 @@ class TestedMessage(_Attributes):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Refuse a message with two bodies, and base64 that is none."""
+        """Refuse a message with two bodies, and invalid base64."""
         encoded = value.get("body_base64")
         if encoded is not None and value.get("body") is not None:
             return [Fault("must not be given together with body", "/body_base64", FaultCode.CONFLICT)]
@@ -133,7 +133,7 @@ class TestedMessage(_Attributes):
         return []
 
     def draft(self) -> Draft:
-        """Return the message as the core knows it."""
+        """Return the message as a value of the core."""
         content = (self.body or "").encode() if self.body_base64 is None else _decoded(self.body_base64)
         return Draft(
             body=content or b"",
@@ -143,7 +143,10 @@ class TestedMessage(_Attributes):
 
 
 class MessageBody(TestedMessage):
-    """A message to be published: a body as text or as base64, what filters read, and its trace, if it is valid."""
+    """A message to publish: a body as text or as base64, attributes for filters, and a trace.
+
+    An invalid trace is ignored.
+    """
 
     model_config = ConfigDict(json_schema_extra={"not": {"anyOf": [_bodies("string"), _bodies("null")]}})
 
@@ -152,23 +155,23 @@ class MessageBody(TestedMessage):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Refuse a message without a body, too."""
+        """Also refuse a message without a body."""
         if value.get("body") is None and value.get("body_base64") is None:
             return [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
         return super().cross_faults(value)
 
     @classmethod
     def is_required(cls) -> bool:
-        """Either of two fields is, though neither is by itself."""
+        """Return True: one of two fields is required, so pydantic requires neither."""
         return True
 
     def draft(self) -> Draft:
-        """Return the message as the core knows it, with its trace."""
+        """Return the message as a value of the core, with its trace."""
         return replace(super().draft(), trace=read_trace(self.traceparent, self.tracestate))
 
 
 class BatchBody(Body):
-    """Messages to be published, each on its own: the items are read one by one, as :class:`MessageBody`."""
+    """Messages to publish. Each item is validated separately, as :class:`MessageBody`."""
 
     item_models: ClassVar[tuple[type[Body], ...]] = (MessageBody,)
 
@@ -176,17 +179,17 @@ class BatchBody(Body):
 
 
 class ReplayedMessage(MessageBody):
-    """A message of the archive, with the id that it had."""
+    """An archived message, with its original id in ``replay_of``."""
 
     replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
 
     def original(self) -> ArchivedOriginal:
-        """Return what is to be published again."""
+        """Return the archived message as a value of the core."""
         return ArchivedOriginal(self.draft(), self.replay_of)
 
 
 class ReplayBody(Body):
-    """Messages of the archive to be published again: the items are read one by one, as :class:`ReplayedMessage`."""
+    """Archived messages to publish again. Each item is validated separately, as :class:`ReplayedMessage`."""
 
     item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
 

@@ -17,19 +17,19 @@ from tagcast_aws.api.http.body import members_at_most
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
 REFUSED_BY_MEANING: dict[str, tuple[str, ...]] = {
-    "what the service says of a push": ("x-tagcast-", "x-cmq-"),
-    "where a request comes from, and how": (
+    "set by the service": ("x-tagcast-", "x-cmq-"),
+    "origin and route of the request": (
         *("x-forward", "x-real-", "x-client-", "x-cluster-client-", "x-true-client-", "x-originating-", "x-remote-"),
         *("x-proxy", "x-host", "x-url-", "x-scheme", "x-proto", "x-coming-from"),
     ),
-    "that it is another request": (
+    "another method, path or host": (
         *("x-http-", "x-method-", "x-request-method", "x-original-", "x-rewrite-", "x-middleware-", "x-accel-"),
     ),
     "the user or certificate that sends it": (
         *("x-auth-request-", "x-authenticated-", "x-auth-user", "x-user", "x-webauth-", "x-ssl-", "x-tls-"),
         *("x-consumer-", "x-credential-", "x-anonymous-", "x-apigateway-", "x-endpoint-api-", "x-jwt-", "x-pomerium-"),
     ),
-    "any of these; the names are products": (
+    "any of these, under names of products": (
         *("x-amz", "x-goog-", "x-ms-", "x-azure-", "x-arr-", "x-waws-", "x-appengine-", "x-envoy-", "x-nf-"),
         *("x-vercel-",),
     ),
