@@ -74,7 +74,7 @@ def _refused_headers() -> str:
     rows = (
         f"| {' '.join(f'`{name}…`' for name in names)} | {meaning} |" for meaning, names in REFUSED_BY_MEANING.items()
     )
-    return _table("refused | what they say", rows)
+    return _table("refused | meaning", rows)
 
 
 def _alarms() -> str:

@@ -60,7 +60,7 @@ IMPORTS = {
 from tagcast_client.changing import settings_of
 from tagcast_client.instants import instant
 from tagcast_client.models import *
-from tagcast_client.operation import Operation, given, if_match, nothing, path_of, query_of
+from tagcast_client.operation import Operation, drop_none, if_match, nothing, path_of, query_of
 from tagcast_client.operation import reads, reads_list, reads_object, reads_page
 from tagcast_client.outgoing import NewMessage
 from tagcast_client.received import Pulled
@@ -198,7 +198,7 @@ class Modules:
 
     def _with_default(self, field: str, kind: str, described: Schema, body: Schema) -> str:
         """Return annotation and default of an optional answer field; a setting has the document's default."""
-        setting = self.flattened(body.get("properties", {}).get(field, {}))
+        setting = self.flatten(body.get("properties", {}).get(field, {}))
         default = described.get("default", setting.get("default", DEFAULTS.get(field)))
         if default is not None:
             return f"{kind} = {default!r}"
@@ -209,15 +209,15 @@ class Modules:
         is_secret = setting.get("writeOnly")
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
-    def flattened(self, schema: Schema) -> dict[str, Any]:
+    def flatten(self, schema: Schema) -> dict[str, Any]:
         """Return a property with its references resolved: a schema, its parts, or the only choice besides null."""
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
         found: dict[str, Any] = {}
         for part in parts:
-            found |= {key: value for key, value in self.flattened(part).items() if key != "description"}
-        kinds = {self.flattened(each).get("type", "any") for each in choices}
+            found |= {key: value for key, value in self.flatten(part).items() if key != "description"}
+        kinds = {self.flatten(each).get("type", "any") for each in choices}
         return found | ({"type": kinds.pop()} if len(kinds) == 1 else {}) | dict(schema)
 
     def table(self, name: str, schema_name: str) -> str:
@@ -227,7 +227,7 @@ class Modules:
         return f"\n{name}: tuple[Setting, ...] = (\n{rows})\n"
 
     def _setting(self, described: Schema) -> str:
-        flat = self.flattened(described)
+        flat = self.flatten(described)
         held = flat.get("properties", {}).values()
         values = {
             "help": described.get("description"),
@@ -291,7 +291,7 @@ class Modules:
         call = f"Operation({', '.join(sent)})"
         send = f"self._list(lambda cursor: {call})" if is_page else f"await self._send({call})"
         start = f"\n    {'' if is_page else 'async '}def {name}({arguments.text()}) -> {result}:\n"
-        return f"{start}{docstring(arguments.documented(operation), ' ' * 8)}        return {send}\n"
+        return f"{start}{docstring(arguments.document_method(operation), ' ' * 8)}        return {send}\n"
 
     def _answer(self, operation: Schema) -> tuple[str, str, bool]:
         """Return the annotation and the reader of an answer, and whether it is a page of a list."""
@@ -342,19 +342,19 @@ class Arguments:
             is_required = field in schema.get("required", ())
             if is_required or not name.endswith(("Settings", "Changes")):
                 self.add(field, described, is_required=is_required)
-                value = sent_value(field, self._modules.flattened(described))
+                value = sent_value(field, self._modules.flatten(described))
                 (sent if is_required else optional).append(f"{field}={value}")
         if name.endswith(("Settings", "Changes")):
             self._rest = [f"**settings: Unpack[{self._modules.class_of(schema_name)}]"]
             return f"settings_of({', '.join([name, 'settings', *sent])})"
-        given = [f"**given({', '.join(optional)})"] if optional else []
+        given = [f"**drop_none({', '.join(optional)})"] if optional else []
         return f"dict({', '.join([*sent, *given])})" if sent or given else ""
 
     def text(self) -> str:
         """Return the arguments of the signature."""
         return ", ".join([*self._positional, *(["*", *self.keywords] if self.keywords else []), *self._rest])
 
-    def documented(self, operation: Schema) -> str:
+    def document_method(self, operation: Schema) -> str:
         """Return the docstring of the method."""
         summary = operation["summary"].replace("Create or replace", "Create").rstrip(".")
         parts = [f"{summary}.", operation.get("description", ""), *self.help]

@@ -41,7 +41,7 @@ async def topic_edit(request: web.Request) -> web.Response:
     desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
-    said = {**before, **forms.unchecked(TOPIC_SETTINGS), **said} if said else before
+    said = {**before, **forms.uncheck_all(TOPIC_SETTINGS), **said} if said else before
     changed = {field: value for field, value in said.items() if before.get(field, value) != value}
 
     async def send() -> web.Response:
@@ -87,7 +87,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
     topic, name = request.match_info["topic"], request.match_info["subscription"]
     present = await desk.api.get_subscription(topic, name)
     before = forms.subscription_said(present)
-    said = {**before, **forms.unchecked(SUBSCRIPTION_SETTINGS), **said} if said else before
+    said = {**before, **forms.uncheck_all(SUBSCRIPTION_SETTINGS), **said} if said else before
 
     async def send() -> web.Response:
         changes = forms.subscription_changes(before, said)

@@ -72,7 +72,7 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def unchecked(settings: Sequence[Setting]) -> dict[str, str]:
+def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
     """Return all checkboxes as unchecked, because a browser sends only checked ones."""
     return {each.name: "" for each in settings if each.type == "boolean"}
 

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, CmqKey, KeyRing
 from tagcast_aws.store.secret import CachedSecret
-from tagcast_cli.cmq_keys import made
+from tagcast_cli.cmq_keys import create_key
 
 from local.rules.limits import SECRET_BYTES_MAX
 from tests.fakes.log import Log
@@ -86,7 +86,7 @@ def test_a_service_of_secrets_that_fails_is_asked_again_and_answers_nothing_old(
 
 
 def test_a_key_is_never_shown_with_its_secret_part() -> None:
-    key = made("note", unsigned_at=True)
+    key = create_key("note", unsigned_at=True)
 
     assert key.secret_id.startswith("AKID")
     assert len(key.secret_id) == 36
@@ -96,14 +96,16 @@ def test_a_key_is_never_shown_with_its_secret_part() -> None:
 
 
 def test_keys_are_read_as_they_were_written() -> None:
-    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=True, topics=("a*", "b")).revoked(7)))
+    ring = KeyRing(
+        (create_key("a", unsigned_at=False), create_key("b", unsigned_at=True, topics=("a*", "b")).revoked(7))
+    )
 
     assert KeyRing.of(ring.as_text()) == ring
     assert KeyRing.of(None) == KeyRing()
 
 
 def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
-    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=False)))
+    ring = KeyRing((create_key("a", unsigned_at=False), create_key("b", unsigned_at=False)))
 
     changed = ring.revoking(ring.keys[0].secret_id, 9)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from tagcast_cli.cmq_key_store import KeyStore
-from tagcast_cli.cmq_keys import made
+from tagcast_cli.cmq_keys import create_key
 
 from tests.cmq.over_http import CmqProgram
 from tests.e2e.killing import call
@@ -329,7 +329,7 @@ class Story:
     def cmq(self) -> bool:
         """A program that was written for CMQ does all that it may, also with a topic whose index is kept."""
         keys = KeyStore.of_folder(self.stack.folder)
-        key = made("", unsigned_at=False)
+        key = create_key("", unsigned_at=False)
         keys.change(lambda ring: (ring.adding(key), None))
         program = CmqProgram(self.stack.url, key)
         subscription = {"topicName": "cmq", "subscriptionName": "s"}

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from tagcast.model import BODY_BYTES_MAX, Keep
 from tagcast.rows.keys import message_key
-from tagcast.rows.message import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
+from tagcast.rows.message import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflate_body, inflate_body
 
 from tests.fakes.world import FakeWorld
 from tests.unit.worlds import row_of
@@ -42,9 +42,9 @@ def test_a_long_body_is_stored_deflated_and_pushed_as_it_was_sent(fake: FakeWorl
 
 
 def test_a_short_or_dense_body_is_stored_as_it_is(fake: FakeWorld) -> None:
-    assert deflated(Random(1).randbytes(BODY_BYTES_MAX)) is None
-    assert deflated(b"x" * (DEFLATED_FROM_BYTES - 1)) is None
-    assert deflated(b"x" * DEFLATED_FROM_BYTES) == zlib.compress(b"x" * DEFLATED_FROM_BYTES)
+    assert deflate_body(Random(1).randbytes(BODY_BYTES_MAX)) is None
+    assert deflate_body(b"x" * (DEFLATED_FROM_BYTES - 1)) is None
+    assert deflate_body(b"x" * DEFLATED_FROM_BYTES) == zlib.compress(b"x" * DEFLATED_FROM_BYTES)
     [message_id] = fake.publish("short", tags=["apple"])
     assert body_attributes(fake, message_id) == {"body": b"short"}
 
@@ -55,7 +55,7 @@ def test_a_body_is_deflated_from_the_byte_on_that_saves_enough() -> None:
     bodies = [noise + same[:length] for length in range(201)]
     saved = [len(body) - len(zlib.compress(body)) for body in bodies]
 
-    assert [deflated(body) is not None for body in bodies] == [each >= SAVED_BYTES_MIN for each in saved]
+    assert [deflate_body(body) is not None for body in bodies] == [each >= SAVED_BYTES_MIN for each in saved]
     assert SAVED_BYTES_MIN in saved
 
 
@@ -77,12 +77,12 @@ def test_a_deflated_body_that_is_kept_stays_after_its_last_entry(fake: FakeWorld
 
 def test_no_more_than_the_largest_body_is_inflated() -> None:
     largest = b"x" * BODY_BYTES_MAX
-    assert inflated(zlib.compress(largest)) == largest
+    assert inflate_body(zlib.compress(largest)) == largest
 
     hostile = zlib.compress(b"x" * 10**8)
     tracemalloc.start()
     with pytest.raises(zlib.error):
-        inflated(hostile)
+        inflate_body(hostile)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -94,4 +94,4 @@ def test_what_is_not_one_whole_body_is_refused() -> None:
 
     for spoiled in (packed[:-1], zlib.compress(b"x" * (BODY_BYTES_MAX + 1)), packed[:5] + b"?" + packed[6:]):
         with pytest.raises(zlib.error):
-            inflated(spoiled)
+            inflate_body(spoiled)

@@ -20,7 +20,7 @@ from tagcast.rows.keys import watch_key
 from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
 from tagcast.tables import Put, Table, Write
 from tagcast_aws.api.limits import CURSOR_LENGTH_MAX, NAME, TAIL_WAIT_S_MAX
-from tagcast_aws.api.tail import shown
+from tagcast_aws.api.tail import show_events
 
 from tests.fakes.handlers import answered
 from tests.fakes.stream import FakeStream
@@ -239,7 +239,7 @@ def test_ten_thousand_events_a_second_stay_within_a_row_an_answer_and_a_cursor(w
         told.append(watched.ask(cursor=cursor))
         cursor = told[-1].cursor
         assert len(cursor) * 4 / 3 < CURSOR_LENGTH_MAX
-        assert len(json.dumps(json.dumps(shown(told[-1])))) < 6_000_000
+        assert len(json.dumps(json.dumps(show_events(told[-1])))) < 6_000_000
 
     assert sum(each.counts.failed for each in told) == 30_000
     assert sum(len(each.events) + each.left_out for each in told) == 30_000
@@ -339,7 +339,7 @@ def test_no_body_and_no_property_is_in_a_tail(watched: Watched) -> None:
     watched.ask()
     watched.happen("the body", tags=("the tag",))
 
-    for told in ([str(shown(watched.ask()))], [str(row) for row in watched.tails()]):
+    for told in ([str(show_events(watched.ask()))], [str(row) for row in watched.tails()]):
         assert "the body" not in str(told)
         assert "the tag" not in str(told)
 

@@ -42,11 +42,12 @@ def url_fault(url: str) -> str | None:
     return f"{url!r} must not have a query or a fragment" if parts.query or parts.fragment else None
 
 
-def unreached(fault: UnreachableError) -> str:
+def explain_unreachable(fault: UnreachableError) -> str:
     """Return what a user can do when nothing responds at an address.
 
     >>> from tagcast_client import UnreachableError
-    >>> unreached(UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True))
+    >>> fault = UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True)
+    >>> explain_unreachable(fault)
     'The server does not use TLS. Try http:// instead of https://.'
     """
     reason = str(fault.reason)
@@ -61,7 +62,7 @@ def unreached(fault: UnreachableError) -> str:
     return reason
 
 
-def refused_by_another(refused: ProblemError) -> str | None:
+def explain_refusal(refused: ProblemError) -> str | None:
     """Return a hint if the answer is not a problem of this API, or if its path does not exist."""
     problem = refused.problem
     if refused.status in _UNAUTHORIZED:
@@ -73,10 +74,10 @@ def refused_by_another(refused: ProblemError) -> str | None:
     return None
 
 
-def unexpected(url: str, fault: UnexpectedAnswerError) -> str:
+def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
     """Return an explanation of an unreadable answer. A console, for example, answers with pages.
 
-    >>> unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
+    >>> explain_unexpected("http://127.0.0.1:8081", UnexpectedAnswerError("no JSON: '<!doctype html>'"))
     "http://127.0.0.1:8081 serves web pages, not the API. The console's API has another port."
     """
     if "<html" in str(fault).lower() or "<!doctype html" in str(fault).lower():

@@ -35,7 +35,7 @@ EVERY_TOPIC = "*"
 _LETTERS = string.ascii_letters + string.digits
 
 
-def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
+def create_key(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
     """Return a new key in CMQ's format."""
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
@@ -100,7 +100,7 @@ def create(
     def adding(ring: KeyRing) -> tuple[KeyRing, CmqKey]:
         if ring.is_full:
             raise KeyStoreError(f"at most {KEYS_MAX} keys are allowed: revoke one first")
-        key = made(note, unsigned_at, topics)
+        key = create_key(note, unsigned_at, topics)
         return ring.adding(key), key
 
     key = _store(ctx, data, stack).change(adding)
@@ -108,7 +108,7 @@ def create(
 
 
 @cmq_keys.command("list")
-def several(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackName = None) -> None:
+def list_keys(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackName = None) -> None:
     """List the keys, without their secret parts."""
     keys = _store(ctx, data, stack).read().keys
     if session_of(ctx).as_json:

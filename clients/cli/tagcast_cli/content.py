@@ -12,7 +12,7 @@ from tagcast_client.operation import Json
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
-from tagcast_cli.options import SettingOptions, given
+from tagcast_cli.options import SettingOptions, collect_given
 
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
 Tags = Annotated[
@@ -96,5 +96,5 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    message = {**body_fields(body), **given(tags=tags or None, routing_key=routing_key), **(texts or {})}
+    message = {**body_fields(body), **collect_given(tags=tags or None, routing_key=routing_key), **(texts or {})}
     return message | ({"properties": properties_of(property_pairs)} if property_pairs else {})

@@ -13,10 +13,10 @@ SHOWN_CHOICES_MAX = 18
 _NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     r"""Return paragraphs as one line each.
 
-    >>> unwrapped("One\ntwo.\n\nThree.\n")
+    >>> unwrap("One\ntwo.\n\nThree.\n")
     'One two.\n\nThree.'
     """
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
@@ -25,7 +25,7 @@ def unwrapped(text: str) -> str:
 def make_readable(command: Any) -> None:
     """Reformat the help of a command and its subcommands."""
     if command.help:
-        command.help = unwrapped(command.help)
+        command.help = unwrap(command.help)
     for option in command.params:
         if option.param_type_name == "option" and option.metavar is None:
             _name_value(option)

@@ -249,7 +249,7 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
         task = progress.add_task(stages.shown, said="")
 
         def told(said: str) -> None:
-            stages.heard(said)
+            stages.advance(said)
             progress.update(task, description=stages.shown, said="" if stages.is_stage(said) else said)
 
         result = jobs_of(archive).run(job, archive, arguments, told, first=first)
@@ -262,9 +262,9 @@ class Stages:
     """The stages of a job, and the current one.
 
     >>> stages = Stages((SPARK_STARTS, "compact", "audit"))
-    >>> stages.heard("compact"); stages.heard("messages: 3 records"); stages.shown
+    >>> stages.advance("compact"); stages.advance("messages: 3 records"); stages.shown
     'compact (2 of 3, then audit)'
-    >>> stages.heard("audit"); stages.shown
+    >>> stages.advance("audit"); stages.shown
     'audit (3 of 3)'
     """
 
@@ -275,7 +275,7 @@ class Stages:
         """Return whether a progress line begins a stage."""
         return said in self.names
 
-    def heard(self, said: str) -> None:
+    def advance(self, said: str) -> None:
         """Advance to the stage that a progress line begins."""
         if self.is_stage(said):
             self.at = self.names.index(said)

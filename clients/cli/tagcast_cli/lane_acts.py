@@ -38,10 +38,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only."
 Reason = Annotated[str, typer.Option(help="Reason; recorded with each delivery.")]
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "lane"), counted(2, "lane")
+    >>> count_noun(1, "lane"), count_noun(2, "lane")
     ('1 lane', '2 lanes')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -248,17 +248,19 @@ def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others:
         out.print("No lanes match.")
         return
     topics = len({lane.topic for lane in planned})
-    out.print(Text(f"{verb.capitalize()} {counted(len(planned), 'lane')} in {counted(topics, 'topic')}", style="bold"))
+    out.print(
+        Text(f"{verb.capitalize()} {count_noun(len(planned), 'lane')} in {count_noun(topics, 'topic')}", style="bold")
+    )
     if planned:
-        out.print(MEANS[verb].format(counted(len(planned), "message")))
+        out.print(MEANS[verb].format(count_noun(len(planned), "message")))
         rows = (
             [state_text(lane.state), lane.topic, lane.subscription, lane.message_id] for lane in planned[:NAMED_MAX]
         )
         out.print(rows_table(rows, "state", "topic", "subscription", "head"))
     if len(planned) > NAMED_MAX:
-        out.print(f"… and {counted(len(planned) - NAMED_MAX, 'more lane')}.")
+        out.print(f"… and {count_noun(len(planned) - NAMED_MAX, 'more lane')}.")
     for reason, number in Counter(map(_reason, others)).most_common(REASONS_MAX):
-        out.print(f"{counted(number, 'matching lane')} will not change: {visible_line(reason)}")
+        out.print(f"{count_noun(number, 'matching lane')} will not change: {visible_line(reason)}")
 
 
 def _tell_outcome(out: Console, outcome: Outcome) -> None:
@@ -266,7 +268,7 @@ def _tell_outcome(out: Console, outcome: Outcome) -> None:
         left = outcome.total - len(outcome.lanes)
         out.print(Text(f"Stopped: {outcome.numbers}, {left} not started.", style="yellow"))
     else:
-        out.print(f"{counted(outcome.total, 'lane')}: {outcome.numbers}.")
+        out.print(f"{count_noun(outcome.total, 'lane')}: {outcome.numbers}.")
     for result, style in (("unchanged", "yellow"), ("failed", "red")):
         lanes = [lane for lane in outcome.lanes if lane.result == result]
         for lane in lanes[:REASONS_MAX]:

@@ -138,10 +138,10 @@ class Common(StrEnum):
 SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
 
 
-def grouped(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
+def group_lanes(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
     """Return the lanes grouped by a property: their number and frequent values, the largest groups first.
 
-    >>> [group["lanes"] for group in grouped([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
+    >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
     [2, 1]
     """
     groups: dict[str, list[Json]] = {}
@@ -194,7 +194,7 @@ def list_lanes(
         return
     found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
     found = list(filter(selection.takes, found))
-    groups = None if by is None else grouped(found, by)
+    groups = None if by is None else group_lanes(found, by)
     if session.as_json:
         shown = {"lanes": found} if groups is None else {"groups": groups}
         typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))

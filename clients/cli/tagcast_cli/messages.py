@@ -18,7 +18,7 @@ from tagcast_cli import completion
 from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
 from tagcast_cli.durations import duration
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.options import given, with_options
+from tagcast_cli.options import collect_given, with_options
 from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -186,7 +186,7 @@ def history(
 ) -> None:
     """List the messages of a topic in the last day, newest first, delivered ones included."""
     session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
-    query = given(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
+    query = collect_given(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
     answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
     if session.as_json:
         return

@@ -45,7 +45,7 @@ class SettingOptions:
     def take(self, values: Values) -> Json:
         """Remove the options from *values*, and return the given settings."""
         taken = {each.name: values.pop(each.name) for each in self.offered}
-        return given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
+        return collect_given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
 
 
 def _words(name: str, words: Sequence[str]) -> Any:
@@ -123,12 +123,12 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def given(**settings: object) -> Json:
+def collect_given(**settings: object) -> Json:
     """Return the given settings."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def removed(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
+def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
     """Return the settings in ``--without``, each as null. BadParameter lists the allowed names."""
     known = {option_of(each).removeprefix("--"): each.name for each in settings if each.default in (None, False)}
     known |= {name.replace("_", "-"): name for name in others}

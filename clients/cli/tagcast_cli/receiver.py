@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Handle a push."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         if "x-tagcast-topic" not in self.headers and (token := token_of(body)) is not None:
-            self.server.receiver.agreed(self.headers.get("user-agent", "?"))
+            self.server.receiver.report_verification(self.headers.get("user-agent", "?"))
             self._answer(200, body=token.encode())
             return
         reply = self.server.receiver.take(dict(self.headers.items()), body)
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         if origin is None:
             self._answer(200)
             return
-        self.server.receiver.agreed(origin)
+        self.server.receiver.report_verification(origin)
         self._answer(200, {"webhook-allowed-origin": origin, "webhook-allowed-rate": "*"})
 
     def _answer(self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
@@ -199,7 +199,7 @@ class Receiver:
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
 
-    def agreed(self, origin: str) -> None:
+    def report_verification(self, origin: str) -> None:
         """Report a confirmed verification request."""
         with self._lock:
             self._on_check(origin)

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from tagcast_cli import completion
 from tagcast_cli.absent import sentence_of
-from tagcast_cli.api_client import refused_by_another, unexpected, unreached
+from tagcast_cli.api_client import explain_refusal, explain_unexpected, explain_unreachable
 from tagcast_cli.cmq_key_store import KeyStoreError
 from tagcast_cli.help_text import make_readable
 from tagcast_cli.job_run import JobError
@@ -229,7 +229,7 @@ def _tell_refusal(ctx: Any, refused: ProblemError | RefusedError) -> None:
         errors.print(Text.assemble(("error: ", "bold red"), str(refused)))
     else:
         errors.print(fault_lines(problem.problem, problem.status))
-        if (hint := refused_by_another(problem)) is not None:
+        if (hint := explain_refusal(problem)) is not None:
             errors.print(f"  {hint}")
 
 
@@ -237,10 +237,10 @@ def _sentences(ctx: Any, fault: Exception) -> list[str] | None:
     """Return an error and its remedy as text; None for an unexpected error, which needs a traceback."""
     match fault:
         case UnreachableError():
-            return [f"no response from {fault.url}", unreached(fault)]
+            return [f"no response from {fault.url}", explain_unreachable(fault)]
         case UnexpectedAnswerError():
             url = str(ctx.params.get("url")) if isinstance(ctx.params, dict) else "this address"
-            return [unexpected(url, fault)]
+            return [explain_unexpected(url, fault)]
         case ModuleNotFoundError():
             said = sentence_of(fault)
             return None if said is None else [said]

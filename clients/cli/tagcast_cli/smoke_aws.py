@@ -141,15 +141,15 @@ class OnAws:
             self.sleep(POLL_S)
         return {"protocol": "https", "url": str(url)}
 
-    def received(self) -> Sequence[Push]:
+    def read_pushes(self) -> Sequence[Push]:
         """Return the pushes that the function logged since the last call."""
         return [Push(**json.loads(body)) for body in self._taken_from(self._log)]
 
-    def queued(self) -> Sequence[str]:
+    def read_queued(self) -> Sequence[str]:
         """Return the ids of the messages that arrived in the queue since the last call."""
         return [str(json.loads(body)["message_id"]) for body in self._taken_from(self._queue)]
 
-    def archived(self, topic: str) -> frozenset[str]:
+    def read_archived(self, topic: str) -> frozenset[str]:
         """Return the ids of a topic's messages in objects that were archived since this run began."""
         bucket, found, size = self.of.output("ArchiveBucketName"), frozenset[str](), 0
         for key, length in self._arrived(bucket):

@@ -107,13 +107,13 @@ class Place(Protocol):
     def make_url(self, run: str) -> Endpoint:
         """Create an HTTP endpoint of the function."""
 
-    def received(self) -> Sequence[Push]:
+    def read_pushes(self) -> Sequence[Push]:
         """Return the pushes logged since the last call, in order for each subscription."""
 
-    def queued(self) -> Sequence[str]:
+    def read_queued(self) -> Sequence[str]:
         """Return the ids of messages that arrived in the queue since the last call, in order."""
 
-    def archived(self, topic: str) -> frozenset[str]:
+    def read_archived(self, topic: str) -> frozenset[str]:
         """Return the ids of a topic's archived messages."""
 
     def last_job(self) -> JobRun | None:
@@ -334,7 +334,7 @@ class Story:
         self._need_published()
 
         def is_there() -> bool:
-            return self.place.archived(self.run) >= {*self._accepted}
+            return self.place.read_archived(self.run) >= {*self._accepted}
 
         if not self._wait(is_there, ARCHIVED_S if self.wait_archive else 0.0):
             if self.wait_archive:
@@ -458,8 +458,8 @@ class Story:
         deadline_s = self.now_s() + wait_s
         while True:
             if self._accepted:
-                self._pushes += self.place.received()
-                self._queued += self.place.queued() if QUEUE in self._made else ()
+                self._pushes += self.place.read_pushes()
+                self._queued += self.place.read_queued() if QUEUE in self._made else ()
             if is_there():
                 return True
             if self.now_s() >= deadline_s:

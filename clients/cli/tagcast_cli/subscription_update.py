@@ -9,7 +9,7 @@ from tagcast_client.changing import in_place_of
 from tagcast_client.operation import Json, path_of
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
-from tagcast_cli.options import removed, with_options
+from tagcast_cli.options import remove_settings, with_options
 from tagcast_cli.push_options import SubscriptionOptions
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import with_note
@@ -49,7 +49,7 @@ def update(
 ) -> None:
     """Update the named settings of a subscription. All other settings stay, secrets included."""
     session = session_of(ctx)
-    changes: Json = removed(without, SUBSCRIPTION_SETTINGS) | options.body()
+    changes: Json = remove_settings(without, SUBSCRIPTION_SETTINGS) | options.body()
     if without_header:
         changes["headers"] = {**dict.fromkeys(without_header), **changes.get("headers", {})}
     if not changes:

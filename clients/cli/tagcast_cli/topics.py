@@ -12,7 +12,7 @@ from tagcast_client.settings import TOPIC_SETTINGS
 
 from tagcast_cli.filters import warning_lines
 from tagcast_cli.instant import readable_duration, readable_instant
-from tagcast_cli.options import SettingOptions, option_of, removed, with_options
+from tagcast_cli.options import SettingOptions, option_of, remove_settings, with_options
 from tagcast_cli.screen import fields_table
 from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
@@ -83,7 +83,7 @@ def update(
     if_match: Annotated[str | None, typer.Option(help="Update only this version of the topic (its ETag).")] = None,
 ) -> None:
     """Update the named settings of a topic. All other settings stay."""
-    changes = removed(without, TOPIC_SETTINGS) | settings
+    changes = remove_settings(without, TOPIC_SETTINGS) | settings
     if not changes:
         raise typer.BadParameter(f"give a setting to update: {', '.join(map(option_of, TOPIC_SETTINGS))} or --without")
     session = session_of(ctx)

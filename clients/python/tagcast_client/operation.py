@@ -100,7 +100,7 @@ def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:
     }
 
 
-def given(**fields: Any) -> dict[str, Any]:
+def drop_none(**fields: Any) -> dict[str, Any]:
     """Return the arguments that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 

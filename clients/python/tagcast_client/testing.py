@@ -69,7 +69,7 @@ class _Resource:
     def change(self, settings: dict[str, Any]) -> None:
         self.settings, self.version, self.updated_at = settings, self.version + 1, _now()
 
-    def shown(self) -> dict[str, Any]:
+    def show(self) -> dict[str, Any]:
         instants = {"created_at": self.created_at, "updated_at": self.updated_at}
         return {**self.settings, **instants, "version": self.version}
 
@@ -118,7 +118,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
             case (("GET" | "PUT" | "PATCH"), None) if name is None:
                 self._change(self._topics, "topic", topic, method, said, headers)
                 found = self._topics[topic]
-                return {**found.shown(), "name": topic, "subscriptions": len(found.subscriptions)}
+                return {**found.show(), "name": topic, "subscriptions": len(found.subscriptions)}
             case (("GET" | "PUT" | "PATCH"), None):
                 self._change(self._subscriptions(topic), "subscription", str(name), method, said, headers)
                 return self._subscription(topic, str(name))
@@ -155,7 +155,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return _find(self._topics, "topic", topic).subscriptions
 
     def _subscription(self, topic: str, name: str) -> dict[str, Any]:
-        settings = self._subscriptions(topic)[name].shown()
+        settings = self._subscriptions(topic)[name].show()
         shown = {field: value for field, value in settings.items() if field not in ("secret", "headers")}
         return {**shown, "topic": topic, "name": name, "signatures": ["v1"] if settings.get("secret") else []}
 

@@ -310,11 +310,11 @@ def test_the_receiver_notes_signed_pushes_and_direct_invocations_and_nothing_els
     signed = {"webhook-id": "t", "webhook-timestamp": at, "webhook-signature": f"v1,{signature}"}
     asked_for_token = {**request("POST", signed), "body": body.decode()}
     assert answer(asked_for_token, settings) == {"statusCode": 200, "body": "t"}
-    assert place.received() == []
+    assert place.read_pushes() == []
     assert handle({"subscription": "function", "message_id": "7", "attempt": 2}, None) == {}
-    (push,) = place.received()
+    (push,) = place.read_pushes()
     assert push == Push("function", "7", 2, 200, push.at_s)
-    assert place.received() == []
+    assert place.read_pushes() == []
 
 
 def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
@@ -325,8 +325,8 @@ def test_the_queue_is_read_in_its_order_and_only_once(answers: Answers) -> None:
     for number in range(12):
         body = json.dumps({"message_id": f"{number}"})
         sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="t", MessageDeduplicationId=f"{number}")
-    assert place.queued() == [f"{number}" for number in range(12)]
-    assert place.queued() == []
+    assert place.read_queued() == [f"{number}" for number in range(12)]
+    assert place.read_queued() == []
 
 
 def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run(answers: Answers) -> None:
@@ -339,9 +339,9 @@ def test_the_archive_is_read_where_firehose_writes_from_the_beginning_of_the_run
     members = b"".join(gzip.compress(json.dumps(record).encode() + b"\n") for record in records)
     s3 = own("s3")
     s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=members)
-    assert place.archived("t") == {"1", "3"}
+    assert place.read_archived("t") == {"1", "3"}
     reads = len(answers.of("s3:GetObject"))
-    assert place.archived("t") == {"1", "3"}
+    assert place.read_archived("t") == {"1", "3"}
     assert len(answers.of("s3:GetObject")) == reads == 1
 
 
@@ -351,7 +351,7 @@ def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers)
         body = gzip.compress(json.dumps({"topic": "t", "message_id": f"{number}"}).encode())
         s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/{number}.gz", Body=body)
     answers.keys_of_a_page = 2
-    assert place.archived("t") == set("01234")
+    assert place.read_archived("t") == set("01234")
     assert len(answers.of("s3:ListBucket")) >= 3
 
 
@@ -360,7 +360,7 @@ def test_what_was_archived_before_the_run_is_not_read(answers: Answers) -> None:
     s3 = own("s3")
     s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={earlier:%Y-%m-%d}/hour={earlier:%H}/a.gz", Body=b"")
     later = OnAws(Deployment(STACK, Session(answers), lambda url: (200, {})), now=lambda: earlier + timedelta(hours=2))
-    assert later.archived("t") == frozenset()
+    assert later.read_archived("t") == frozenset()
     assert answers.of("s3:GetObject") == []
 
 
@@ -370,7 +370,7 @@ def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatc
     s3 = own("s3")
     s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={now:%Y-%m-%d}/hour={now:%H}/a.gz", Body=b"x" * 11)
     with pytest.raises(PlaceError, match="use Athena"):
-        place.archived("t")
+        place.read_archived("t")
 
 
 def test_a_job_is_billed_for_its_workers_and_a_minute_at_least(answers: Answers) -> None:
@@ -390,8 +390,8 @@ def test_its_rights_are_those_of_the_document_and_no_more_than_it_uses(answers: 
     own("sqs").send_message(QueueUrl=url, **sent)
     run = make_all(place)
     own("sqs").send_message(QueueUrl=place._queue, **sent)
-    place.queued()
-    place.archived("t")
+    place.read_queued()
+    place.read_archived("t")
     place.last_job()
     place.run_job()
     place.earlier_runs()

@@ -175,10 +175,10 @@ class World:
         self._may("lambda:CreateFunctionUrlConfig")
         return {"protocol": "https", "url": "https://f.test/"}
 
-    def received(self) -> Sequence[Push]:
+    def read_pushes(self) -> Sequence[Push]:
         return [push for push in self._arrived() if push.subscription != "queue"]
 
-    def queued(self) -> Sequence[str]:
+    def read_queued(self) -> Sequence[str]:
         return [push.message_id for push in self._arrived(of_queue=True)]
 
     def _arrived(self, *, of_queue: bool = False) -> list[Push]:
@@ -190,7 +190,7 @@ class World:
             return []
         return sorted(arrived, key=lambda push: push.at_s)
 
-    def archived(self, topic: str) -> frozenset[str]:
+    def read_archived(self, topic: str) -> frozenset[str]:
         self._may("s3:ListBucket")
         return frozenset(self._published) if self.at_s >= self.archives_after_s else frozenset()
 
@@ -395,7 +395,7 @@ def test_a_job_that_did_not_succeed_shows_nothing(job: JobRun | None, state: Sta
 
 def test_a_place_that_breaks_in_the_midst_of_a_look_is_a_fault_of_that_step_alone() -> None:
     class Breaking(World):
-        def archived(self, topic: str) -> frozenset[str]:
+        def read_archived(self, topic: str) -> frozenset[str]:
             raise PlaceError("S3 is in trouble.")
 
     world = Breaking(job=DONE)

@@ -22,11 +22,11 @@ from tagcast.rows.message import (
     OPEN,
     MessageRow,
     bytes_at_end,
-    formed,
     prefix_of,
     round_attributes,
     round_in,
     ttl_after,
+    with_stored_body,
 )
 from tagcast.rows.state_map import AddedLater, Round
 from tagcast.rows.values import dense
@@ -160,7 +160,7 @@ LATE = Kind(late_key, _late_row, _late_in)
 
 def accepted_put(row: MessageRow) -> Put:
     """Return the write of an accepted message, unless its id exists."""
-    return MESSAGES.put(formed(row), *row.names, expect={"pk": ABSENT})
+    return MESSAGES.put(with_stored_body(row), *row.names, expect={"pk": ABSENT})
 
 
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:

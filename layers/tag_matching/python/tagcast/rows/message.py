@@ -119,10 +119,10 @@ class MessageRow:
         return halves if self.is_split and all(map(self.of, halves)) else (Audience.EVERYBODY,)
 
 
-def deflated(body: bytes) -> bytes | None:
+def deflate_body(body: bytes) -> bytes | None:
     """Return the deflated body; None if it is stored as it is.
 
-    >>> deflated(b"x" * 255), len(deflated(b"x" * 1024) or b"")
+    >>> deflate_body(b"x" * 255), len(deflate_body(b"x" * 1024) or b"")
     (None, 17)
     """
     if len(body) < DEFLATED_FROM_BYTES:
@@ -131,12 +131,12 @@ def deflated(body: bytes) -> bytes | None:
     return packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None
 
 
-def inflated(packed: bytes) -> bytes:
+def inflate_body(packed: bytes) -> bytes:
     """Return the body that was deflated. Raises zlib.error if it is larger than a body may be, or truncated.
 
     Otherwise a few bytes from another writer could fill the memory of every function that reads them.
 
-    >>> inflated(zlib.compress(b"x" * 300)) == b"x" * 300
+    >>> inflate_body(zlib.compress(b"x" * 300)) == b"x" * 300
     True
     """
     stream = zlib.decompressobj()
@@ -311,7 +311,7 @@ def _message_in(row: Attributes) -> MessageRow:
     """Return the message in a row, with the part of the map that the row contains."""
     get, packed, accepted_at = row.get, row.get("deflated"), row["accepted_at"]
     draft = Draft(
-        body=get("body", b"") if packed is None else inflated(packed),
+        body=get("body", b"") if packed is None else inflate_body(packed),
         is_text=bool(row["is_text"]),
         **_DRAFTS.fields(row),
     )
@@ -402,9 +402,9 @@ def may_outgrow(topic: Topic, body: bytes) -> bool:
 
 def outgrows(row: MessageRow) -> bool:
     """Return whether the row of :func:`accepted_put` would become too large as its deliveries end."""
-    return bytes_at_end(formed(row)) > ACCEPTED_BYTES_MAX
+    return bytes_at_end(with_stored_body(row)) > ACCEPTED_BYTES_MAX
 
 
-def formed(row: MessageRow) -> MessageRow:
+def with_stored_body(row: MessageRow) -> MessageRow:
     """Return the row with its body in the stored form."""
-    return replace(row, deflated=deflated(row.message.draft.body)) if row.has_body else row
+    return replace(row, deflated=deflate_body(row.message.draft.body)) if row.has_body else row

@@ -16,7 +16,7 @@ from tagcast_aws.api.http.paging import PAGING, encode_cursor
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.limits import NAME, PAGE_BYTES_MAX
-from tagcast_aws.api.messages import MessageAnswer, message_without_body
+from tagcast_aws.api.messages import MessageAnswer, show_without_body
 
 DAY_S = 86_400
 
@@ -33,7 +33,7 @@ class HistoryAnswer(TypedDict):
     archived_until: Instant | None
 
 
-def history(world: World, request: Request[None]) -> Answer:
+def answer_history(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the messages since a given instant, by default of the last day."""
     faults: list[Fault] = []
     now, name = world.clock.now(), request.word("subscription", NAME, faults)
@@ -51,7 +51,7 @@ def history(world: World, request: Request[None]) -> Answer:
     )
     found = read_history(
         world, request.topic, wanted, limit, cursor,
-        size=lambda view: encoded_size(message_without_body(view)), size_max=PAGE_BYTES_MAX,
+        size=lambda view: encoded_size(show_without_body(view)), size_max=PAGE_BYTES_MAX,
     )  # fmt: skip
     answer: HistoryAnswer = {
         "messages": [],
@@ -60,7 +60,7 @@ def history(world: World, request: Request[None]) -> Answer:
     }
     for view in found.messages:
         counts = {each.value: view.counts[each] for each in EntryState if view.counts and view.counts.get(each)}
-        answer["messages"].append({**message_without_body(view), "counts": counts})
+        answer["messages"].append({**show_without_body(view), "counts": counts})
     return Answer(200, dict(answer))
 
 
@@ -95,7 +95,7 @@ ROUTES = (
     Route(
         "GET",
         "/topics/{topic}/history",
-        history,
+        answer_history,
         "List the messages of the last day",
         {200: HistoryAnswer},
         query=(*PAGING, "since", "tag", "property", "subscription", "state"),

@@ -34,7 +34,7 @@ class HostsAnswer(TypedDict):
     next_cursor: str | None
 
 
-def several(world: World, request: Request[None]) -> Answer:
+def answer_hosts(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the hosts that did not respond recently."""
     found, now = list_hosts(world, *request.page()), world.clock.now()
     return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
@@ -52,4 +52,4 @@ def _shown(value: Host, now: int) -> HostAnswer:
     }
 
 
-ROUTES = (Route("GET", "/hosts", several, "List the hosts that do not respond", {200: HostsAnswer}, query=PAGING),)
+ROUTES = (Route("GET", "/hosts", answer_hosts, "List the hosts that do not respond", {200: HostsAnswer}, query=PAGING),)

@@ -103,7 +103,7 @@ def _shown(value: Membership) -> list[MemberAnswer]:
     ]
 
 
-def several(world: World, request: Request[None]) -> Answer:
+def answer_members(world: World, request: Request[None]) -> Answer:
     """Answer with the live members of a group."""
     return Answer(200, {"members": _shown(membership(world, request.topic, request.subscription))})
 
@@ -127,5 +127,5 @@ ROUTES = (
         body=HeartbeatBody,
     ),
     Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}),
-    Route("GET", _CLIENTS, several, "List the members of a group", {200: MembersAnswer}),
+    Route("GET", _CLIENTS, answer_members, "List the members of a group", {200: MembersAnswer}),
 )

@@ -120,7 +120,7 @@ class AttemptsAnswer(TypedDict):
     next_cursor: str | None
 
 
-def message(value: MessageView) -> MessageAnswer:
+def show_message(value: MessageView) -> MessageAnswer:
     """Return the answer with a message or its receipt, and its deliveries."""
     answer = _receipt(value)
     if value.body is None:
@@ -132,7 +132,7 @@ def message(value: MessageView) -> MessageAnswer:
     return answer
 
 
-def message_without_body(value: MessageView) -> MessageAnswer:
+def show_without_body(value: MessageView) -> MessageAnswer:
     """Return the answer with a message for a list: with the size of the body instead of the body."""
     answer = _receipt(value)
     if value.body is not None:
@@ -184,10 +184,10 @@ def _entry(value: Entry) -> EntryAnswer:
     return answer
 
 
-def retained(world: World, request: Request[None]) -> Answer:
+def answer_retained(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the retained messages. Bodies are included on request."""
     limit, cursor = request.page()
-    show = message if request.flag("bodies") else message_without_body
+    show = show_message if request.flag("bodies") else show_without_body
     found = list_retained(
         world, request.topic, limit, cursor, size=lambda view: encoded_size(show(view)), size_max=PAGE_BYTES_MAX
     )
@@ -195,7 +195,7 @@ def retained(world: World, request: Request[None]) -> Answer:
     return Answer(200, page("messages", shown, encode_cursor(found.cursor)))
 
 
-def one(world: World, request: Request[None]) -> Answer:
+def answer_message(world: World, request: Request[None]) -> Answer:
     """Answer with a message or its receipt."""
     return _message(world, request, request.topic)
 
@@ -216,7 +216,7 @@ def _message(world: World, request: Request[None], topic: str) -> Answer:
     if faults:
         raise InvalidRequestError(tuple(faults))
     found = message_view(world, topic, request.path["message_id"], section, ONLY[only] if only else ())
-    answer = message(found)
+    answer = show_message(found)
     if found.counts is not None:
         answer["counts"] = {state.value: found.counts[state] for state in EntryState if found.counts.get(state)}
     if found.next_section is not None:
@@ -224,7 +224,7 @@ def _message(world: World, request: Request[None], topic: str) -> Answer:
     return Answer(200, answer)
 
 
-def attempts(world: World, request: Request[None]) -> Answer:
+def answer_attempts(world: World, request: Request[None]) -> Answer:
     """Answer with the last attempts of the deliveries that are pending or failed."""
     limit, cursor = request.page()
     found = list_attempts(world, request.topic, request.path["message_id"], limit, cursor)
@@ -240,7 +240,7 @@ def attempts(world: World, request: Request[None]) -> Answer:
     return Answer(200, page("deliveries", shown, encode_cursor(found.cursor)))
 
 
-def why(world: World, request: Request[None]) -> Answer:
+def answer_explanation(world: World, request: Request[None]) -> Answer:
     """Answer why a subscription did or did not receive a message."""
     subscription = required_name(request, "subscription")
     return Answer(200, dict(explain(world, request.topic, request.path["message_id"], subscription)))
@@ -250,8 +250,8 @@ _ALL = "/topics/{topic}/messages"
 _ONE = "/topics/{topic}/messages/{message_id}"
 
 ROUTES = (
-    Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
-    Route("GET", _ONE, one, "Get a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
+    Route("GET", _ALL, answer_retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
+    Route("GET", _ONE, answer_message, "Get a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
     Route(
         "GET",
         "/messages/{message_id}",
@@ -264,7 +264,7 @@ ROUTES = (
     Route(
         "GET",
         _ONE + "/attempts",
-        attempts,
+        answer_attempts,
         "List the last attempts of a message's deliveries",
         {200: AttemptsAnswer},
         query=PAGING,
@@ -272,7 +272,7 @@ ROUTES = (
     Route(
         "GET",
         _ONE + "/explain",
-        why,
+        answer_explanation,
         "Explain why a subscription did or did not receive a message",
         {200: dict[str, Any]},
         query=("subscription",),

@@ -16,7 +16,7 @@ from tagcast_aws.api.service import HEALTH, ROOT
 from tagcast_aws.api.subscriptions import routes as subscriptions
 
 
-def document(world: World, request: Request[None]) -> Answer:
+def answer_document(world: World, request: Request[None]) -> Answer:
     """Answer with the document of this API."""
     return Answer(200, description())
 
@@ -33,7 +33,7 @@ MANAGE = (
     *history.ROUTES,
     *filters.ROUTES,
     HEALTH,
-    Route("GET", "/openapi.json", document, "Describe this API", {200: dict[str, Any]}, is_public=True),
+    Route("GET", "/openapi.json", answer_document, "Describe this API", {200: dict[str, Any]}, is_public=True),
     *subscriptions.ROUTES,
     *shadows.ROUTES,
     *members.ROUTES,

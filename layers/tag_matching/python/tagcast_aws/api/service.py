@@ -30,7 +30,7 @@ class HealthAnswer(TypedDict):
     version: str
 
 
-def about(world: World, request: Request[None]) -> Answer:
+def answer_about(world: World, request: Request[None]) -> Answer:
     """Answer with the service and its version."""
     answer: AboutAnswer = {
         "name": "tagcast",
@@ -42,11 +42,13 @@ def about(world: World, request: Request[None]) -> Answer:
     return Answer(200, answer)
 
 
-def health(world: World, request: Request[None]) -> Answer:
+def answer_health(world: World, request: Request[None]) -> Answer:
     """Answer that the service is healthy."""
     return Answer(200, {"status": "ok", "version": VERSION})
 
 
-ROOT = (Route("GET", "/", about, "Describe the service", {200: AboutAnswer}, is_public=True, names_no_topic=True),)
+ROOT = (
+    Route("GET", "/", answer_about, "Describe the service", {200: AboutAnswer}, is_public=True, names_no_topic=True),
+)
 """The route at `/`. The function of the CMQ endpoint serves it, too, because both use this path."""
-HEALTH = Route("GET", "/health", health, "Get the health of the service", {200: HealthAnswer}, is_public=True)
+HEALTH = Route("GET", "/health", answer_health, "Get the health of the service", {200: HealthAnswer}, is_public=True)

@@ -20,7 +20,7 @@ from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer
-from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
+from tagcast_aws.api.subscriptions.settings import show_subscription as shown_subscription
 
 
 class ShadowBody(NewFilterBody):
@@ -63,7 +63,7 @@ class ShadowAnswer(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-def shown(value: ShadowReport) -> ShadowAnswer:
+def show_shadow(value: ShadowReport) -> ShadowAnswer:
     """Return the answer with a shadow, its counts and samples."""
     kept, counts = value.shadow.filter, value.counts
     answer: ShadowAnswer = {
@@ -93,12 +93,12 @@ def shown(value: ShadowReport) -> ShadowAnswer:
 def put(world: World, request: Request[ShadowBody]) -> Answer:
     """Start a shadow. The same filter again changes nothing."""
     report, is_new = put_shadow(world, request.topic, request.subscription, request.body.filter)
-    return Answer(201 if is_new else 200, shown(report))
+    return Answer(201 if is_new else 200, show_shadow(report))
 
 
-def one(world: World, request: Request[None]) -> Answer:
+def answer_shadow(world: World, request: Request[None]) -> Answer:
     """Answer with the shadow, its counts and samples."""
-    return Answer(200, shown(get_shadow(world, request.topic, request.subscription)))
+    return Answer(200, show_shadow(get_shadow(world, request.topic, request.subscription)))
 
 
 def delete(world: World, request: Request[None]) -> Answer:
@@ -126,7 +126,7 @@ ROUTES = (
         {201: ShadowAnswer, 200: ShadowAnswer},
         body=ShadowBody,
     ),
-    Route("GET", _SHADOW, one, "Get the shadow, its counts and samples", {200: ShadowAnswer}),
+    Route("GET", _SHADOW, answer_shadow, "Get the shadow, its counts and samples", {200: ShadowAnswer}),
     Route("DELETE", _SHADOW, delete, "End the shadow", {204: None}),
     Route(
         "POST",

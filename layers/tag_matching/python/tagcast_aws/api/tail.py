@@ -50,7 +50,7 @@ class TailAnswer(TypedDict):
     next_cursor: str
 
 
-def happened(world: World, request: Request[None]) -> Answer:
+def answer_tail(world: World, request: Request[None]) -> Answer:
     """Answer with the events since the cursor; without events, wait for one."""
     faults: list[Fault] = []
     kind = request.choice("kind", tuple(EventKind), faults)
@@ -64,10 +64,10 @@ def happened(world: World, request: Request[None]) -> Answer:
     if faults:
         raise InvalidRequestError(tuple(faults))
     wish = wish if kind is None else replace(wish, kind=EventKind(kind))
-    return Answer(200, shown(tail(world, request.topic, wish)))
+    return Answer(200, show_events(tail(world, request.topic, wish)))
 
 
-def shown(value: TailPage) -> TailAnswer:
+def show_events(value: TailPage) -> TailAnswer:
     """Return the answer with a page of events."""
     return {
         "events": [_event(event, name) for event, name in value.events],
@@ -104,7 +104,7 @@ ROUTES = (
     Route(
         "GET",
         "/topics/{topic}/tail",
-        happened,
+        answer_tail,
         "Watch the events of a topic",
         {200: TailAnswer},
         query=("cursor", "wait_seconds", "max_events", "kind", "subscription", "state"),

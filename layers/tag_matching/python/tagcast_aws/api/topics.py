@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.api.http.declared import answer_base, body_base, patch_base, settings_in, shown_settings
+from tagcast_aws.api.http.declared import answer_base, body_base, patch_base, settings_in, show_settings
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -42,7 +42,7 @@ class TopicPatch(_Changes):
 
     def of(self, present: TopicSettings) -> TopicSettings:
         """Return the *present* settings with this patch."""
-        merged = shown_settings(present) | self.named_fields()
+        merged = show_settings(present) | self.named_fields()
         chosen = {name: value for name, value in merged.items() if value is not None}
         body: TopicBody = TopicBody.model_validate(chosen)
         return body.settings()
@@ -67,7 +67,7 @@ class TopicsAnswer(TypedDict):
     next_cursor: str | None
 
 
-def shown(value: Topic) -> TopicAnswer:
+def show_topic(value: Topic) -> TopicAnswer:
     """Return the answer with a topic."""
     answer: TopicAnswer = {
         "name": value.name,
@@ -76,11 +76,11 @@ def shown(value: Topic) -> TopicAnswer:
         "updated_at": rfc3339(value.updated_at),
         "version": value.version,
     }
-    return {**answer, **shown_settings(value.settings)}  # type: ignore[typeddict-item]
+    return {**answer, **show_settings(value.settings)}  # type: ignore[typeddict-item]
 
 
 def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answer:
-    answer, events_topic = shown(value), value.settings.events_topic
+    answer, events_topic = show_topic(value), value.settings.events_topic
     if events_topic is not None and (lost := lost_in(world, events_topic, "events")):
         answer["warnings"] = [lost]
     return Answer(status, {**answer, **more}, {"ETag": f'"{value.version}"'})
@@ -127,15 +127,15 @@ def change(world: World, request: Request[TopicPatch]) -> Answer:
     return _answer(world, change_topic(world, request.topic, request.body.of, wanted))
 
 
-def one(world: World, request: Request[None]) -> Answer:
+def answer_topic(world: World, request: Request[None]) -> Answer:
     """Answer with one topic and its number of retained messages."""
     return _answer(world, get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
-def several(world: World, request: Request[None]) -> Answer:
+def answer_topics(world: World, request: Request[None]) -> Answer:
     """Answer with a page of topics."""
     found = list_topics(world, *request.page())
-    return Answer(200, page("topics", [shown(item) for item in found.items], encode_cursor(found.cursor)))
+    return Answer(200, page("topics", [show_topic(item) for item in found.items], encode_cursor(found.cursor)))
 
 
 def delete(world: World, request: Request[None]) -> Answer:
@@ -147,7 +147,7 @@ def delete(world: World, request: Request[None]) -> Answer:
 _ONE = "/topics/{topic}"
 
 ROUTES = (
-    Route("GET", "/topics", several, "List the topics", {200: TopicsAnswer}, query=PAGING),
+    Route("GET", "/topics", answer_topics, "List the topics", {200: TopicsAnswer}, query=PAGING),
     Route(
         "PUT",
         _ONE,
@@ -166,6 +166,6 @@ ROUTES = (
         body=TopicPatch,
         headers=("If-Match",),
     ),
-    Route("GET", _ONE, one, "Get a topic", {200: TopicAnswer}),
+    Route("GET", _ONE, answer_topic, "Get a topic", {200: TopicAnswer}),
     Route("DELETE", _ONE, delete, "Delete a topic without subscriptions", {204: None}, headers=("If-Match",)),
 )

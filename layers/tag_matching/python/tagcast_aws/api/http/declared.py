@@ -79,7 +79,7 @@ def settings_in(kind: type[_T], body: Body, wires: Wires | None = None) -> dict[
     return found
 
 
-def shown_settings(value: Any, wires: Wires | None = None, only: Only | None = None) -> dict[str, Any]:
+def show_settings(value: Any, wires: Wires | None = None, only: Only | None = None) -> dict[str, Any]:
     """Return the settings in *value* in the API's form. A setting with a default is omitted unless it is always shown.
 
     *only* are the subscriptions of *value*: settings limited to groups are always shown for a group.

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def apply_patch(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return *present* with a merge patch: null removes a member, objects are merged, other values replace.
 
-    >>> merged({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}, {"retry": {"max_retries": 5}})
+    >>> present = {"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}
+    >>> apply_patch(present, {"retry": {"max_retries": 5}})
     {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}, 'batch': {}}
-    >>> merged({"filter": {"kind": "tags"}}, {"filter": None}), merged({}, {"batch": {"max_bytes": None}})
+    >>> apply_patch({"filter": {"kind": "tags"}}, {"filter": None}), apply_patch({}, {"batch": {"max_bytes": None}})
     ({}, {'batch': {}})
     """
     result = dict(present)
@@ -20,7 +21,7 @@ def merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, An
             result.pop(name, None)
         elif isinstance(value, Mapping):
             before = result.get(name)
-            result[name] = merged(before if isinstance(before, Mapping) else {}, value)
+            result[name] = apply_patch(before if isinstance(before, Mapping) else {}, value)
         else:
             result[name] = value
     return result

@@ -163,9 +163,9 @@ def problem_of(error: Exception) -> Problem | None:
             allow = ", ".join(error.allow)
             return Problem(ProblemCode.METHOD_NOT_ALLOWED, f"this path allows {allow}", headers=(("Allow", allow),))
         case InvalidRequestError():
-            return invalid(error.faults)
+            return invalid_problem(error.faults)
         case InvalidFilterError():
-            return invalid(fault.under("/filter") for fault in error.faults)
+            return invalid_problem(fault.under("/filter") for fault in error.faults)
         case UnavailableError():
             return _unavailable(error.detail, error.retry_after_s)
         case ContendedError():
@@ -207,11 +207,11 @@ def _is_throttled(error: ClientError) -> bool:
     return not _THROTTLED.isdisjoint(codes)
 
 
-def invalid(faults: Iterable[Fault]) -> Problem:
+def invalid_problem(faults: Iterable[Fault]) -> Problem:
     """Return the answer to a request with invalid values.
 
     >>> from tagcast.errors import FaultCode
-    >>> invalid([Fault("must be a text", "/tags/3", FaultCode.WRONG_TYPE)]).as_json()["errors"]
+    >>> invalid_problem([Fault("must be a text", "/tags/3", FaultCode.WRONG_TYPE)]).as_json()["errors"]
     [{'code': 'wrong_type', 'detail': 'must be a text', 'pointer': '#/tags/3'}]
     """
     found = tuple(faults)
@@ -219,11 +219,11 @@ def invalid(faults: Iterable[Fault]) -> Problem:
     return Problem(ProblemCode.INVALID, detail, found)
 
 
-def too_large(fault: Fault) -> Problem:
+def too_large_problem(fault: Fault) -> Problem:
     """Return the answer to a message of a batch whose body exceeds the topic's limit."""
     return Problem(ProblemCode.TOO_LARGE, fault.detail, (fault,))
 
 
-def internal() -> Problem:
+def internal_problem() -> Problem:
     """Return the answer to an unexpected error. The log has the details under the request's id."""
     return Problem(ProblemCode.INTERNAL, "an internal error occurred")

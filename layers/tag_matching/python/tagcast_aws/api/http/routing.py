@@ -13,7 +13,7 @@ from tagcast.strict_json import parse
 
 from tagcast_aws.api.http.answer_headers import answer_headers, check_version, request_id_of
 from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
-from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
+from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal_problem, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of, query_faults
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Router:
         except Exception as error:
             if (problem := problem_of(error)) is None:
                 logger.exception("unexpected error", correlation_id=request_id)
-                problem = internal()
+                problem = internal_problem()
             answered = _refused(problem, request_id)
         answered["headers"] |= answer_headers(request_id)
         return answered

@@ -32,7 +32,7 @@ class BatchAnswer(TypedDict):
     results: list[AcceptedAnswer | RefusedAnswer]
 
 
-def accepted(value: Accepted) -> AcceptedAnswer:
+def show_accepted(value: Accepted) -> AcceptedAnswer:
     """Return the answer to one accepted message."""
     return {
         "message_id": value.message_id,

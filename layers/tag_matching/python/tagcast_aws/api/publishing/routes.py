@@ -15,17 +15,17 @@ from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.answer_headers import REPLAYED_HEADER
 from tagcast_aws.api.http.authorization import Scope
-from tagcast_aws.api.http.problems import Problem, invalid, too_large
+from tagcast_aws.api.http.problems import Problem, invalid_problem, too_large_problem
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, accepted
+from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, show_accepted
 from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
     (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _idempotency(request))
-    return Answer(201, accepted(one), _replayed((one,)))
+    return Answer(201, show_accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
@@ -56,17 +56,17 @@ def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
 
 def _draft(topic: Topic, item: object) -> Draft | Problem:
     draft, faults = read_message(item)
-    return invalid(faults) if draft is None else _refusal(topic, draft) or draft
+    return invalid_problem(faults) if draft is None else _refusal(topic, draft) or draft
 
 
 def _original(topic: Topic, item: object) -> ArchivedOriginal | Problem:
     original, faults = read_replayed(item)
-    return invalid(faults) if original is None else _refusal(topic, original.draft) or original
+    return invalid_problem(faults) if original is None else _refusal(topic, original.draft) or original
 
 
 def _refusal(topic: Topic, draft: Draft) -> Problem | None:
     fault = check_draft(topic, draft)
-    return None if fault is None else too_large(fault)
+    return None if fault is None else too_large_problem(fault)
 
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
@@ -75,7 +75,7 @@ def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
         raise ConflictError("this Idempotency-Key was used while the topic had other limits")
     remaining = iter(taken)
     results: list[AcceptedAnswer | RefusedAnswer] = [
-        {"error": item.as_json()} if isinstance(item, Problem) else accepted(next(remaining)) for item in items
+        {"error": item.as_json()} if isinstance(item, Problem) else show_accepted(next(remaining)) for item in items
     ]
     return Answer(200, {"results": results}, _replayed(taken))
 

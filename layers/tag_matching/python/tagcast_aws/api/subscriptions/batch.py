@@ -90,10 +90,10 @@ def batching_of(body: BatchedPushes | None) -> Batching | None:
     return None if body is None else Batching(body.max_messages, body.max_bytes)
 
 
-def shown_batch(value: Batching) -> BatchedPushesAnswer:
+def show_batch(value: Batching) -> BatchedPushesAnswer:
     """Return the limits under the names of the API.
 
-    >>> shown_batch(Batching(10, 65_536))
+    >>> show_batch(Batching(10, 65_536))
     {'max_messages': 10, 'max_bytes': 65536}
     """
     return {"max_messages": value.messages_max, "max_bytes": value.bytes_max}

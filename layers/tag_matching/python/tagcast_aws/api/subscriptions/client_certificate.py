@@ -64,7 +64,7 @@ def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
     return [Fault("is allowed only for pushes over https", _POINTER, FaultCode.CONFLICT)]
 
 
-def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
+def add_certificate(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
     """Return *settings* with the certificate in *body*. Raises InvalidRequestError if pushes cannot use it now."""
     if body is None:
         return settings
@@ -76,10 +76,10 @@ def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None
     return replace(settings, client_certificate=certificate, client_key=pem)
 
 
-def shown_certificate(value: ClientCertificate) -> ClientCertificateAnswer:
+def show_certificate(value: ClientCertificate) -> ClientCertificateAnswer:
     """Return the public parts of a certificate.
 
-    >>> shown_certificate(ClientCertificate("ab12", "commonName=tagcast", 0))
+    >>> show_certificate(ClientCertificate("ab12", "commonName=tagcast", 0))
     {'fingerprint': 'ab12', 'subject': 'commonName=tagcast', 'expires_at': '1970-01-01T00:00:00.000Z'}
     """
     return {"fingerprint": value.fingerprint, "subject": value.subject, "expires_at": rfc3339(value.expires_at)}

@@ -95,12 +95,12 @@ def _target(endpoint: AnyEndpoint) -> str:
             return ""
 
 
-def shown_endpoint(value: Endpoint) -> dict[str, str]:
+def show_endpoint(value: Endpoint) -> dict[str, str]:
     """Return the endpoint in the API's form, with its target in the field of its protocol.
 
-    >>> shown_endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
+    >>> show_endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
     {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
-    >>> shown_endpoint(Endpoint(Protocol.PULL, ""))
+    >>> show_endpoint(Endpoint(Protocol.PULL, ""))
     {'protocol': 'pull'}
     """
     if value.protocol is Protocol.PULL:
@@ -171,7 +171,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
     return "must not have a fragment" if "#" in url else None
 
 
-def narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
+def point_to_target(fault: Fault, endpoint: Endpoint) -> Fault:
     """Return *fault* with the pointer of the target field, if it points to the whole endpoint."""
     if fault.pointer != "/endpoint":
         return fault

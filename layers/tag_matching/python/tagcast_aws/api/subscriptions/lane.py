@@ -109,7 +109,7 @@ class UrgentLanesAnswer(TypedDict):
     next_cursor: str | None
 
 
-def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending: bool = False) -> LaneAnswer:
+def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending: bool = False) -> LaneAnswer:
     """Return the answer with a lane and its head.
 
     *counts* are the messages in a group's queue. *is_pending*: the endpoint is unverified.
@@ -122,7 +122,7 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending
             "next_attempt_at": rfc3339_or_none(value.head.next_attempt_at),
         }
     answer: LaneAnswer = {
-        "state": shown_state(value.state, is_pending=is_pending),
+        "state": show_state(value.state, is_pending=is_pending),
         "backlog": value.backlog,
         "head": head,
     }
@@ -135,16 +135,16 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending
     return answer
 
 
-def shown_state(state: LaneState, *, is_pending: bool) -> str:
+def show_state(state: LaneState, *, is_pending: bool) -> str:
     """Return the state of a lane in the API.
 
-    >>> shown_state(LaneState.BLOCKED, is_pending=True), shown_state(LaneState.PAUSED, is_pending=True)
+    >>> show_state(LaneState.BLOCKED, is_pending=True), show_state(LaneState.PAUSED, is_pending=True)
     ('unverified', 'paused')
     """
     return UNVERIFIED if is_pending and not state.is_asleep else state.value
 
 
-def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
+def show_delivery(value: DueDelivery) -> DeliveryAnswer:
     """Return the answer with one pending delivery of a backlog."""
     return {
         "message_id": value.message_id,
@@ -157,15 +157,15 @@ def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
     }
 
 
-def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
+def show_urgent_lane(value: UrgentLane) -> UrgentLaneAnswer:
     """Return the answer with a lane of any topic and its head."""
     head: PendingHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
-        head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
+        head = {**show_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
     answer: UrgentLaneAnswer = {
         "topic": value.topic,
         "subscription": value.subscription,
-        "state": shown_state(value.state, is_pending=value.unverified is not None),
+        "state": show_state(value.state, is_pending=value.unverified is not None),
         "head": head,
     }
     if value.host is not None:

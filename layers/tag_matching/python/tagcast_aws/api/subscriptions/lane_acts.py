@@ -30,7 +30,7 @@ from tagcast_aws.api.http.paging import decode_cursor, encode_cursor
 from tagcast_aws.api.http.problems import problem_of
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.lane import shown_state
+from tagcast_aws.api.subscriptions.lane import show_state
 
 _Name = Annotated[str, StringConstraints(pattern=limits.NAME)]
 _State = Literal["active", "blocked", "lost_contact", "retrying", "paused", "suspended", "unverified"]
@@ -81,7 +81,7 @@ class LanesBody(Body):
 
     def takes(self, lane: UrgentLane) -> bool:
         """Return whether the lane matches every given field of the request."""
-        state = shown_state(lane.state, is_pending=lane.unverified is not None)
+        state = show_state(lane.state, is_pending=lane.unverified is not None)
         outcome = None if lane.head is None else lane.head.last_outcome
         asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
         if any(wanted not in (None, value) for wanted, value in asked):
@@ -221,7 +221,7 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
         "result": "planned" if is_dry_run else "changed",
     }
     if value.found is not None and value.state is not None:
-        answer["state"] = shown_state(value.state, is_pending=value.found.unverified is not None)
+        answer["state"] = show_state(value.state, is_pending=value.found.unverified is not None)
         if value.found.head is not None:
             answer["message_id"] = value.found.head.message_id
     if value.error is not None:

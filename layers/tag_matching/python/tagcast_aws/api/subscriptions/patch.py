@@ -15,11 +15,11 @@ from tagcast.sealing.secrets import KEPT, open_secrets
 
 from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.http.declared import patch_base
-from tagcast_aws.api.http.merge_patch import merged
-from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, certified
+from tagcast_aws.api.http.merge_patch import apply_patch
+from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody, add_certificate
 from tagcast_aws.api.subscriptions.retry import present_for
-from tagcast_aws.api.subscriptions.secret import made
-from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, shown
+from tagcast_aws.api.subscriptions.secret import make_secret
+from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, show_subscription
 
 _KEPT = ClientCertificateBody(certificate="", private_key="")
 """A placeholder for the present certificate during validation, because its private key is not available."""
@@ -40,7 +40,7 @@ class SubscriptionPatch(_Changes):
 
     verification: Literal["none", "required"] | None = None
 
-    def named(self) -> dict[str, Any]:
+    def named_settings(self) -> dict[str, Any]:
         """Return the named settings as JSON, with lower-case header names, as the service stores them."""
         found = self.named_fields()
         if isinstance(headers := found.get("headers"), dict):
@@ -57,8 +57,8 @@ def change(
 
     Raises the errors of a PUT.
     """
-    named = patch.named()
-    secret, untold = made(world, named.get("secret"))
+    named = patch.named_settings()
+    secret, untold = make_secret(world, named.get("secret"))
     if secret is not None:
         named["secret"] = secret
 
@@ -75,14 +75,14 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
     kept = open_secrets(world, known).settings if opens else known.settings
     if opens and not kept.is_group:
         present |= _hidden(kept)
-    wanted = merged(present, named)
+    wanted = apply_patch(present, named)
     body, faults = read(SubscriptionBody, wanted)
     if body is None:
         raise InvalidRequestError(tuple(faults))
     if body.client_certificate == _KEPT:
         chosen = replace(body.settings(), client_certificate=kept.client_certificate, client_key=kept.client_key)
     else:
-        chosen = certified(body.settings(), body.client_certificate)
+        chosen = add_certificate(body.settings(), body.client_certificate)
     if opens:
         return chosen if "secret" in named else replace(chosen, formers=kept.formers)
     return replace(
@@ -98,7 +98,7 @@ def _changed(world: World, known: Subscription, named: Mapping[str, Any]) -> Sub
 
 def as_put(known: Subscription) -> dict[str, Any]:
     """Return a subscription as the body of a PUT, without write-only settings."""
-    answer = shown(known, ())
+    answer = show_subscription(known, ())
     fields = {name: value for name, value in answer.items() if name in SubscriptionBody.model_fields}
     fields.pop("client_certificate", None)
     return {name: value for name, value in fields.items() if not (known.settings.is_group and name in OF_PUSHES)}

@@ -111,12 +111,12 @@ def policy(retry: BackoffRetry | DecayRetry | IndependentRetry) -> RetryPolicy:
             return RetryPolicy(Strategy(retry.strategy), retry.max_retries, interval_s_max=longest)
 
 
-def shown_retry(value: RetryPolicy) -> dict[str, Any]:
+def show_retry(value: RetryPolicy) -> dict[str, Any]:
     """Return the retry strategy with the fields that it has.
 
-    >>> shown_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
+    >>> show_retry(RetryPolicy(Strategy.BACKOFF_RETRY, 3))
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 3}
-    >>> shown_retry(IN_ORDER)
+    >>> show_retry(IN_ORDER)
     {'strategy': 'BACKOFF_RETRY', 'max_retries': 'life', 'max_interval_seconds': 512}
     """
     answer: dict[str, Any] = {"strategy": value.strategy.value}

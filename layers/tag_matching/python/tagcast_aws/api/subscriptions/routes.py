@@ -31,30 +31,30 @@ from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.client_certificate import certified
-from tagcast_aws.api.subscriptions.endpoint import narrowed
+from tagcast_aws.api.subscriptions.client_certificate import add_certificate
+from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.lane import (
     BacklogAnswer,
     LaneAnswer,
     LanesAnswer,
     SkipBody,
     UrgentLanesAnswer,
-    shown_delivery,
-    shown_lane,
-    shown_urgent,
+    show_delivery,
+    show_lane,
+    show_urgent_lane,
 )
 from tagcast_aws.api.subscriptions.lane_acts import ROUTES as BULK
 from tagcast_aws.api.subscriptions.patch import SubscriptionPatch
 from tagcast_aws.api.subscriptions.patch import change as change_subscription
 from tagcast_aws.api.subscriptions.public_keys import public_keys
-from tagcast_aws.api.subscriptions.secret import RotationBody, made
+from tagcast_aws.api.subscriptions.secret import RotationBody, make_secret
 from tagcast_aws.api.subscriptions.settings import (
     SubscriptionAnswer,
     SubscriptionBody,
     SubscriptionsAnswer,
     VersionsAnswer,
-    shown,
-    shown_version,
+    show_subscription,
+    show_version,
 )
 from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 from tagcast_aws.api.topics import lost_in
@@ -65,8 +65,8 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     dead_letters = request.body.settings().dead_letter_topic
     check_publishing(world, request.rights, request.topic, dead_letters, "dead_letter_topic")
     wanted = _wanted_version(world, request)
-    settings = certified(request.body.settings(), request.body.client_certificate)
-    secret, untold = made(world, settings.secret)
+    settings = add_certificate(request.body.settings(), request.body.client_certificate)
+    secret, untold = make_secret(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
         asks = needs_verification(world, request.body.verification)
@@ -74,8 +74,8 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
             world, request.topic, request.subscription, settings, wanted, asks=asks, keeps=request.body.keeps
         )
     except InvalidRequestError as error:
-        raise InvalidRequestError(tuple(narrowed(fault, settings.endpoint) for fault in error.faults)) from None
-    return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
+        raise InvalidRequestError(tuple(point_to_target(fault, settings.endpoint) for fault in error.faults)) from None
+    return _with_lane(world, subscription, 201 if is_new else 200, _secrets_once(untold))
 
 
 def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
@@ -89,8 +89,10 @@ def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
     try:
         changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
     except InvalidRequestError as error:
-        raise InvalidRequestError(tuple(narrowed(fault, known.settings.endpoint) for fault in error.faults)) from None
-    return _with_lane(world, changed, 200, _told(untold))
+        raise InvalidRequestError(
+            tuple(point_to_target(fault, known.settings.endpoint) for fault in error.faults)
+        ) from None
+    return _with_lane(world, changed, 200, _secrets_once(untold))
 
 
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
@@ -103,11 +105,11 @@ def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
     """Rotate the secret of a subscription. The old secret also signs until its grace period ends."""
     wanted = _wanted_version(world, request)
-    secret, untold = made(world, request.body.secret)
+    secret, untold = make_secret(world, request.body.secret)
     assert secret is not None
     grace_s = request.body.grace_seconds
     rotated, ends_at = rotate_secret(world, request.topic, request.subscription, secret, grace_s, wanted)
-    return _with_lane(world, rotated, 200, _told(untold, ends_at))
+    return _with_lane(world, rotated, 200, _secrets_once(untold, ends_at))
 
 
 def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
@@ -115,22 +117,22 @@ def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
     return _with_lane(world, verify(world, request.topic, request.subscription), 200)
 
 
-def _told(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
+def _secrets_once(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
     """Return the secrets that only the answer to this request shows."""
     told = {} if secret is None else {"secret": secret}
     return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
 
 
-def one(world: World, request: Request[None]) -> Answer:
+def answer_subscription(world: World, request: Request[None]) -> Answer:
     """Answer with one subscription and its lane."""
     return _with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
 
 
-def several(world: World, request: Request[None]) -> Answer:
+def answer_subscriptions(world: World, request: Request[None]) -> Answer:
     """Answer with a page of subscriptions, each with its lane."""
     found = list_subscriptions(world, request.topic, *request.page())
     lanes, keys = lane_views(world, request.topic, found.items), public_keys(world, found.items)
-    items = [shown(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
+    items = [show_subscription(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
     return Answer(200, page("subscriptions", items, encode_cursor(found.cursor)))
 
 
@@ -167,37 +169,37 @@ def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
 
 def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
     present = get_subscription(world, request.topic, request.subscription).settings
-    return Answer(200, shown_lane(lane, is_pending=present.unverified is not None))
+    return Answer(200, show_lane(lane, is_pending=present.unverified is not None))
 
 
-def owed(world: World, request: Request[None]) -> Answer:
+def answer_backlog(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the backlog."""
     limit, cursor = request.page()
     found = backlog(world, request.topic, request.subscription, limit, cursor)
-    items = [shown_delivery(item) for item in found.items]
+    items = [show_delivery(item) for item in found.items]
     return Answer(200, page("deliveries", items, encode_cursor(found.cursor)))
 
 
-def urgent(world: World, request: Request[None]) -> Answer:
+def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the lanes of all topics that are not active, the most urgent first."""
     found = urgent_lanes(world, *request.page())
-    return Answer(200, page("lanes", [shown_urgent(item) for item in found.items], encode_cursor(found.cursor)))
+    return Answer(200, page("lanes", [show_urgent_lane(item) for item in found.items], encode_cursor(found.cursor)))
 
 
-def versions(world: World, request: Request[None]) -> Answer:
+def answer_versions(world: World, request: Request[None]) -> Answer:
     """Answer with the history of a filter."""
     kept = filter_versions(world, request.topic, request.subscription)
-    return Answer(200, {"versions": [shown_version(version) for version in kept]})
+    return Answer(200, {"versions": [show_version(version) for version in kept]})
 
 
-def push(world: World, request: Request[EmptyBody]) -> Answer:
+def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
     """Retry the blocked subscriptions of a topic now."""
     return Answer(202, {"lanes": list(retry_topic(world, request.topic))})
 
 
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
     [keys] = public_keys(world, [subscription])
-    answer = shown(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
+    answer = show_subscription(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
     dead_letters = subscription.settings.dead_letter_topic
     if dead_letters is not None and (lost := lost_in(world, dead_letters, "dead letters")):
         answer["warnings"] = [*answer.get("warnings", ()), lost]
@@ -222,10 +224,17 @@ _ONE = "/topics/{topic}/subscriptions/{subscription}"
 _LANE = {200: LaneAnswer}
 
 ROUTES = (
-    Route("GET", "/lanes", urgent, "List the lanes that are not active", {200: UrgentLanesAnswer}, query=PAGING),
+    Route(
+        "GET",
+        "/lanes",
+        answer_urgent_lanes,
+        "List the lanes that are not active",
+        {200: UrgentLanesAnswer},
+        query=PAGING,
+    ),
     *BULK,
     SEVERAL,
-    Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
+    Route("GET", _ALL, answer_subscriptions, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
     Route(
         "PUT",
         _ONE,
@@ -253,7 +262,7 @@ ROUTES = (
         body=NewFilterBody,
         headers=("If-Match",),
     ),
-    Route("GET", _ONE, one, "Get a subscription and its lane", {200: SubscriptionAnswer}),
+    Route("GET", _ONE, answer_subscription, "Get a subscription and its lane", {200: SubscriptionAnswer}),
     Route("DELETE", _ONE, delete, "Delete a subscription", {204: None}, headers=("If-Match",)),
     Route(
         "POST",
@@ -276,12 +285,12 @@ ROUTES = (
     Route("POST", _ONE + "/resume", resume_lane, "Resume a subscription", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/retry", retry_lane, "Retry the head now", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
-    Route("GET", _ONE + "/backlog", owed, "List the backlog", {200: BacklogAnswer}, query=PAGING),
-    Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: VersionsAnswer}),
+    Route("GET", _ONE + "/backlog", answer_backlog, "List the backlog", {200: BacklogAnswer}, query=PAGING),
+    Route("GET", _ONE + "/versions", answer_versions, "List the filter's versions", {200: VersionsAnswer}),
     Route(
         "POST",
         "/topics/{topic}/retry",
-        push,
+        retry_blocked,
         "Retry all blocked subscriptions of a topic now",
         {202: LanesAnswer},
         body=EmptyBody,

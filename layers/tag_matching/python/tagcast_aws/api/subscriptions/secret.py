@@ -44,7 +44,7 @@ class RotationBody(Body):
     grace_seconds: Annotated[int, Field(ge=0, le=GRACE_S_MAX)] = limits.GRACE_S_DEFAULT
 
 
-def made(world: World, given: str | None) -> tuple[str | None, str | None]:
+def make_secret(world: World, given: str | None) -> tuple[str | None, str | None]:
     """Return the secret to store, and the secret to show in the answer: only a generated one."""
     if given != GENERATE:
         return given, None

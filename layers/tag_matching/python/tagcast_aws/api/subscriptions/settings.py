@@ -23,31 +23,31 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.answer_types import Instant, one_of
 from tagcast_aws.api.http.body import Body, members_at_most
-from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_in, shown_settings
+from tagcast_aws.api.http.declared import Wire, Wires, answer_base, body_base, settings_in, show_settings
 from tagcast_aws.api.subscriptions.batch import (
     OF_BATCHES,
     BatchedPushes,
     BatchedPushesAnswer,
     batch_faults,
     batching_of,
-    shown_batch,
+    show_batch,
 )
 from tagcast_aws.api.subscriptions.client_certificate import (
     OF_CERTIFICATES,
     ClientCertificateAnswer,
     ClientCertificateBody,
     certificate_faults,
-    shown_certificate,
+    show_certificate,
 )
 from tagcast_aws.api.subscriptions.endpoint import (
     AnyEndpoint,
     StoredEndpoint,
     endpoint_faults,
     endpoint_of,
-    shown_endpoint,
+    show_endpoint,
 )
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, ChangedHeaders, PushHeaders, header_faults, headers_of
-from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
+from tagcast_aws.api.subscriptions.lane import LaneAnswer, show_lane
 from tagcast_aws.api.subscriptions.retry import (
     IN_ORDER,
     OF_ORDERED,
@@ -57,19 +57,19 @@ from tagcast_aws.api.subscriptions.retry import (
     growth_faults,
     policy,
     retry_faults,
-    shown_retry,
+    show_retry,
 )
 from tagcast_aws.api.subscriptions.secret import Secret
-from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, shown_from
+from tagcast_aws.api.subscriptions.start_from import StartFrom, instant_of, show_start
 
 MEMBERS_MAX = 20
 """More members than any object of a subscription has, including those that a patch removes."""
 _Object = Annotated[dict[str, Any], Field(max_length=MEMBERS_MAX), members_at_most(MEMBERS_MAX, "members")]
-_BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(shown_retry(IN_ORDER))
+_BY_DEFAULT, _IF_ORDERED = json.dumps(IndependentRetry().model_dump()), json.dumps(show_retry(IN_ORDER))
 # The document tells the default in words: generators of clients make no method of an object as a default.
 _WITHOUT_RETRY = f"Without it: {_BY_DEFAULT}; if ordered: {_IF_ORDERED}"
 WIRES: Wires = {
-    "endpoint": Wire(AnyEndpoint, endpoint_of, _Object, StoredEndpoint, shown_endpoint),
+    "endpoint": Wire(AnyEndpoint, endpoint_of, _Object, StoredEndpoint, show_endpoint),
     "filter": Wire(
         FilterBody | None,
         patch=_Object,
@@ -77,16 +77,16 @@ WIRES: Wires = {
         show=lambda value: None if value is None else dict(value),
         default=lambda: None,
     ),
-    "retry": Wire(Retry, policy, _Object, StoredRetry, shown_retry, IndependentRetry, _WITHOUT_RETRY),
+    "retry": Wire(Retry, policy, _Object, StoredRetry, show_retry, IndependentRetry, _WITHOUT_RETRY),
     "secret": Wire(Secret),
     "headers": Wire(PushHeaders, headers_of, ChangedHeaders),
     # A certificate is examined apart.
     "client_certificate": Wire(
-        ClientCertificateBody, lambda body: None, answer=ClientCertificateAnswer, show=shown_certificate
+        ClientCertificateBody, lambda body: None, answer=ClientCertificateAnswer, show=show_certificate
     ),
     "ordered": Wire(bool, bool, answer=bool, default=lambda: None),
-    "start_from": Wire(StartFrom, instant_of, answer=str, show=shown_from),
-    "batching": Wire(BatchedPushes, batching_of, _Object, BatchedPushesAnswer, shown_batch),
+    "start_from": Wire(StartFrom, instant_of, answer=str, show=show_start),
+    "batching": Wire(BatchedPushes, batching_of, _Object, BatchedPushesAnswer, show_batch),
 }
 """The API's forms of settings that are not a single number, word or text."""
 
@@ -205,7 +205,7 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(
+def show_subscription(
     value: Subscription, keys: Sequence[str], lane: LaneView | None = None, counts: QueueCounts | None = None
 ) -> SubscriptionAnswer:
     """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given."""
@@ -213,7 +213,7 @@ def shown(
     answer: SubscriptionAnswer = {
         "topic": value.topic,
         "name": value.name,
-        **shown_settings(chosen, WIRES, Only.GROUPS if chosen.is_group else Only.PUSHES),  # type: ignore[typeddict-item]
+        **show_settings(chosen, WIRES, Only.GROUPS if chosen.is_group else Only.PUSHES),  # type: ignore[typeddict-item]
         "ordered": chosen.keeps_order,
         "signatures": _signatures(chosen),
         "version": value.version,
@@ -228,7 +228,7 @@ def shown(
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane, counts, is_pending=chosen.unverified is not None)
+        answer["lane"] = show_lane(lane, counts, is_pending=chosen.unverified is not None)
     return answer
 
 
@@ -240,7 +240,7 @@ def _signatures(chosen: SubscriptionSettings) -> list[str]:
     return by_secret if chosen.signature is Signature.V1 else [*by_secret, chosen.signature.value]
 
 
-def shown_version(value: FilterVersion) -> VersionAnswer:
+def show_version(value: FilterVersion) -> VersionAnswer:
     """Return the answer with one version of a filter."""
     kept = None if value.filter is None else dict(value.filter)
     return {"version": value.version, "filter": kept, "changed_at": rfc3339(value.changed_at)}

@@ -16,15 +16,15 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.authorization import ForbiddenError, check_publishing
 from tagcast_aws.api.http.body import Body, one_by_one, read
-from tagcast_aws.api.http.problems import invalid, problem_of
+from tagcast_aws.api.http.problems import invalid_problem, problem_of
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
-from tagcast_aws.api.subscriptions.client_certificate import certified
-from tagcast_aws.api.subscriptions.endpoint import narrowed
+from tagcast_aws.api.subscriptions.client_certificate import add_certificate
+from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.public_keys import public_keys
-from tagcast_aws.api.subscriptions.secret import made
-from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, shown
+from tagcast_aws.api.subscriptions.secret import make_secret
+from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, show_subscription
 
 
 class NamedSubscription(SubscriptionBody):
@@ -86,27 +86,27 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
         settings = body.settings()
         check_publishing(world, request.rights, request.topic, settings.dead_letter_topic, "dead_letter_topic")
         asks = needs_verification(world, body.verification)
-        settings = certified(settings, body.client_certificate)
+        settings = add_certificate(settings, body.client_certificate)
     except (ForbiddenError, InvalidRequestError) as error:
         return _problem(error)
-    secret, untold = made(world, settings.secret)
+    secret, untold = make_secret(world, settings.secret)
     if_match = None if request.body.replace else NO_VERSION
     wanted = SubscriptionRequest(body.name, replace(settings, secret=secret), if_match, body.keeps)
     return _Asked(wanted, asks, untold)
 
 
 def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
-    return {"error": invalid(faults).as_json()}
+    return {"error": invalid_problem(faults).as_json()}
 
 
 def _result(asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]]) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, StoredSubscription):
-        answer = shown(result.subscription, keys[asked.wanted.name])
+        answer = show_subscription(result.subscription, keys[asked.wanted.name])
         if asked.untold is not None:
             answer["secret"] = asked.untold
         return answer
     if isinstance(result, InvalidRequestError):
-        return _refused([narrowed(fault, asked.wanted.settings.endpoint) for fault in result.faults])
+        return _refused([point_to_target(fault, asked.wanted.settings.endpoint) for fault in result.faults])
     return _problem(result)
 
 

@@ -39,10 +39,10 @@ def instant_of(text: str | None) -> int | None:
     return FROM_EARLIEST if text == EARLIEST else max(FROM_EARLIEST, parse(text))
 
 
-def shown_from(instant: int | None) -> str:
+def show_start(instant: int | None) -> str:
     """Return the start of a group in the API's form.
 
-    >>> shown_from(None), shown_from(0), shown_from(1_000)
+    >>> show_start(None), show_start(0), show_start(1_000)
     ('latest', 'earliest', '1970-01-01T00:00:01.000Z')
     """
     if instant is None:
