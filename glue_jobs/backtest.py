@@ -58,7 +58,10 @@ def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
 
 
 def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate the candidate (first) and the current filter (second) on distinct sets; yield counts by hour."""
+    """Evaluate the candidate (first) and the current filter (second), and yield counts by hour.
+
+    Each filter is evaluated once for each distinct combination of the fields that the filters read.
+    """
     import pyarrow as pa
 
     candidate, current = both.filters

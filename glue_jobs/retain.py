@@ -79,7 +79,7 @@ def _has(record: Mapping[str, Any], part: Part) -> bool:
 
 
 def due(until: Until, day: str) -> list[Part]:
-    """Return the parts that messages of a day lose.
+    """Return the parts to erase from messages of a day.
 
     >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
     ([<Part.BODY: 'body'>], [])

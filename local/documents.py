@@ -78,7 +78,7 @@ def _refused_headers() -> str:
 
 
 def _alarms() -> str:
-    """Return the alarms by what they look at; those that differ only in their function stand in one row."""
+    """Return the alarms, grouped by metric. Alarms that differ only in their function share a row."""
     named: dict[tuple[str, str], list[str]] = {}
     for name, alarm in read_template(ROOT / "template.yaml").of_type("AWS::CloudWatch::Alarm"):
         starts = re.sub(r"(?<=An invocation) of \w+", "", alarm["AlarmDescription"])

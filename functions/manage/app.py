@@ -20,5 +20,5 @@ def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
 @wiring.flush_after
 @wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer one event in the world of this process."""
+    """Handle one Lambda event with this process's connections and settings."""
     return handle(event, wiring.world())

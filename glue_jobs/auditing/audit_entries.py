@@ -66,7 +66,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def entries_told_of(deliveries: DataFrame) -> DataFrame:
-    """Return the same from deliveries alone."""
+    """Return the rows of :func:`entries` from deliveries alone, without the entries of messages."""
     return _by_entry(_happened(deliveries))
 
 

@@ -37,8 +37,9 @@ class Subject:
     def told(
         self, messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, terms: Terms
     ) -> dict[str, object]:
-        """Return its part of the certificate: the number of messages, the ends of deliveries, and each up to a
-        bound.
+        """Return the subject's part of the certificate.
+
+        It has the number of messages, the counts of their ends, and a list of messages up to a bound.
         """
         mine = materialise(self.messages(messages))
         happened = deliveries.join(mine.select(*MESSAGE), list(MESSAGE), "left_semi")

@@ -25,7 +25,7 @@ class Seen:
 BODIES = ("body", "body_base64")
 """The columns of a body: one of them has it, or it was not archived."""
 Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | None]
-"""The same as a hashable key: messages with equal keys get equal verdicts."""
+"""The parts of a message as a hashable key. Messages with equal keys get equal verdicts."""
 
 
 def filter_keys(batch: pa.RecordBatch) -> Iterator[Known]:

@@ -23,7 +23,10 @@ READ = ("tags", "routing_key", "texts", "content", "gone")
 the erased parts.
 """
 COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
-"""Unjudged are messages that lack a part that the filter reads: an unarchived body, or an erased part."""
+"""The columns of counts.
+
+A message is unjudged if it lacks a part that the filter reads: an unarchived body, or an erased part.
+"""
 
 
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:

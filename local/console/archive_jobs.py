@@ -113,7 +113,7 @@ class LocalJobs:
 
     @property
     def means(self) -> str:
-        """The cost of Spark."""
+        """The cost of Spark, as text."""
         return "Spark runs the job on this machine. It stays up for five minutes, so the next job starts faster."
 
     def prepare(self) -> None:
@@ -193,7 +193,7 @@ class GlueJobs:
 
     @property
     def means(self) -> str:
-        """The cost of a Glue run."""
+        """The cost of a Glue run, as text."""
         return f"Glue runs the job for the stack {self.stack}. A minute costs about {GLUE_USD_A_MINUTE:.3f} USD."
 
     def run(self, order: JobOrder, said: Said) -> JobResult:

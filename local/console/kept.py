@@ -45,7 +45,7 @@ def part_of(items: Sequence[T], asked: str, size: int) -> ListPage[T]:
 
 @dataclass(frozen=True)
 class ListReading(Generic[T]):
-    """A list as of *read_at*; until it *is_whole*, more is being read.
+    """A list read at *read_at*. Until *is_whole*, the list is incomplete and more of it is being read.
 
     *is_outdated*: this console changed something since. *fault*: the error of a failed reload.
     """

@@ -70,7 +70,7 @@ async def lane(request: web.Request) -> web.Response:
 
 
 def instant_of(said: str) -> datetime:
-    """Return the time of an action from an address, in seconds; by default now.
+    """Return the time of an action, in seconds, from the query of a page's address; by default now.
 
     >>> instant_of("1790000000").year
     2026

@@ -90,7 +90,7 @@ class Samples:
 
     @property
     def means(self) -> str:
-        """The coverage of the samples."""
+        """The coverage of the samples, as text."""
         return (
             "Sampled every minute while a console runs here, and kept for a day. "
             f"Only the {TOPICS_MAX} topics that you opened last are sampled, from the first time you open them."
@@ -190,7 +190,7 @@ class CloudWatchMinutes:
 
     @property
     def means(self) -> str:
-        """Which topics have metrics."""
+        """The topics that have metrics, as text."""
         return f"From CloudWatch. Only topics in MetricTopics of the stack {self.stack} have metrics."
 
     def published_at(self, topic: str) -> datetime | None:

@@ -12,18 +12,19 @@ YOUNG_S = 1.25
 
 @dataclass(eq=False)
 class PoolPlace:
-    """A place taken for a *topic*; *young* until it was held for a while."""
+    """A slot of the worker pool, held for *topic*. *young* is the timer that ends its first :data:`YOUNG_S` seconds."""
 
     topic: str | None
     young: asyncio.TimerHandle | None = None
 
 
 class Places:
-    """*free* places, given in the order of requests; a topic waits if it holds as many as are free.
+    """*free* places of a pool, given in the order of requests. A topic waits if it holds as many as are free.
 
-    A single topic gets half of them, and another finds a place at once: the dynamic threshold of shared buffers
-    (Choudhury and Hahne, 1998). Events about no or several topics take any free place. If *young_max* is set, no topic
-    holds more places younger than ``YOUNG_S``: the first batches find hanging receivers before many more begin.
+    A single topic gets half of them, and another topic finds a place immediately: the dynamic threshold of shared
+    buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free place. If *young_max* is
+    set, no topic holds more places younger than ``YOUNG_S``: the first batches find hanging receivers before many more
+    begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:

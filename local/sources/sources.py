@@ -34,7 +34,7 @@ from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template
 
 BATCHES_AT_ONCE = 32
-"""Concurrent batches of the queue: each is a thread that waits for its function or its turn."""
+"""Concurrent batches of the queue. Each has a thread that waits for its function, or for its turn."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25
@@ -157,7 +157,7 @@ class Sources:
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _goes_on(self, fault: Exception) -> bool:
-        """Return whether a source retries after a fault: not without an engine, nor if it cannot store its position."""
+        """Return whether a source retries after *fault*: only if the engine is alive and positions can be stored."""
         if isinstance(fault, OSError):
             self.broken = self.broken or why_not_written(fault, self.folder) or ""
         return not self.broken and self.is_engine_alive()
@@ -174,7 +174,7 @@ class Sources:
         ending: threading.Event,
         threads: list[threading.Thread],
     ) -> None:
-        """Repeat a step in its own thread, at once if it did something; once more after the stop."""
+        """Repeat a step in its own thread, without a pause if it did something. Run it once more after the stop."""
 
         def loop() -> None:
             while True:
@@ -218,7 +218,7 @@ def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
 
 
 def release_lane(lane: Lane, now: int, generation: str) -> Update | None:
-    """Return the write that lets a worker check a lane at once whose attempts ended with the process.
+    """Return the write that lets a worker check a lane immediately, because its attempts ended with the process.
 
     Under INDEPENDENT_RETRY there is no claim: all deliveries are retried, under a new *generation*.
     """

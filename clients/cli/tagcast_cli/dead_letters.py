@@ -26,7 +26,7 @@ NOT_FOUND = 404
 class _Replaying:
     """A replay of one group's dead letters.
 
-    *stay* counts letters that cannot be replayed; *pulled* are handles to nack.
+    *stay* counts letters that cannot be replayed; *pulled* are receipt handles to nack.
     """
 
     api: Client

@@ -54,7 +54,7 @@ def audit_arguments(
 ) -> list[str]:
     """Return the command-line arguments of an audit job.
 
-    A local archive is complete until *as_of*, and its waits were shortened.
+    A local archive is complete until *as_of*. The job gets the local stack's time scale, by which waits were shortened.
     """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)

@@ -179,9 +179,10 @@ def list_lanes(
     outcome: OfOutcome = None,
     text: OfText = None,
 ) -> None:
-    """List the lanes that are not active, by their next attempt. Sleeping lanes come by their first expiry.
+    """List the lanes that are not active, by their next attempt; paused and suspended lanes by their first expiry.
 
-    With --by and --json: {"groups": [...]}. The commands below act on many lanes; give their options behind them.
+    With --by and --json: {"groups": [...]}. The commands below act on many lanes; write their options after the
+    command.
     """
     selection = Selection(topic, state, host, outcome, text)
     if ctx.invoked_subcommand is not None:

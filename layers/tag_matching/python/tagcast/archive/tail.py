@@ -21,9 +21,9 @@ FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 @dataclass(slots=True)
 class Share:
-    """The events of one topic that a process may still write, and since when.
+    """The number of events that a process may still write for one topic: *left*, as of *at*.
 
-    *burst* at once, *per_s* on average.
+    It allows bursts of *burst* events, and *per_s* events a second on average.
     """
 
     left: float = EVENTS_MAX

@@ -47,7 +47,7 @@ class HistoryFilter:
     state: EntryState | MessageState | None = None
 
     def is_of_record(self, topic: str, fields: Mapping[str, Any]) -> bool:
-        """Return whether an archive record may match; only the receipt decides."""
+        """Return whether an archive record may match. The message's receipt then decides."""
         return (
             fields["topic"] == topic
             and self._fits(fields["accepted_at"], fields["tags"], fields.get("properties") or {})

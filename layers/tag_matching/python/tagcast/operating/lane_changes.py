@@ -42,7 +42,7 @@ class NamedLane:
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """A change, with a reason for a skip. A plan changes nothing."""
+    """A command for lanes: pause, resume, retry or skip. A skip needs a *reason*. With *is_plan* it is a dry run."""
 
     change: LaneChange
     reason: str = ""

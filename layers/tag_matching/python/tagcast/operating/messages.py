@@ -47,8 +47,7 @@ class MessageState(StrEnum):
 class MessageView:
     """A message or its receipt, with one entry per matched subscription, failures first.
 
-    A wide message shows the entries of one section of its map; *next_section* follows, if any. *counts* are those of
-    all entries, by state.
+    A wide message shows the entries of one section; *next_section* is the next one, if any. *counts* cover all entries.
     """
 
     message: Message

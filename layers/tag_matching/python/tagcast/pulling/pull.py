@@ -24,10 +24,11 @@ DROPPING_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The request of *member_id*: how many messages, how long to wait, and the visibility timeout.
+    """A pull by *member_id*: the maximum number of messages, the wait, and the visibility timeout.
 
-    When the encoded sizes from *size_of* reach *size_enough*, no more are requested. They never exceed *size_max*: a
-    message has at most *around_max* plus seven times its body, the cost of a control character in nested JSON.
+    Pulling stops when the encoded size (*size_of*) reaches *size_enough*. The response never exceeds *size_max*. The
+    bound of one message is *around_max* plus seven bytes for each byte of its body, because an escaped control
+    character takes seven.
     """
 
     messages_max: int

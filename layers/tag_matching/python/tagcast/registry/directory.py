@@ -62,7 +62,8 @@ def wait_for_publishers(world: World) -> None:
 class LazyIndex:
     """The index of a topic's filters, compiled or loaded at the first match; most functions never need it.
 
-    If *is_kept*, other processes may have stored it, and a change builds it as well.
+    *is_kept*: the index may be loaded from a copy that another process stored. So a change of an unloaded index loads
+    it later, instead of compiling all filters again.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
@@ -79,7 +80,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes, built *anew* if there is no index yet or too much changed."""
+        """Return the index after changes. It is built *anew* if it was never loaded, or if too much changed."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:

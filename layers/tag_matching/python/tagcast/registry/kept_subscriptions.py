@@ -98,7 +98,7 @@ def apply_changes(
 
 
 class _Pieces:
-    """Stored subscriptions; *firsts* are the first ordinals of the pieces."""
+    """Stored subscriptions in pieces; *firsts* has the first ordinal of each piece."""
 
     def __init__(self, firsts: Sequence[int], pieces: Sequence[bytes]) -> None:
         self._firsts, self._pieces = firsts, pieces

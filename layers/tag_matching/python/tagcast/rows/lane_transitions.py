@@ -43,9 +43,10 @@ def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
 def join_before(
     lane: Lane, message_ids: Sequence[str], generation: str, state: LaneState, due_at: int, now: int
 ) -> tuple[Lane, Update]:
-    """Return the lane after messages join that are due before its next attempt or change its state, and the write.
+    """Return the unclaimed lane with *message_ids* added, and the write.
 
-    The lane is unclaimed. Without messages, it only continues at *due_at*.
+    Use it if the messages are due before the lane's next attempt, or change its state. Without messages, only the next
+    attempt moves to *due_at*.
     """
     lost_since = now if state is LaneState.LOST_CONTACT and lane.state is not state else lane.lost_since
     planned = replace(

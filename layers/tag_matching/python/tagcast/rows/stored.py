@@ -249,7 +249,7 @@ def registration_rows(store: Store) -> list[Row]:
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
-    """Return the settings of the existing ones of at most 100 topics, in the given order."""
+    """Return those of at most 100 named topics that exist, in the given order."""
     wanted = [keys.topic_key(name) for name in names]
     found = store.get_many(wanted)
     return tuple(TOPICS.value_of(found[key]) for key in wanted if key in found)

@@ -13,7 +13,10 @@ NONCE_DIGITS_MAX = 19
 TIMESTAMP_DIGITS_MAX = 11
 
 BODY_BYTES_MIN, BODY_BYTES_MAX, BODY_BYTES_ASKED_MAX = 1024, 64 * 1024, 1024 * 1024
-"""Java programs request the last by default and get the allowed maximum."""
+"""The bounds of a topic's body size, and the largest request.
+
+Java programs request the last one by default, and get the maximum.
+"""
 BATCH_MAX, BATCH_BYTES_MAX = 16, 1024 * 1024
 TAGS_MAX, TAG_LENGTH_MAX = 5, 16
 BINDING_KEYS_MAX = 5

@@ -20,7 +20,7 @@ KEPT = (
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000
-"""Rows of a page: its messages are added within seconds."""
+"""Rows of a page, so that its messages are added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
 """``round`` is a reserved word of DynamoDB."""
 

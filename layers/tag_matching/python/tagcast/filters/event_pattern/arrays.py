@@ -10,7 +10,10 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The elements in which a condition is met, and, if the path may be absent, all elements that have the path."""
+    """The array elements that meet a condition.
+
+    If the condition allows an absent path, *there* has all elements with the path.
+    """
 
     met: Sequence[Element | None]
     there: Sequence[Element | None] | None

@@ -15,7 +15,7 @@ _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """true, false, null, or a number with more digits than a double: compared by its text, without an order."""
+    """true, false, null, or a number with more digits than a double. It is compared by its text and has no order."""
 
     text: str
 
@@ -53,7 +53,9 @@ class Element:
 
 
 class Event:
-    """The values of each path, and for paths through arrays the element of each value.
+    """A JSON event, flattened: the values of each path.
+
+    For a path through arrays, *elements* has the array elements that each value came from.
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values

@@ -49,7 +49,7 @@ def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Valu
 
 
 def _evaluation(nodes: Sequence[Node], place: int) -> Evaluation | None:
-    """Return the evaluation of a condition that both dialects share; ``None`` for others."""
+    """Return the evaluation of a condition that has the same meaning in both dialects; None for other conditions."""
     node = nodes[place]
     match node.operator:
         case "and":
