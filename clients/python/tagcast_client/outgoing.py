@@ -25,7 +25,6 @@ class MessageAttributes(TypedDict, total=False):
     properties: Mapping[str, str] | None
     ordering_key: str | None
     content_type: str | None
-    region: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,6 @@ class NewMessage:
     content_type: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
-    region: str | None = None
 
     def __post_init__(self) -> None:
         list_tags(self.tags)

@@ -45,7 +45,6 @@ class Received(WithBody):
     replay_of: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
-    region: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,6 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
         tags=tuple(found["tags"]),
         routing_key=found["routing_key"],
         properties=found["properties"],
-        region=found.get("region"),
         ordering_key=found["ordering_key"],
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
         expires_at=datetime.fromisoformat(found["expires_at"]),

@@ -164,9 +164,6 @@ class Draft:
     ordering_key: Annotated[str | None, Setting("Ordering key, for a topic ordered by key.", is_shown=True)] = None
     content_type: Annotated[str | None, Setting("Media type of the body.", is_shown=True)] = None
     trace: TraceContext | None = None
-    region: Annotated[
-        str | None, Setting("Region in which the message was produced.", pattern=r"^[a-z0-9-]{1,32}$", is_shown=True)
-    ] = None
 
 
 @dataclass(frozen=True, slots=True)
