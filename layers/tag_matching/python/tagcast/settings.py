@@ -210,9 +210,6 @@ class SubscriptionSettings:
         ClientCertificate | None, Setting("Client certificate for pushes over https.", only=Only.PUSHES)
     ] = None
     client_key: str | None = field(default=None, repr=False)
-    owner: Annotated[
-        str | None, Setting("The team that owns the endpoint.", pattern=r"^[ -~]{1,64}$", metavar="TEAM")
-    ] = None
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""
