@@ -218,7 +218,7 @@ def test_no_header_that_the_subscriber_chose_is_left_out(content_format: Content
 
 def test_the_names_that_are_refused_are_those_that_are_documented() -> None:
     section = (
-        (Path(__file__).parents[2] / "docs" / "http-api.md").read_text().partition("| refused | what they say |")[2]
+        (Path(__file__).parents[2] / "docs" / "http-api.md").read_text().partition("| refused | meaning |")[2]
     )
     documented = re.findall(r"`(x-[a-z-]+)…`", section.partition("\n\n")[0])
     assert sorted(documented) == sorted(REFUSED)

@@ -257,9 +257,9 @@ def test_the_messages_of_a_part_are_read_while_the_one_before_it_is_pushed(fake:
 
     asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
 
-    reads = [name for name in executor.told if name in ("addressed", "lanes")]
-    assert reads == ["addressed", "lanes", "addressed", "lanes"]
-    assert executor.told.index("update_each") > executor.told.index("addressed", executor.told.index("addressed") + 1)
+    reads = [name for name in executor.told if name in ("read_addressed", "lanes")]
+    assert reads == ["read_addressed", "lanes", "read_addressed", "lanes"]
+    assert executor.told.index("update_each") > executor.told.index("read_addressed", executor.told.index("read_addressed") + 1)
 
 
 def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: FakeWorld) -> None:
