@@ -10,12 +10,11 @@ from threading import Thread
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import EntryState, Outcome, Push, Strategy
+from tagcast.model import Outcome, Push, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import ENDS
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -169,25 +168,6 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.01, 0.04])
 
 
-def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1")
-    store.rows[lane_key("test1", task.subscription_id)]["next_attempt_at"] = fake.clock.instant + 5_000
-    pause = fake.clock.pause
-
-    async def paused_meanwhile(seconds: float) -> None:
-        lanes.pause(fake.world, "test1", "A")
-        await pause(seconds)
-
-    fake.clock.pause = paused_meanwhile  # type: ignore[method-assign]
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until is None
-    assert store.refused == 0
-    assert not fake.pusher.received["A"]
-
-
 def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(
     fake: FakeWorld, store: ObservedStore
 ) -> None:
@@ -224,18 +204,6 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
     assert answer.wait_until is not None
     assert 55_000 <= fake.clock.instant - began <= 62_000
     assert fake.telemetry.counts["OutcomesLost"] == 1
-
-
-def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake: FakeWorld) -> None:
-    task = blocked(fake, "1")
-    fake.clock.sleep(300)
-
-    fake.redeliver(task)
-
-    assert fake.telemetry.ends == [("1", "A", EntryState.EXPIRED)]
-    assert len(fake.pusher.pushes) == 1
-    [ended] = [ENDS.value_of(row).entry for key, row in fake.store.rows.items() if key.sk.startswith("END#")]
-    assert (ended.state, ended.attempts) == (EntryState.EXPIRED, 1)
 
 
 def test_an_end_that_others_keep_out_is_tried_after_longer_and_longer_waits_and_pushed_once(
