@@ -99,16 +99,6 @@ def test_topics_are_listed_by_a_part_of_their_names_from_a_place_on() -> None:
     assert asking.ask("ListTopic", limit="0")["topicList"] == []
 
 
-def test_a_topic_goes_when_it_has_no_subscriptions() -> None:
-    asking = subscribed(with_topic())
-    assert asking.pair("DeleteTopic", topicName="t") == (4000, 10540)
-
-    asking.ask("Unsubscribe", topicName="t", subscriptionName="s")
-
-    assert asking.pair("DeleteTopic", topicName="t") == (0, 0)
-    assert asking.ask("ListTopic")["totalCount"] == 0
-
-
 def test_a_subscription_has_cmqs_defaults() -> None:
     asking = subscribed(with_topic())
 

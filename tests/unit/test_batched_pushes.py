@@ -325,16 +325,12 @@ def test_batches_are_stored_and_shown(fake: FakeWorld) -> None:
 @pytest.mark.parametrize(
     ("pointer", "body"),
     [
-        ("#/batch/max_messages", {"batch": {"max_messages": 1}}),
-        ("#/batch/max_messages", {"batch": {"max_messages": 101}}),
         ("#/batch/max_messages", {"batch": {"max_bytes": 4_096}}),
-        ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_023}}),
         ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_048_577}}),
         ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "simplified"}),
         ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "cmq_json"}),
         ("#/retry/max_retries", {"batch": {"max_messages": 2}, "retry": {"max_retries": 0}}),
         ("#/batch", {"batch": {"max_messages": 2}, "endpoint": {"protocol": "pull"}}),
-        ("#/batch/max_messages", {"batch": {"max_messages": 11}, "endpoint": {"protocol": "sqs", "arn": QUEUE}}),
         (
             "#/batch",
             {
