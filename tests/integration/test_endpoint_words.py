@@ -23,7 +23,7 @@ from tagcast_aws.endpoints.clients import Caller
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
-from tagcast_aws.endpoints.http import HttpEndpoint, outcome, read_answer, retry_after_s
+from tagcast_aws.endpoints.http import outcome, read_answer, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
 from tagcast_aws.runtime.clock import SystemClock
@@ -440,19 +440,6 @@ def test_the_system_s_resolver_is_asked_for_stream_addresses_each_once(monkeypat
 )
 def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None:
     assert addresses.url_refusal.__wrapped__(url, Protocol.HTTP, False) == refusal_
-
-
-@pytest.mark.parametrize(
-    ("url", "words"), [("http://10.0.0.1/", "address not public"), ("ftp://a.test/", "URL scheme is not http")]
-)
-def test_a_push_to_a_url_that_may_not_be_reached_is_a_failure(url: str, words: str) -> None:
-    async def attempt() -> Outcome:
-        endpoint = HttpEndpoint(AdapterEnvironment(SystemClock(), "1"))
-        result = await endpoint.deliver(push_to(Protocol.HTTP, url))
-        await endpoint.close()
-        return result
-
-    assert asyncio.run(attempt()) == Outcome(False, words)
 
 
 @pytest.mark.parametrize(
