@@ -173,38 +173,6 @@ def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
         assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
 
 
-def test_what_firehose_refuses_is_sent_again_after_a_pause_and_nothing_else() -> None:
-    firehose = FakeFirehose(refusals=[(0,), None])
-    slept: list[float] = []
-
-    archive = replace(archive_into(firehose), sleep=slept.append)
-    assert archived(event("archive_messages"), archive) == {"batchItemFailures": []}
-    assert len(slept) == 2
-    assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
-
-
-def test_what_firehose_never_takes_is_reported_with_everything_after_it() -> None:
-    batch = event("archive_messages")
-    firehose = FakeFirehose(refusals=[()] + [None] * ATTEMPTS_MAX)
-
-    answer = archived(batch, archive_into(firehose))
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
-
-
-def test_a_change_that_cannot_be_read_is_kept_and_the_others_are_archived() -> None:
-    batch = event("archive_messages")
-    whole = FakeFirehose()
-    archived(event("archive_messages"), archive_into(whole))
-    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
-    firehose, keeper = FakeFirehose(), Keeper()
-
-    assert archived(batch, archive_into(firehose), keeper) == {"batchItemFailures": []}
-
-    assert keeper.kept == [batch["Records"][2]]
-    assert firehose.of(RecordKind.DELIVERIES)[-1] == whole.of(RecordKind.DELIVERIES)[-1]
-
-
 def test_a_change_that_can_neither_be_read_nor_kept_is_reported_so_that_it_is_not_dropped() -> None:
     batch = event("archive_messages")
     del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]

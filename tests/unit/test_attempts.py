@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from tagcast.model import Outcome, PastAttempt, Push
-from tagcast.operating import lanes
 from tagcast.pushing.response_text import REDACTED, SHOWN_BYTES_MAX, response_text
 from tagcast.registry import subscriptions
 from tagcast.rows.due import HISTORY_BYTES_MAX, pack_history, unpack_history
@@ -92,18 +91,6 @@ def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> Non
     assert {name: [each["attempt"] for each in told] for name, told in histories(fake, message_id).items()} == {
         "A": [1, 2, 3]
     }
-
-
-def test_what_fails_in_the_first_round_or_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
-    fake.subscribe("A", max_retries=0)
-    fake.subscribe("B")
-    for name in ("A", "B"):
-        fake.pusher.behaviours[name] = refusing(name.encode())
-    [message_id] = fake.publish("1")
-    fake.deliver()
-    lanes.skip_head(fake.world, "test1", "B", "poison")
-
-    assert {name: each["response"] for name, [each] in histories(fake, message_id).items()} == {"A": "A", "B": "B"}
 
 
 def test_explain_tells_of_the_attempts(fake: FakeWorld) -> None:

@@ -265,18 +265,6 @@ def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, st
     assert marks == [None, None]
 
 
-def test_a_yes_survives_that_the_lane_was_lost_while_pushing(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.publish("1", "2")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.pusher.before_push = lambda push: push.attempt == 1 and lanes.pause(fake.world, "test1", "A")
-
-    fake.deliver()
-
-    assert lane(fake).state is LaneState.PAUSED
-    assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
-
-
 class FakeFunctions:
     """A Lambda client whose functions are a Python function of the event."""
 

@@ -124,11 +124,3 @@ def test_a_change_of_strategies_moves_nobody_from_one_half_to_the_other(fake: Fa
     fake.deliver()
 
     assert fake.pusher.received == {"free": ["1"], "kept": ["1"]}
-
-
-def test_what_stands_in_no_order_of_its_topic_goes_undivided(fake: FakeWorld) -> None:
-    fake.subscribe("kept", "a")
-    fake.publish("1", tags=["b"])
-    fake.publish("2", tags=["b"])
-
-    assert [(entry.audience, entry.has_order) for entry in fake.queue.entries] == [(Audience.EVERYBODY, False)] * 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from threading import Thread
 
 import pytest
@@ -121,29 +120,6 @@ def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_it
     assert 59_000 <= fake.clock.instant - began <= 61_000
     assert pauses[:4] == pytest.approx([0.01, 0.04, 0.16, 0.5])
     assert not fake.pusher.received["A"]
-
-
-def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_longer_waits(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1")
-    grown = 0
-
-    def grow(writes: Sequence[Write]) -> None:
-        nonlocal grown
-        if grown < 4 and any(isinstance(write, Delete) and write.key.pk.startswith("LANES#") for write in writes):
-            grown += 1
-            store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
-
-    store.before = grow
-    pauses = pauses_of(fake)
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until is None
-    assert store.refused == 4
-    assert all(later > earlier for earlier, later in pairwise(pauses))
-    assert fake.pusher.received["A"] == ["1"]
-    assert store.get(lane_key("test1", task.subscription_id)) is None
 
 
 def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: ObservedStore) -> None:
