@@ -419,23 +419,16 @@ def test_the_system_s_resolver_is_asked_for_stream_addresses_each_once(monkeypat
     [
         ("http://a.test/" + "x" * (2048 - 14), None),
         ("http://a.test/" + "x" * (2048 - 13), "URL longer than 2048 characters"),
-        ("http://user@a.test/", "URL has a user name or password"),
-        ("http://:secret@a.test/", "URL has a user name or password"),
-        ("http://@a.test/", "URL has a user name or password"),
         ("http://a.test/x@y", None),
         ("http://a.test/?x@y", None),
         ("http://a.test/#", "URL has a fragment"),
-        ("http://a.test:0/", "invalid port"),
         ("http://a.test:1/", None),
         ("https://a.test/", "URL scheme is not http"),
         ("http://a.test./", None),
         ("http://a.1/", "invalid host"),
         ("http://a.0x1./", "invalid host"),
-        ("http://10.0.0.1/", "address not public"),
-        ("http://93.184.215.14/", None),
         ("http://93.184.215.14./", "invalid host"),
         ("http://[2606:2800:0:0:0:0:0:1]/", None),
-        ("http://[2606:2800::1]/", None),
     ],
 )
 def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None:
