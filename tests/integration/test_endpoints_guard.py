@@ -167,21 +167,6 @@ def test_a_local_queue_is_allowed_where_private_addresses_are() -> None:
     assert Guard(allow_private=True, lookup=unasked).refusal(endpoint) is None
 
 
-@pytest.mark.parametrize(
-    ("target", "accepted"),
-    [
-        ("fn", True),
-        ("fn:live", True),
-        ("arn:aws:lambda:eu-west-1:123456789012:function:fn", True),
-        ("arn:aws:lambda:eu-west-1:123456789012:function:fn:7", True),
-        ("fn/../x", False),
-        ("", False),
-    ],
-)
-def test_a_function_is_a_name_or_an_arn(target: str, accepted: bool) -> None:
-    assert (PUBLIC.refusal(Endpoint(Protocol.LAMBDA, target)) is None) is accepted
-
-
 NAMES = json.loads((VECTOR_FILES / "resource_names.json").read_text())
 OWN = {"own_queues": NAMES["own_queues"], "own_functions": NAMES["own_functions"]}
 SPELLINGS = [

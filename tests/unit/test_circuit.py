@@ -166,14 +166,6 @@ def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fa
     assert fake.pusher.received["paused"] == ["1"]
 
 
-def test_four_lanes_open_no_circuit_however_often_they_fail(fake: FakeWorld) -> None:
-    fail_lanes(fake, LANES_MIN - 1)
-    fake.run_workflows(until=fake.clock.instant + 30_000)
-
-    assert len(fake.pusher.pushes) > 2 * LANES_MIN
-    assert not is_open(fake)
-
-
 def test_five_lanes_that_fail_in_more_than_a_minute_open_none(fake: FakeWorld) -> None:
     fail_lanes(fake, LANES_MIN - 1)
     fake.clock.sleep(WINDOW_S)

@@ -9,8 +9,7 @@ from threading import Thread
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import Outcome, Push, Strategy
-from tagcast.operating import lanes
+from tagcast.model import Strategy
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
@@ -142,29 +141,6 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
 
     assert fake.pusher.received["A"] == ["1", "2"]
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.01, 0.04])
-
-
-def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1", "2", "3", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    ids = sorted(row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#"))
-    failed_at: list[int] = []
-
-    def behave(push: Push) -> Outcome:
-        if push.message.draft.body != b"3":
-            return OK
-        failed_at.append(fake.clock.instant)
-        return Outcome(False, "http 503", retry_after_s=120)
-
-    fake.pusher.behaviours["A"] = behave
-    store.before = contend(f"MSG#test1#{ids[1]}", 80)
-    answer = fake.redeliver(task)
-
-    assert store.refused == 80
-    assert fake.clock.instant - failed_at[0] > 30_000, "longer than the claim had been for"
-    assert lane(fake, task).next_attempt_at == answer.wait_until == failed_at[0] + 120_000
-    assert [due.message_id for due in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [ids[2]]
 
 
 def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(

@@ -380,12 +380,6 @@ def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run)
     assert "Pulls of a group are only counted" in output
 
 
-def test_retained_messages_count_their_subscribers_by_state(api: FakeApi, run: Run) -> None:
-    item = {"message_id": ID, "state": "retained", "subscribers": {"A": {"state": "blocked"}}}
-    api.teach("GET /topics/t/messages?limit=50", {"messages": [item], "next_cursor": None})
-    assert "1 blocked" in run("messages", "t").output
-
-
 def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
     api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
