@@ -13,7 +13,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -353,15 +353,6 @@ def test_what_was_archived_is_read_from_every_page_of_the_list(answers: Answers)
     answers.keys_of_a_page = 2
     assert place.archived("t") == set("01234")
     assert len(answers.of("s3:ListBucket")) >= 3
-
-
-def test_what_was_archived_before_the_run_is_not_read(answers: Answers) -> None:
-    earlier = datetime.now(UTC) - timedelta(minutes=1)
-    s3 = own("s3")
-    s3.put_object(Bucket=BUCKET, Key=f"raw/messages/dt={earlier:%Y-%m-%d}/hour={earlier:%H}/a.gz", Body=b"")
-    later = OnAws(Deployment(STACK, Session(answers), lambda url: (200, {})), now=lambda: earlier + timedelta(hours=2))
-    assert later.archived("t") == frozenset()
-    assert answers.of("s3:GetObject") == []
 
 
 def test_an_archive_that_grows_too_fast_is_not_read(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,3 @@ def test_a_receive_waits_no_longer_than_it_was_asked_to_and_looks_meanwhile_for_
 
 async def _nothing() -> dict[str, Any]:
     return {"type": "http.disconnect"}
-
-
-async def _nowhere(message: Any) -> None:
-    pass
