@@ -14,26 +14,29 @@ from tagcast_cli.console import console
 from tagcast_cli.consume import consume
 from tagcast_cli.dead_letters import dead_letters
 from tagcast_cli.doctor import doctor
-from tagcast_cli.filter_change import set_filter
 from tagcast_cli.filters import filters
 from tagcast_cli.groups import group
 from tagcast_cli.hosts import hosts
 from tagcast_cli.jobs import archive, audit, backtest, erase, replay, report, retain
-from tagcast_cli.lane_acts import pause_lanes, resume_lanes, retry_lanes, skip_lanes
-from tagcast_cli.lanes import lane, lanes, pause, resume, retry, skip
+from tagcast_cli.lane_acts import lanes
+from tagcast_cli.lanes import lane, pause, resume, retry, skip
 from tagcast_cli.listen import listen
 from tagcast_cli.messages import explain, history, list_messages, message, publish
 from tagcast_cli.screen import fields_table
-from tagcast_cli.secrets import rotate_secret
 from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, session_of
 from tagcast_cli.shadows import shadow, versions
 from tagcast_cli.smoke import smoke
-from tagcast_cli.subscribing import subscribe_all
-from tagcast_cli.subscription_update import subscription
-from tagcast_cli.subscriptions import list_subscriptions, subscribe, unsubscribe
+from tagcast_cli.subscriptions import (
+    list_subscriptions,
+    rotate_secret,
+    subscribe,
+    subscribe_all,
+    subscription,
+    unsubscribe,
+    verify,
+)
 from tagcast_cli.tail import tail
 from tagcast_cli.topics import topics
-from tagcast_cli.verification import verify
 
 app = typer.Typer(
     name="tagcast",
@@ -118,10 +121,6 @@ app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.add_typer(dead_letters, name="dead-letters", rich_help_panel=_MESSAGES)
 app.command("lane", rich_help_panel=_LANES)(lane)
-lanes.command("retry")(retry_lanes)
-lanes.command("pause")(pause_lanes)
-lanes.command("resume")(resume_lanes)
-lanes.command("skip")(skip_lanes)
 app.add_typer(lanes, name="lanes", rich_help_panel=_LANES)
 app.command("hosts", rich_help_panel=_LANES)(hosts)
 app.command("pause", rich_help_panel=_LANES)(pause)
@@ -135,7 +134,6 @@ app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.command("erase", rich_help_panel=_ARCHIVE)(erase)
 app.command("retain", rich_help_panel=_ARCHIVE)(retain)
-filters.command("set")(set_filter)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
 app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)

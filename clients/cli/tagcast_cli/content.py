@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from tagcast_client import NewMessage
 from tagcast_client.operation import Json
 
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
@@ -84,15 +85,6 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    message: Json = {**body_fields(body)}
-    if tags:
-        message["tags"] = tags
-    if routing_key is not None:
-        message["routing_key"] = routing_key
-    if property_pairs:
-        message["properties"] = properties_of(property_pairs)
-    if ordering_key is not None:
-        message["ordering_key"] = ordering_key
-    if content_type is not None:
-        message["content_type"] = content_type
-    return message
+    text = body_fields(body).get("body", body)
+    properties = properties_of(property_pairs or [])
+    return NewMessage(text, tags or (), routing_key, properties, ordering_key, content_type).as_json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -44,11 +44,6 @@ def option(name: str, value: str | None) -> list[str]:
     return [] if value is None else [name, value]
 
 
-def report_arguments(days: Days, topic: str | None) -> list[str]:
-    """Return what a report is asked."""
-    return days.arguments() + option("--topic", topic)
-
-
 def audit_arguments(
     place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
 ) -> list[str]:
@@ -63,23 +58,6 @@ def backtest_arguments(
 ) -> list[str]:
     """Return what a backtest is asked."""
     return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
-
-
-def erase_arguments(
-    messages: Sequence[str], topic: str | None, property: str | None, before: str | None, by: str | None
-) -> list[str]:
-    """Return what an erasure is asked.
-
-    >>> erase_arguments(["1", "2"], None, None, None, "me")
-    ['--message', '1,2', '--by', 'me']
-    """
-    chosen = option("--message", ",".join(messages) or None) + option("--topic", topic)
-    return chosen + option("--property", property) + option("--before", before) + option("--by", by)
-
-
-def retain_arguments(bodies_days: int, properties_days: int) -> list[str]:
-    """Return what a retention by kind is asked."""
-    return ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
 
 
 def compacting(place: Archive, days: Days) -> Link:

@@ -31,6 +31,28 @@ class JobError(RuntimeError):
     """A job could not be run, or broke; the text says what to do or what it said last."""
 
 
+def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
+    """Return the addresses of the stack that runs on *folder*; JobError if none does, with what to give *otherwise*."""
+    try:
+        return dict(json.loads((folder / "stack.json").read_text()))
+    except FileNotFoundError:
+        start = f"no local stack runs on {folder}: start one with `make run`, give its folder with --data"
+        raise JobError(f"{start}, or {otherwise}") from None
+
+
+def client_of(owner: Mapping[str, str], service: Any) -> Any:
+    """Return boto3's client of a local stack's engine, with its owner's environment; of AWS without one."""
+    import boto3
+
+    return boto3.client(
+        service,
+        endpoint_url=owner.get("AWS_ENDPOINT_URL"),
+        region_name=owner.get("AWS_DEFAULT_REGION"),
+        aws_access_key_id=owner.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=owner.get("AWS_SECRET_ACCESS_KEY"),
+    )
+
+
 NOTHING_JUDGED = 3
 """The exit code of an audit that had nothing to judge."""
 
@@ -54,13 +76,7 @@ class Archive:
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack that runs on *folder*; JobError if none does."""
-        try:
-            where = json.loads((folder / "stack.json").read_text())
-        except FileNotFoundError:
-            raise JobError(
-                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
-                "or another archive with --archive s3://BUCKET"
-            ) from None
+        where = read_stack(folder, "another archive with --archive s3://BUCKET")
         return cls(
             f"s3://{where['outputs']['ArchiveBucketName']}",
             reports=folder / "reports",
@@ -94,22 +110,10 @@ class Archive:
         known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._downloaded(parts.netloc, parts.path.lstrip("/"), target)
+            client_of(self.owner, "s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         finally:
             os.umask(known)
         return target
-
-    def _downloaded(self, bucket: str, key: str, target: Path) -> None:
-        import boto3
-
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
-            region_name=self.owner.get("AWS_DEFAULT_REGION"),
-            aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
-        )
-        s3.download_file(bucket, key, str(target))
 
 
 def bucket_of(cloudformation: Any, url: str) -> str | None:

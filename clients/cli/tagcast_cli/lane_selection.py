@@ -23,26 +23,21 @@ class ListedState(StrEnum):
     UNVERIFIED = "unverified"
 
 
-OfTopic = Annotated[
-    str | None, typer.Option("--topic", help="Only lanes of this topic.", autocompletion=completion.topics)
-]
-OfState = Annotated[ListedState | None, typer.Option("--state", help="Only lanes in this state.")]
-OfHost = Annotated[str | None, typer.Option("--host", help="Only lanes whose endpoint is at this host.")]
-OfOutcome = Annotated[
-    str | None, typer.Option("--outcome", help="Only lanes with this last outcome of the head, e.g. 'http 503'.")
-]
-OfText = Annotated[str | None, typer.Option("--text", help="Only lanes with this text in TOPIC / SUBSCRIPTION.")]
-
-
 @dataclass(frozen=True)
 class Selection:
     """The lanes that have every value given here; None does not select."""
 
-    topic: str | None = None
-    state: ListedState | None = None
-    host: str | None = None
-    outcome: str | None = None
-    text: str | None = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only lanes of this topic.", autocompletion=completion.topics)
+    ] = None
+    state: Annotated[ListedState | None, typer.Option("--state", help="Only lanes in this state.")] = None
+    host: Annotated[str | None, typer.Option("--host", help="Only lanes whose endpoint is at this host.")] = None
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", help="Only lanes with this last outcome of the head, e.g. 'http 503'.")
+    ] = None
+    text: Annotated[str | None, typer.Option("--text", help="Only lanes with this text in TOPIC / SUBSCRIPTION.")] = (
+        None
+    )
 
     @property
     def asked(self) -> dict[str, str]:

@@ -15,7 +15,8 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
+from tagcast_cli.lane_selection import Selection
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -167,23 +168,20 @@ lanes = typer.Typer(invoke_without_command=True)
 
 
 @lanes.callback()
+@with_options
 def list_lanes(
     ctx: typer.Context,
     limit: Limit = 20,
     cursor: Cursor = None,
     every: EveryPage = False,
     by: Annotated[Common | None, typer.Option(help="Count all lanes by this attribute.")] = None,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
+    *,
+    selection: Selection,
 ) -> None:
     """List the lanes that are not active, by their next attempt. Sleeping lanes come by their first expiry.
 
     With --by and --json: {"groups": [...]}. The commands below act on many lanes; give their options behind them.
     """
-    selection = Selection(topic, state, host, outcome, text)
     if ctx.invoked_subcommand is not None:
         if selection.asked or every or by is not None or cursor is not None:
             raise typer.BadParameter(f"give the options behind {ctx.invoked_subcommand}", param_hint="lanes")
