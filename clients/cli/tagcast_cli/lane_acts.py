@@ -17,7 +17,7 @@ from tagcast_client import Client, TagcastError
 from tagcast_client.models import ActedLane, ActedLanes
 
 from tagcast_cli.lane_selection import Selection
-from tagcast_cli.lanes import lanes
+from tagcast_cli.lanes import lanes as lanes
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import count_noun, rows_table, state_text
 from tagcast_cli.session import Session, session_of
