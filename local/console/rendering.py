@@ -18,6 +18,8 @@ from tagcast_cli.visible import visible
 from tagcast_cli.waiting import IN_PROGRESS, is_awake
 from tagcast_client.operation import path_of
 
+from local.console.filter_form import DIALECTS, KINDS, SCOPES
+
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
 """Expiry within this time is shown as urgent."""
@@ -72,6 +74,9 @@ def environment() -> Environment:
         "places": PLACES,
         "counted": count_noun,
         "word": word,
+        "kinds": KINDS,
+        "dialects": DIALECTS,
+        "scopes": SCOPES,
     }
     return made
 

@@ -12,6 +12,7 @@ from tagcast_client import NewMessage
 
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, form_fields
+from local.console.filter_form import words
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -97,15 +98,6 @@ def new_message(said: Mapping[str, str]) -> NewMessage:
         said.get("ordering_key", "").strip() or None,
         said.get("content_type", "").strip() or None,
     )
-
-
-def words(text: str) -> tuple[str, ...]:
-    r"""Return the parts between commas and line ends.
-
-    >>> words("a, b\n\nc d ")
-    ('a', 'b', 'c d')
-    """
-    return tuple(word for part in text.splitlines() for each in part.split(",") if (word := each.strip()))
 
 
 def pairs(text: str) -> dict[str, str]:

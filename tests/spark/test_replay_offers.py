@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from tagcast_client import Accepted, Refused
 
 from glue_jobs import replay
-from glue_jobs.io.pace import Pace
 from glue_jobs.io.storage import Archive
-from glue_jobs.replay import FIELDS, chunks, offer_of, select_messages, send, to_archived_message
+from glue_jobs.replay import FIELDS, Pace, chunks, offer_of, select_messages, send, to_archived_message
 from tests.spark.story import NOON, message
 
 
