@@ -93,6 +93,7 @@ async def archive(request: web.Request) -> web.Response:
         folder=str(desk.reports),
         board=desk.jobs,
         page=page_of(desk, reports),
+        filter=FilterForm(),
         today=today.isoformat(),
         tomorrow=(today + timedelta(1)).isoformat(),
     )
