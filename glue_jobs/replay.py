@@ -49,7 +49,7 @@ def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int)
 
 def offer_of(row: Any) -> dict[str, Any]:
     """Return one message in the API's form."""
-    offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)}
+    offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)} | json.loads(row.attributes or "{}")
     if row.body_is_text:
         offer["body"] = base64.b64decode(offer.pop("body_base64")).decode()
     if "body" not in offer and "body_base64" not in offer:

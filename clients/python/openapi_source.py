@@ -83,8 +83,9 @@ def write(document: Schema, package: Path) -> None:
     for name in USED_BY_HAND:
         modules.class_of(name)
     tables = modules.table("TOPIC_SETTINGS", "TopicBody") + modules.table("SUBSCRIPTION_SETTINGS", "SubscriptionBody")
+    tables += modules.table("MESSAGE_ATTRIBUTES", "MessageBody")
     settings = "".join(modules.forms.values()) + modules.filter_defaults() + tables
-    names = ["FILTER_DEFAULTS", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS", *modules.forms]
+    names = ["FILTER_DEFAULTS", "MESSAGE_ATTRIBUTES", "SUBSCRIPTION_SETTINGS", "TOPIC_SETTINGS", *modules.forms]
     texts = {
         "settings": f"\n__all__ = {names!r}\n{settings}",
         "models": f"\n__all__ = {[*modules.models]!r}\n" + "".join(modules.models.values()),

@@ -52,7 +52,7 @@ class Part(StrEnum):
 COLUMNS: Mapping[Part, tuple[str, ...]] = {
     Part.BODY: ("body", "body_base64", "body_is_text"),
     Part.PROPERTIES: ("properties",),
-    Part.KEYS: ("tags", "routing_key", "ordering_key", "content_type"),
+    Part.KEYS: ("tags", "routing_key", "ordering_key", "content_type", "attributes"),
 }
 """All producer content by part, except the topic's name."""
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)

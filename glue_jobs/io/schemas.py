@@ -37,6 +37,7 @@ MESSAGES = _schema(
     properties=_PAIRS,
     ordering_key=_TEXT,
     content_type=_TEXT,
+    attributes=_TEXT,
     replay_of=_TEXT,
     subscriptions_version=_LONG,
     matched=_INTS,

@@ -67,15 +67,7 @@ async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
     """Return the message as published, and its source; or None, and the reason."""
     if found.body is not None:
         body = _as_published(found.body)
-        kept = NewMessage(
-            body,
-            found.tags,
-            found.routing_key,
-            found.properties,
-            found.ordering_key,
-            found.content_type,
-        )
-        return kept, "The body is still retained."
+        return NewMessage.like(found, body), "The body is still retained."
     try:
         archived = await asyncio.to_thread(desk.jobs.runner.message, found.topic, found.message_id)
     except JobError as fault:

@@ -58,11 +58,5 @@ def _message(record: dict[str, Any]) -> NewMessage | None:
         body = octets.decode() if record.get("body_is_text") else octets
     if body is None:
         return None
-    return NewMessage(
-        body,
-        tuple(record.get("tags") or ()),
-        record.get("routing_key"),
-        record.get("properties") or {},
-        record.get("ordering_key"),
-        record.get("content_type"),
-    )
+    others = json.loads(record.get("attributes") or "{}")
+    return NewMessage.like({**record, **others}, body)

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 from tagcast_client import NewMessage
+from tagcast_client.outgoing import MessageAttributes
+from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, form_fields
@@ -17,6 +19,12 @@ from local.console.kept import part_of
 from local.console.rendering import message_path
 
 TOPICS_SHOWN, SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 25, 50, 25
+
+
+TEXT_ATTRIBUTES = [
+    each for each in MESSAGE_ATTRIBUTES if each.type == "string" and each.name in MessageAttributes.__annotations__
+]
+"""The attributes of a message that are one text."""
 
 
 async def topics(request: web.Request) -> web.Response:
@@ -64,6 +72,7 @@ async def topic(request: web.Request) -> web.Response:
         subscriptions=subscriptions,
         messages=messages,
         once=str(uuid.uuid4()),
+        texts=TEXT_ATTRIBUTES,
     )
 
 
@@ -74,11 +83,7 @@ async def publish(request: web.Request) -> web.Response:
     accepted = await desk.api.publish(
         name,
         message.body,
-        tags=message.tags,
-        routing_key=message.routing_key,
-        properties=message.properties,
-        ordering_key=message.ordering_key,
-        content_type=message.content_type,
+        **message.attributes,
         idempotency_key=said.get("once") or None,
     )
     raise web.HTTPSeeOther(message_path(name, accepted.message_id))
@@ -90,14 +95,9 @@ def new_message(said: Mapping[str, str]) -> NewMessage:
     >>> new_message({"body": "x", "tags": "a, b", "properties": "price=12"}).as_json()
     {'body': 'x', 'tags': ['a', 'b'], 'properties': {'price': '12'}}
     """
-    return NewMessage(
-        said.get("body", ""),
-        words(said.get("tags", "")),
-        said.get("routing_key", "").strip() or None,
-        pairs(said.get("properties", "")),
-        said.get("ordering_key", "").strip() or None,
-        said.get("content_type", "").strip() or None,
-    )
+    texts = {each.name: said.get(each.name, "").strip() or None for each in TEXT_ATTRIBUTES}
+    found = {"tags": words(said.get("tags", "")), "properties": pairs(said.get("properties", "")), **texts}
+    return NewMessage.like(found, said.get("body", ""))
 
 
 def pairs(text: str) -> dict[str, str]:

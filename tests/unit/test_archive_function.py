@@ -163,7 +163,7 @@ def test_the_events_are_the_rows_as_they_are_written_and_pass_the_filters_of_the
     assert settled["dynamodb"]["NewImage"] == removed["dynamodb"]["OldImage"] == in_lambda(story.message_row)
     function = RESOURCES["ArchiveFunction"]["Properties"]
     for source, name in (("MessageRows", "archive_messages"), ("RegistryRows", "archive_registry")):
-        filters = function["EventPublisher"][source]["Properties"]["FilterCriteria"]["Filters"]
+        filters = function["Events"][source]["Properties"]["FilterCriteria"]["Filters"]
         patterns = [json.loads(declared["Pattern"]) for declared in filters]
         for record in event(name)["Records"]:
             assert any(matches(pattern, record) for pattern in patterns)

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from tagcast_client import NewMessage
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, given
+from tagcast_client.outgoing import MessageAttributes
+from tagcast_client.settings import MESSAGE_ATTRIBUTES
+
+from tagcast_cli.options import SettingOptions
 
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
 Tags = Annotated[
@@ -22,7 +25,6 @@ PropertyPairs = Annotated[
     list[str] | None,
     typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated."),
 ]
-ContentType = Annotated[str | None, typer.Option("--content-type", help="Media type of the body.")]
 
 
 def body_bytes(source: str | None) -> bytes:
@@ -69,14 +71,23 @@ def body_fields(body: bytes) -> dict[str, str]:
         return {"body_base64": base64.b64encode(body).decode()}
 
 
+TextAttributes = Annotated[
+    Json,
+    SettingOptions(
+        [each for each in MESSAGE_ATTRIBUTES if each.name in MessageAttributes.__annotations__],
+        leave_out=("routing_key",),
+    ),
+]
+"""The attributes of a message that are one text, but the routing key, which has a short option."""
+
+
 def message_of(
     body: bytes,
+    texts: Json | None = None,
     *,
     tags: list[str] | None = None,
     routing_key: str | None = None,
     property_pairs: list[str] | None = None,
-    ordering_key: str | None = None,
-    content_type: str | None = None,
 ) -> Json:
     """The message as the API takes it; bytes that are not UTF-8 text travel as base64.
 
@@ -85,6 +96,5 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    text = body_fields(body).get("body", body)
-    properties = properties_of(property_pairs or [])
-    return NewMessage(text, tags or (), routing_key, properties, ordering_key, content_type).as_json()
+    message = {**body_fields(body), **given(tags=tags or None, routing_key=routing_key), **(texts or {})}
+    return message | ({"properties": properties_of(property_pairs)} if property_pairs else {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import typer
@@ -79,14 +79,8 @@ class _Replaying:
 
 def _message_of(letter: Pulled) -> NewMessage:
     """Return the message of which *letter* was made, in its trace."""
-    return NewMessage(
-        body_fields(letter.body).get("body", letter.body),
-        tags=letter.tags,
-        routing_key=letter.routing_key,
-        properties={name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)},
-        ordering_key=letter.ordering_key,
-        content_type=letter.content_type,
-    )
+    own = {name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)}
+    return replace(NewMessage.like(letter, body_fields(letter.body).get("body", letter.body)), properties=own)
 
 
 def _line(said: Json) -> Text:

@@ -14,7 +14,7 @@ from tagcast_client import TagcastError
 from tagcast_client.operation import Json
 from tagcast_client.signing import is_aws
 
-from tagcast_cli.content import BodyArgument, ContentType, PropertyPairs, body_bytes, message_of
+from tagcast_cli.content import BodyArgument, PropertyPairs, TextAttributes, body_bytes, message_of
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import state_text
 from tagcast_cli.session import Session, session_of
@@ -205,6 +205,7 @@ def _verdict(answer: Json) -> RenderableType:
 def try_filter(
     ctx: typer.Context,
     filter: FilterOptions,
+    texts: TextAttributes,
     body: BodyArgument = "",
     message_tag: Annotated[
         list[str] | None,
@@ -214,7 +215,6 @@ def try_filter(
         str | None, typer.Option("--message-routing-key", "-r", metavar="KEY", help="Routing key of the message.")
     ] = None,
     property_pairs: PropertyPairs = None,
-    content_type: ContentType = None,
 ) -> None:
     """Test a filter on a message. Shows the verdict and its reasons, and stores and sends nothing.
 
@@ -225,11 +225,7 @@ def try_filter(
     if described is None:
         raise typer.BadParameter(f"a filter is required: give one of {FILTER_OPTIONS}")
     message = message_of(
-        body.encode(),
-        tags=message_tag,
-        routing_key=message_routing_key,
-        property_pairs=property_pairs,
-        content_type=content_type,
+        body.encode(), texts, tags=message_tag, routing_key=message_routing_key, property_pairs=property_pairs
     )
     session = session_of(ctx)
     asked = {"filter": described, "message": message}

@@ -15,8 +15,9 @@ from tagcast_client.batches import parts
 from tagcast_client.operation import Json, given, path_of
 
 from tagcast_cli import completion
-from tagcast_cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
+from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
 from tagcast_cli.instant import duration, readable_instant
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -37,9 +38,11 @@ EXPLAINED_MAX = 20
 ID_DIGITS = 20
 
 
+@with_options
 def publish(
     ctx: typer.Context,
     topic: TopicName,
+    texts: TextAttributes,
     body: Annotated[
         str | None,
         typer.Argument(help="Body; - or no argument reads standard input, @FILE reads a file.", show_default=False),
@@ -47,8 +50,6 @@ def publish(
     tag: Tags = None,
     routing_key: RoutingKey = None,
     property_pairs: PropertyPairs = None,
-    ordering_key: Annotated[str | None, typer.Option(help="Ordering key, for a topic ordered by key.")] = None,
-    content_type: ContentType = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="Idempotency key: while the message lives, the same key publishes once.")
     ] = None,
@@ -57,14 +58,7 @@ def publish(
     ] = None,
 ) -> None:
     """Publish a message to a topic."""
-    message = message_of(
-        body_bytes(body),
-        tags=tag,
-        routing_key=routing_key,
-        property_pairs=property_pairs,
-        ordering_key=ordering_key,
-        content_type=content_type,
-    )
+    message = message_of(body_bytes(body), texts, tags=tag, routing_key=routing_key, property_pairs=property_pairs)
     session = session_of(ctx)
     if count is not None:
         _publish_copies(session, topic, message, count, idempotency_key)

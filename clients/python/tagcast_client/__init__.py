@@ -28,6 +28,7 @@ from tagcast_client.models import *  # noqa: F403
 from tagcast_client.operation import Answer as Answer
 from tagcast_client.operation import Page as Page
 from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
+from tagcast_client.outgoing import MessageAttributes as MessageAttributes
 from tagcast_client.outgoing import NewMessage as NewMessage
 from tagcast_client.received import Pulled as Pulled
 from tagcast_client.received import Received as Received

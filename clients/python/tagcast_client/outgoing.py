@@ -6,7 +6,8 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, cast
 
 from tagcast_client.instants import json_default
 
@@ -14,6 +15,16 @@ Body = str | bytes | Mapping[str, Any] | list[Any]
 Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
 """Not any iterable of strings, since a string is one."""
 JSON_TYPE = "application/json"
+
+
+class MessageAttributes(TypedDict, total=False):
+    """The attributes of a message besides its body."""
+
+    tags: Tags
+    routing_key: str | None
+    properties: Mapping[str, str] | None
+    ordering_key: str | None
+    content_type: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,22 @@ class NewMessage:
 
     def __post_init__(self) -> None:
         list_tags(self.tags)
+
+    @property
+    def attributes(self) -> MessageAttributes:
+        """Return its attributes, as `publish` takes them."""
+        return cast("MessageAttributes", {name: getattr(self, name) for name in MessageAttributes.__annotations__})
+
+    @classmethod
+    def like(cls, other: Any, body: Body) -> NewMessage:
+        """Return a message with *body* and the attributes of *other*, which was received, read or archived.
+
+        >>> NewMessage.like(NewMessage("a", tags=("x",)), "b").as_json()
+        {'body': 'b', 'tags': ['x']}
+        """
+        look = other.get if isinstance(other, Mapping) else partial(getattr, other)
+        given = {name: look(name) for name in MessageAttributes.__annotations__}
+        return cls(body, **{name: value for name, value in given.items() if value is not None})
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the API reads it.

@@ -19,6 +19,7 @@ import httpx
 from tagcast_client._async.client import AsyncClient
 from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
+from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
 
@@ -30,7 +31,7 @@ _TOPIC = {each.name: each.default for each in TOPIC_SETTINGS if each.default is 
 _SUBSCRIPTION = {"filter": None} | {each.name: each.default for each in SUBSCRIPTION_SETTINGS if each.default}
 _RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_seconds": 512}
 _IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
-_FIELDS = ("routing_key", "properties", "ordering_key", "content_type")
+_FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
 _TITLES = {404: "Not found", 412: "Precondition failed", 501: "Not implemented"}
 

@@ -29,7 +29,17 @@ TYPES: dict[str, Any] = {
     **{"array<string>": list, "array<int>": list, "map<string,string>": dict},
 }
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "archive.md").read_text()
-CONTENTS = ("body", "body_base64", "body_is_text", "properties", "tags", "routing_key", "ordering_key", "content_type")
+CONTENTS = (
+    "body",
+    "body_base64",
+    "body_is_text",
+    "properties",
+    "tags",
+    "routing_key",
+    "ordering_key",
+    "content_type",
+    "attributes",
+)
 
 
 def columns_of(kind: str) -> dict[str, type]:

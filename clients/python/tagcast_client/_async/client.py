@@ -19,7 +19,7 @@ from tagcast_client.changing import (
 from tagcast_client.decoding import decode
 from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
 from tagcast_client.operation import Answer, Operation, if_match, path_of, query_of, reads
-from tagcast_client.outgoing import ArchivedMessage, Body, NewMessage, Tags, list_tags
+from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage
 from tagcast_client.settings import (
     Endpoint,
     NamedSubscription,
@@ -48,18 +48,16 @@ class AsyncClient(AsyncOperations):
         topic: str,
         body: Body,
         *,
-        tags: Tags = (),
-        routing_key: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        ordering_key: str | None = None,
-        content_type: str | None = None,
         idempotency_key: str | None = None,
+        **attributes: Unpack[MessageAttributes],
     ) -> Accepted:
         """Publish one message. The API accepts it once, even if the client repeats the request.
 
-        An object or a list as *body* becomes JSON.
+        An object or a list as *body* becomes JSON. `MessageAttributes` lists what else a message may have.
         """
-        message = NewMessage(body, list_tags(tags), routing_key, properties or {}, ordering_key, content_type)
+        if unknown := attributes.keys() - MessageAttributes.__annotations__.keys():
+            raise TypeError(f"unknown attributes of a message: {', '.join(sorted(unknown))}")
+        message = NewMessage.like(attributes, body)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4()), **current_trace()}
         path = path_of("topics", topic, "messages")
         return await self._send(Operation("POST", path, reads(Accepted), message.as_json(), headers=headers))

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from tagcast.ids import subscription_id
 from tagcast.outcome import Outcome, PastAttempt
+from tagcast.setting import Setting
 from tagcast.settings import (
     Batching,
     ContentFormat,
@@ -145,15 +147,22 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message as its producer sends it, before the service accepts it."""
+    """A message as its producer sends it, before the service accepts it.
+
+    Its attributes are declared once for all doors (`tagcast.setting`): requests, answers, envelopes, rows, the archive.
+    """
 
     body: bytes
     is_text: bool = True
-    tags: tuple[str, ...] = ()
-    routing_key: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    ordering_key: str | None = None
-    content_type: str | None = None
+    tags: Annotated[tuple[str, ...], Setting("Tags that filters match.", is_shown=True)] = ()
+    routing_key: Annotated[
+        str | None, Setting("Routing key: words separated by dots, e.g. order.new.eu.", is_shown=True)
+    ] = None
+    properties: Annotated[Mapping[str, str], Setting("Properties that SQL92 filters read.", is_shown=True)] = field(
+        default_factory=dict
+    )
+    ordering_key: Annotated[str | None, Setting("Ordering key, for a topic ordered by key.", is_shown=True)] = None
+    content_type: Annotated[str | None, Setting("Media type of the body.", is_shown=True)] = None
     trace: TraceContext | None = None
 
 

@@ -7,6 +7,7 @@ setting of one number, word or text is written in one place, besides the code th
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache
@@ -96,6 +97,18 @@ def _settings_of(kind: Any) -> tuple[Declared, ...]:
                 default = each.default if each.default_factory is MISSING else each.default_factory()
                 found.append(Declared(each.name, type_, is_optional, default, note))
     return tuple(found)
+
+
+def declared_json(value: Any) -> dict[str, Any]:
+    """Return what *value* declares, by the names of the API, as JSON has it: tuples are lists."""
+    return {each.wire: as_json(getattr(value, each.name)) for each in settings_of(type(value))}
+
+
+def as_json(value: Any) -> Any:
+    """Return a tuple as a list, a mapping as an object, and all else as it is."""
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

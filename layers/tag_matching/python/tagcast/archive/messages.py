@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
@@ -14,7 +15,10 @@ from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.log import ENDS, LATE, ROUNDS, End, Late, Origin
 from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.state_map import Round
+from tagcast.setting import declared_json
 
+_COLUMNS = ("tags", "routing_key", "properties", "ordering_key", "content_type")
+"""Attributes with a column of their own."""
 SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""
 
@@ -69,11 +73,7 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
         message_id=message.message_id,
         accepted_at=message.accepted_at,
         expires_at=message.expires_at,
-        tags=list(draft.tags),
-        routing_key=draft.routing_key,
-        properties=dict(draft.properties) or None,
-        ordering_key=draft.ordering_key,
-        content_type=draft.content_type,
+        **_attributes(draft),
         replay_of=message.replay_of,
         subscriptions_version=row.subscriptions_version,
         matched=sorted(row.map.matched),
@@ -82,6 +82,15 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
         body_bytes=len(draft.body) if row.has_body else None,
         **(archived_body(draft) if keep_body and row.has_body else {}),
     )
+
+
+def _attributes(draft: Draft) -> dict[str, Any]:
+    """Return the attributes of a message: those with a column, and all others as JSON in one."""
+    found = declared_json(draft) | {"properties": dict(draft.properties) or None}
+    others = {name: value for name, value in found.items() if name not in _COLUMNS}
+    given = {name: value for name, value in others.items() if value is not None}
+    columns = {name: found[name] for name in _COLUMNS}
+    return columns | {"attributes": json.dumps(given, sort_keys=True) if given else None}
 
 
 def archived_body(draft: Draft) -> dict[str, Field]:

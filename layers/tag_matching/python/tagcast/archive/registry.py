@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from tagcast.archive.record import Record, RecordKind, RowChange, record
+from tagcast.archive.record import Field, Record, RecordKind, RowChange, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
@@ -65,12 +65,12 @@ def of_subscription(change: RowChange) -> Iterator[Record]:
     )
 
 
-def _settings_fields(subscription: Subscription) -> dict[str, str | int | None]:
+def _settings_fields(subscription: Subscription) -> dict[str, Field]:
     """Return the settings of a subscription, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
     chosen = SETTINGS.attributes(replace(subscription.settings, endpoint=place))
-    columns = {"endpoint" if name == "target" else name: chosen.pop(name) for name in _COLUMNS}
+    columns: dict[str, Field] = {"endpoint" if name == "target" else name: chosen.pop(name) for name in _COLUMNS}
     return columns | {"settings": _json({name: it for name, it in chosen.items() if name not in _LEFT_OUT})}
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push
+from tagcast.setting import declared_json
 
 NOBODY = "0"
 """The owner of topics if no account is known."""
@@ -207,11 +208,7 @@ def _shared_fields(message: Message) -> dict[str, object]:
     return {
         "message_id": message.message_id,
         **body_fields(message),
-        "tags": list(message.tags),
-        "routing_key": message.routing_key,
-        "properties": dict(message.properties),
-        "ordering_key": message.ordering_key,
-        "content_type": message.draft.content_type,
+        **declared_json(message.draft),
         "accepted_at": rfc3339(message.accepted_at),
         "expires_at": rfc3339(message.expires_at),
         **message.trace.fields,

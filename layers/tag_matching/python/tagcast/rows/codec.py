@@ -16,7 +16,7 @@ from tagcast.rows.kind import Attributes
 from tagcast.setting import without_none
 
 _T = TypeVar("_T")
-_Scalar = str | int
+_Value = str | int | list[str] | Mapping[str, str]
 Read = Callable[[Any], Any]
 
 
@@ -25,7 +25,7 @@ class Part:
     """How an object stands in a row: as these attributes. *read* returns None where they are absent."""
 
     names: tuple[str, ...]
-    write: Callable[[Any], tuple[_Scalar | None, ...]]
+    write: Callable[[Any], tuple[_Value | None, ...]]
     read: Callable[[Attributes], Any]
 
 
@@ -62,9 +62,9 @@ class Codec(Generic[_T]):
         """Return the names of all attributes."""
         return (*(name for part in self._parts.values() for name in part.names), *self._readers)
 
-    def attributes(self, value: _T) -> dict[str, _Scalar | None]:
+    def attributes(self, value: _T) -> dict[str, _Value | None]:
         """Return every attribute of *value*, absent ones as None."""
-        found: dict[str, _Scalar | None] = {}
+        found: dict[str, _Value | None] = {}
         for name, part in self._parts.items():
             found |= zip(part.names, part.write(getattr(value, name)), strict=True)
         for name in self._readers:
@@ -73,13 +73,17 @@ class Codec(Generic[_T]):
 
     def value(self, row: Attributes) -> _T:
         """Return the value of a row; absent attributes are defaults."""
+        return self._kind(**self.fields(row))
+
+    def fields(self, row: Attributes) -> dict[str, Any]:
+        """Return the fields in a row; absent attributes are left out."""
         given = {name: read(row[name]) for name, read in self._readers.items() if name in row}
         for name, part in self._parts.items():
             given[name] = part.read(row)
-        return self._kind(**given)
+        return given
 
 
-def _written(value: Any) -> _Scalar | None:
+def _written(value: Any) -> _Value | None:
     if value is None or value is False:
         return None
     if value is True:

@@ -17,6 +17,7 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
+from tagcast.rows.codec import Codec, Part
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
 from tagcast.rows.kind import Attributes, Kind
@@ -245,6 +246,24 @@ def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
     )
 
 
+_DRAFTS = Codec(
+    Draft,
+    {
+        "tags": Part(("tags",), lambda tags: (list(tags) or None,), lambda row: tuple(row.get("tags", ()))),
+        "properties": Part(
+            ("properties",), lambda properties: (dict(properties) or None,), lambda row: row.get("properties", {})
+        ),
+        "trace": Part(
+            ("trace",),
+            lambda trace: (None if trace is None else trace.text,),
+            lambda row: parse_trace(row["trace"]) if "trace" in row else None,
+        ),
+    },
+    elsewhere=("body", "is_text"),
+)
+"""The attributes of a message in its row; its body has a form of its own."""
+
+
 def _message_row(value: MessageRow) -> dict[str, Value]:
     """Return the row of a message as it is accepted."""
     message, draft, matched = value.message, value.message.draft, value.map.matched
@@ -257,12 +276,7 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
             "body": draft.body if value.has_body and value.deflated is None else None,
             "deflated": value.deflated if value.has_body else None,
             "is_text": int(draft.is_text),
-            "tags": list(draft.tags) or None,
-            "routing_key": draft.routing_key,
-            "properties": dict(draft.properties) or None,
-            "ordering_key": draft.ordering_key,
-            "content_type": draft.content_type,
-            "trace": None if draft.trace is None else draft.trace.text,
+            **_DRAFTS.attributes(draft),
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
@@ -291,12 +305,7 @@ def _message_in(row: Attributes) -> MessageRow:
     draft = Draft(
         body=get("body", b"") if packed is None else inflated(packed),
         is_text=bool(row["is_text"]),
-        tags=tuple(get("tags", ())),
-        routing_key=get("routing_key"),
-        properties=get("properties", {}),
-        ordering_key=get("ordering_key"),
-        content_type=get("content_type"),
-        trace=parse_trace(row["trace"]) if "trace" in row else None,
+        **_DRAFTS.fields(row),
     )
     matched, is_split = ordinals.unpack(row["matched"]), "apart_round" in row
     in_order = _unpacked(row, "in_order") if "in_order" in row or "unordered" in row else matched

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import rfc3339
-from tagcast.model import Entry, EntryState
+from tagcast.model import Draft, Entry, EntryState
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import (
     FAILING,
@@ -21,10 +21,12 @@ from tagcast.operating.messages import (
     message_view,
 )
 from tagcast.ports import World
+from tagcast.setting import declared_json
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import AnyEntryState, Instant, one_of
 from tagcast_aws.api.http.authorization import covers
+from tagcast_aws.api.http.declared import answer_base
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request, required_name
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
@@ -46,7 +48,15 @@ class EntryAnswer(TypedDict):
     added_at: NotRequired[Instant]
 
 
-class MessageAnswer(TypedDict):
+if TYPE_CHECKING:
+
+    class _Shown(TypedDict):
+        pass
+else:
+    _Shown = answer_base(Draft)
+
+
+class MessageAnswer(_Shown):
     """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
 
     One that matched more than a thousand is shown with some of its entries, and ``next_cursor`` while there are more.
@@ -63,11 +73,6 @@ class MessageAnswer(TypedDict):
     state: Annotated[str, one_of(MessageState)]
     accepted_at: Instant
     expires_at: Instant
-    tags: list[str]
-    routing_key: str | None
-    properties: dict[str, str]
-    ordering_key: str | None
-    content_type: str | None
     subscribers: dict[str, EntryAnswer]
     traceparent: NotRequired[str]
     tracestate: NotRequired[str]
@@ -143,11 +148,7 @@ def _receipt(value: MessageView) -> MessageAnswer:
         "state": value.state,
         "accepted_at": rfc3339(sent.accepted_at),
         "expires_at": rfc3339(sent.expires_at),
-        "tags": list(sent.tags),
-        "routing_key": sent.routing_key,
-        "properties": dict(sent.properties),
-        "ordering_key": sent.ordering_key,
-        "content_type": sent.draft.content_type,
+        **declared_json(sent.draft),  # type: ignore[typeddict-item]
         "subscribers": {name: _entry(entry) for name, entry in value.subscribers.items()},
     }
     answer["traceparent"] = sent.trace.parent

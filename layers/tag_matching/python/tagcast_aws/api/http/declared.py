@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, Literal, NotRequired, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_args, get_origin
 
-from pydantic import Field, StringConstraints, create_model
+from pydantic import BaseModel, Field, StringConstraints, create_model
 from pydantic.config import JsonDict
-from tagcast.setting import Declared, Only, settings_of
+from tagcast.setting import Declared, Only, as_json, settings_of
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
@@ -60,7 +60,7 @@ def answer_base(kind: type, wires: Wires | None = None) -> Any:
     found: dict[str, Any] = {}
     for each in settings_of(kind):
         wire = (wires or {}).get(each.name)
-        type_ = _scalar(each, is_bounded=False) if wire is None else wire.answer
+        type_ = _shown_type(each) if wire is None else wire.answer
         if type_ is not None:
             found[each.wire] = type_ if each.setting.is_shown else NotRequired[type_]
     make: Any = TypedDict
@@ -89,14 +89,28 @@ def shown_settings(value: Any, wires: Wires | None = None, only: Only | None = N
         is_default = present is None or (not each.setting.is_shown and present == each.default)
         if each.setting.only is only is Only.GROUPS or not is_default or each.setting.is_shown:
             found[each.wire] = present if wire is None else wire.show(present)
-    return {name: str(it) if isinstance(it, str) else it for name, it in found.items()}
+    return {name: str(it) if isinstance(it, str) else as_json(it) for name, it in found.items()}
+
+
+def _shown_type(each: Declared) -> Any:
+    """Return the type of a setting in answers; one that is always shown may be null."""
+    forms: Mapping[Any, Any] = {tuple: list, Mapping: dict}
+    if (form := forms.get(get_origin(each.type))) is not None:
+        inner = get_args(each.type)
+        return form[inner[0] if form is list else inner]
+    type_ = _scalar(each, is_bounded=False)
+    return type_ | None if each.is_optional and each.setting.is_shown else type_
 
 
 def _field(each: Declared, wire: Wire | None) -> tuple[Any, Any]:
     type_ = _scalar(each) if wire is None else wire.body
     described = _described(each, wire)
-    if wire is not None and wire.default is not None and wire.default() is not None:
-        return type_, Field(default_factory=wire.default, **described)
+    make = None if wire is None else wire.default
+    without = None if make is None else make()
+    if make is not None and isinstance(without, BaseModel):
+        return type_, Field(default_factory=make, **described)
+    if without is not None:
+        return type_, Field(without, **described)
     if each.default is MISSING and (wire is None or wire.default is None):
         return type_, Field(**described)
     default = None if wire is not None else str(each.default) if each.words else each.default

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
+from tagcast.model import Draft
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import Instant
+from tagcast_aws.api.http.declared import answer_base
+
+if TYPE_CHECKING:
+
+    class _Shown(TypedDict):
+        pass
+else:
+    _Shown = answer_base(Draft)
 
 
-class PushBody(TypedDict):
+class PushBody(_Shown):
     """The envelope of content format ``json``; octets that are no text come as ``body_base64``."""
 
     topic: str
@@ -18,11 +27,6 @@ class PushBody(TypedDict):
     message_id: str
     body: NotRequired[str]
     body_base64: NotRequired[str]
-    tags: list[str]
-    routing_key: str | None
-    properties: dict[str, str]
-    ordering_key: str | None
-    content_type: str | None
     accepted_at: Instant
     expires_at: Instant
     traceparent: NotRequired[str]
@@ -31,7 +35,7 @@ class PushBody(TypedDict):
     replay_of: NotRequired[str]
 
 
-EXAMPLE: PushBody = {
+EXAMPLE: dict[str, Any] = {
     "topic": "orders",
     "subscription": "billing",
     "message_id": "07457000000000000001",

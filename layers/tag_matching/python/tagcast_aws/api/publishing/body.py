@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
@@ -18,6 +18,7 @@ from tagcast.trace_context import read_trace
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, members_at_most, one_by_one, read
+from tagcast_aws.api.http.declared import Wire, Wires, body_base, settings_in
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
@@ -99,7 +100,20 @@ def _bodies(kind: str) -> JsonDict:
     return both if kind == "null" else both | {"required": ["body", "body_base64"]}
 
 
-class TestedMessage(Body):
+WIRES: Wires = {
+    "tags": Wire(Tags, tuple, default=lambda: []),
+    "routing_key": Wire(RoutingKey),
+    "properties": Wire(Properties, default=lambda: {}),
+    "ordering_key": Wire(OrderingKey),
+    "content_type": Wire(ContentType),
+}
+if TYPE_CHECKING:
+    _Attributes = Body
+else:
+    _Attributes = body_base(Draft, WIRES)
+
+
+class TestedMessage(_Attributes):
     """A message; to test a filter it needs no body."""
 
     __test__ = False
@@ -107,11 +121,6 @@ class TestedMessage(Body):
 
     body: str | None = None
     body_base64: Base64 | None = None
-    tags: Tags = Field([])
-    routing_key: RoutingKey | None = None
-    properties: Properties = Field({})
-    ordering_key: OrderingKey | None = None
-    content_type: ContentType | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -129,11 +138,7 @@ class TestedMessage(Body):
         return Draft(
             body=content or b"",
             is_text=self.body_base64 is None,
-            tags=tuple(self.tags),
-            routing_key=self.routing_key,
-            properties=self.properties,
-            ordering_key=self.ordering_key,
-            content_type=self.content_type,
+            **settings_in(Draft, self, WIRES),
         )
 
 
