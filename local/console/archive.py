@@ -10,7 +10,7 @@ from html import unescape
 from pathlib import Path
 
 from aiohttp import web
-from tagcast_cli.job_arguments import Days
+from tagcast_cli.job_run import Days
 
 from local.console.acts import Preview
 from local.console.archive_jobs import JOBS, JobOrder

@@ -15,8 +15,20 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.instant import rfc3339
 from tagcast_cli.filters import filter_text
-from tagcast_cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, option
-from tagcast_cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, client_of, jobs_of
+from tagcast_cli.job_run import (
+    NOTHING_JUDGED,
+    Archive,
+    Days,
+    JobError,
+    Jobs,
+    audit_arguments,
+    backtest_arguments,
+    check_spark,
+    client_of,
+    compacting,
+    jobs_of,
+    option,
+)
 from tagcast_client import NewMessage
 
 from local.console.archived import archived_message

@@ -21,15 +21,19 @@ from tagcast_client.signing import is_aws
 from tagcast_cli.api_client import client_for, url_fault
 from tagcast_cli.filters import FilterOptions, SqlFilter, TagFilter
 from tagcast_cli.instant import rfc3339
-from tagcast_cli.job_arguments import (
+from tagcast_cli.job_run import (
+    NOTHING_JUDGED,
     SAMPLES,
+    Archive,
     Days,
+    Link,
+    Result,
     audit_arguments,
     backtest_arguments,
     compacting,
     option,
+    run_job,
 )
-from tagcast_cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import console, fields_table, named_cell, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of

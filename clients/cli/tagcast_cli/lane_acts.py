@@ -16,7 +16,7 @@ from rich.text import Text
 from tagcast_client import Client, TagcastError
 from tagcast_client.models import ActedLane, ActedLanes
 
-from tagcast_cli.lane_selection import Selection
+from tagcast_cli.lanes import Selection
 from tagcast_cli.lanes import lanes as lanes
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import count_noun, rows_table, state_text
