@@ -66,9 +66,10 @@ class Codec(Generic[_T]):
         """Return every attribute of *value*, absent ones as None."""
         found: dict[str, _Value | None] = {}
         for name, part in self._parts.items():
-            found |= zip(part.names, part.write(getattr(value, name)), strict=True)
+            found.update(zip(part.names, part.write(getattr(value, name)), strict=True))
         for name in self._readers:
-            found[name] = _written(getattr(value, name))
+            one = getattr(value, name)
+            found[name] = one if one is None or one.__class__ is str else _written(one)
         return found
 
     def value(self, row: Attributes) -> _T:
@@ -84,10 +85,8 @@ class Codec(Generic[_T]):
 
 
 def _written(value: Any) -> _Value | None:
-    if value is None or value is False:
-        return None
-    if value is True:
-        return 1
+    if isinstance(value, bool):
+        return 1 if value else None
     if isinstance(value, StrEnum):
         return value.value
     return str(value) if isinstance(value, float) else value
