@@ -19,7 +19,8 @@ from tests.spark.story import NOON, message
 
 
 def row(**fields: object) -> SimpleNamespace:
-    return SimpleNamespace(**dict.fromkeys(FIELDS) | {"message_id": "1", "body_is_text": None} | fields)
+    none = dict.fromkeys((*FIELDS, "body_is_text", "attributes"))
+    return SimpleNamespace(**none | {"message_id": "1"} | fields)
 
 
 def test_text_that_was_archived_as_base64_is_sent_as_text_again() -> None:
