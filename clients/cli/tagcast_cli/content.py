@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, given
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
-from tagcast_cli.options import SettingOptions, given
+from tagcast_cli.options import SettingOptions
 
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
 Tags = Annotated[

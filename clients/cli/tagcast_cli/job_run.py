@@ -1,4 +1,4 @@
-"""Runs one Spark job over an archive as a program of its own, and shows how far it is."""
+"""Runs one Spark job over an archive as a program of its own, with its arguments, and shows how far it is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
@@ -29,6 +30,28 @@ Link = Sequence[str]
 
 class JobError(RuntimeError):
     """A job could not be run, or broke; the text says what to do or what it said last."""
+
+
+def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
+    """Return the addresses of the stack that runs on *folder*; JobError if none does, with what to give *otherwise*."""
+    try:
+        return dict(json.loads((folder / "stack.json").read_text()))
+    except FileNotFoundError:
+        start = f"no local stack runs on {folder}: start one with `make run`, give its folder with --data"
+        raise JobError(f"{start}, or {otherwise}") from None
+
+
+def client_of(owner: Mapping[str, str], service: Any) -> Any:
+    """Return boto3's client of a local stack's engine, with its owner's environment; of AWS without one."""
+    import boto3
+
+    return boto3.client(
+        service,
+        endpoint_url=owner.get("AWS_ENDPOINT_URL"),
+        region_name=owner.get("AWS_DEFAULT_REGION"),
+        aws_access_key_id=owner.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=owner.get("AWS_SECRET_ACCESS_KEY"),
+    )
 
 
 NOTHING_JUDGED = 3
@@ -54,13 +77,7 @@ class Archive:
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack that runs on *folder*; JobError if none does."""
-        try:
-            where = json.loads((folder / "stack.json").read_text())
-        except FileNotFoundError:
-            raise JobError(
-                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
-                "or another archive with --archive s3://BUCKET"
-            ) from None
+        where = read_stack(folder, "another archive with --archive s3://BUCKET")
         return cls(
             f"s3://{where['outputs']['ArchiveBucketName']}",
             reports=folder / "reports",
@@ -94,22 +111,10 @@ class Archive:
         known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._downloaded(parts.netloc, parts.path.lstrip("/"), target)
+            client_of(self.owner, "s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         finally:
             os.umask(known)
         return target
-
-    def _downloaded(self, bucket: str, key: str, target: Path) -> None:
-        import boto3
-
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
-            region_name=self.owner.get("AWS_DEFAULT_REGION"),
-            aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
-        )
-        s3.download_file(bucket, key, str(target))
 
 
 def bucket_of(cloudformation: Any, url: str) -> str | None:
@@ -304,3 +309,58 @@ def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
         if isinstance(found, dict) and "job" in found:
             return found
     return None
+
+
+SAMPLES = 20
+"""Messages that a backtest shows of each way in which two filters differ, unless somebody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Days:
+    """The days that a job looks at: the first, and the day after the last."""
+
+    first: date
+    end: date
+
+    @classmethod
+    def of(cls, first: str | None, end: str | None) -> Days:
+        """Read both; without them it is today, which is what a local stack has. Raises ValueError."""
+        today = datetime.now(UTC).date()
+        try:
+            begin = today if first is None else date.fromisoformat(first)
+            days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
+        except ValueError as fault:
+            raise ValueError(f"not a day, expected e.g. 2026-11-20: {fault}") from None
+        if days.first >= days.end:
+            raise ValueError("--to is the day after the last day: it must be later than --from")
+        return days
+
+    def arguments(self) -> list[str]:
+        """Return them as jobs take them."""
+        return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
+
+
+def option(name: str, value: str | None) -> list[str]:
+    """Return an option with its value, or nothing without one."""
+    return [] if value is None else [name, value]
+
+
+def audit_arguments(
+    place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
+) -> list[str]:
+    """Return what an audit is asked; a local archive is complete until *as_of*, and its waits were shortened."""
+    arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
+    arguments += option("--property", property)
+    return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.is_local else [])
+
+
+def backtest_arguments(
+    days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
+) -> list[str]:
+    """Return what a backtest is asked."""
+    return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
+
+
+def compacting(place: Archive, days: Days) -> Link:
+    """Return the job that compacts first what a local stack archived since: elsewhere a schedule does it."""
+    return ["compact", *days.arguments()] if place.is_local else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -16,8 +16,10 @@ from rich.text import Text
 from tagcast_client import Client, TagcastError
 from tagcast_client.models import ActedLane, ActedLanes
 
-from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
-from tagcast_cli.screen import rows_table, state_text
+from tagcast_cli.lanes import Selection
+from tagcast_cli.lanes import lanes as lanes
+from tagcast_cli.options import with_options
+from tagcast_cli.screen import count_noun, rows_table, state_text
 from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible_line
 
@@ -35,53 +37,28 @@ MEANS: Mapping[str, str] = {
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only.")]
-Reason = Annotated[str, typer.Option(help="Reason; recorded with each delivery.")]
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+def _add_command(verb: str, help: str) -> None:
+    """Add the command of an act that needs no reason."""
 
-    >>> counted(1, "lane"), counted(2, "lane")
-    ('1 lane', '2 lanes')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _command(verb: str, help_text: str) -> Callable[..., None]:
-    """Return the command of an act that needs no reason."""
-
-    def act_on_lanes(
-        ctx: typer.Context,
-        topic: OfTopic = None,
-        state: OfState = None,
-        host: OfHost = None,
-        outcome: OfOutcome = None,
-        text: OfText = None,
-        yes: Yes = False,
-        dry_run: DryRun = False,
-    ) -> None:
-        _run(session_of(ctx), Act(verb, Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
-
-    act_on_lanes.__doc__ = help_text
-    return act_on_lanes
+    @lanes.command(verb, help=f"{help}, after a preview. Exits 1 if a lane failed.")
+    @with_options
+    def act_on_lanes(ctx: typer.Context, selection: Selection, yes: Yes = False, dry_run: DryRun = False) -> None:
+        _run(session_of(ctx), Act(verb, selection), yes=yes, dry_run=dry_run)
 
 
-retry_lanes = _command("retry", "Retry the heads of the selected lanes now, after a preview. Exits 1 if a lane failed.")
-pause_lanes = _command("pause", "Pause the selected lanes, after a preview. Exits 1 if a lane failed.")
-resume_lanes = _command(
-    "resume",
-    "Resume the selected lanes that are paused or suspended, after a preview. Exits 1 if a lane failed.",
-)
+_add_command("retry", "Retry the heads of the selected lanes now")
+_add_command("pause", "Pause the selected lanes")
+_add_command("resume", "Resume the selected lanes that are paused or suspended")
 
 
+@lanes.command("skip")
+@with_options
 def skip_lanes(
     ctx: typer.Context,
-    reason: Reason,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
+    reason: Annotated[str, typer.Option(help="Reason; recorded with each delivery.")],
+    selection: Selection,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -89,7 +66,7 @@ def skip_lanes(
 
     The command cancels only the messages of the preview. A lane with another head by then does not change.
     """
-    _run(session_of(ctx), Act("skip", Selection(topic, state, host, outcome, text), reason), yes=yes, dry_run=dry_run)
+    _run(session_of(ctx), Act("skip", selection, reason), yes=yes, dry_run=dry_run)
 
 
 @dataclass(frozen=True)
@@ -248,17 +225,19 @@ def _tell_preview(out: Console, verb: str, planned: Sequence[ActedLane], others:
         out.print("No lanes match.")
         return
     topics = len({lane.topic for lane in planned})
-    out.print(Text(f"{verb.capitalize()} {counted(len(planned), 'lane')} in {counted(topics, 'topic')}", style="bold"))
+    out.print(
+        Text(f"{verb.capitalize()} {count_noun(len(planned), 'lane')} in {count_noun(topics, 'topic')}", style="bold")
+    )
     if planned:
-        out.print(MEANS[verb].format(counted(len(planned), "message")))
+        out.print(MEANS[verb].format(count_noun(len(planned), "message")))
         rows = (
             [state_text(lane.state), lane.topic, lane.subscription, lane.message_id] for lane in planned[:NAMED_MAX]
         )
         out.print(rows_table(rows, "state", "topic", "subscription", "head"))
     if len(planned) > NAMED_MAX:
-        out.print(f"… and {counted(len(planned) - NAMED_MAX, 'more lane')}.")
+        out.print(f"… and {count_noun(len(planned) - NAMED_MAX, 'more lane')}.")
     for reason, number in Counter(map(_reason, others)).most_common(REASONS_MAX):
-        out.print(f"{counted(number, 'matching lane')} will not change: {visible_line(reason)}")
+        out.print(f"{count_noun(number, 'matching lane')} will not change: {visible_line(reason)}")
 
 
 def _tell_outcome(out: Console, outcome: Outcome) -> None:
@@ -266,7 +245,7 @@ def _tell_outcome(out: Console, outcome: Outcome) -> None:
         left = outcome.total - len(outcome.lanes)
         out.print(Text(f"Stopped: {outcome.numbers}, {left} not started.", style="yellow"))
     else:
-        out.print(f"{counted(outcome.total, 'lane')}: {outcome.numbers}.")
+        out.print(f"{count_noun(outcome.total, 'lane')}: {outcome.numbers}.")
     for result, style in (("unchanged", "yellow"), ("failed", "red")):
         lanes = [lane for lane in outcome.lanes if lane.result == result]
         for lane in lanes[:REASONS_MAX]:

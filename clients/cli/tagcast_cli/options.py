@@ -14,10 +14,10 @@ from functools import partial, wraps
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, given
 from tagcast_client.setting import Setting
 
-from tagcast_cli.durations import duration
+from tagcast_cli.instant import duration
 
 Values = dict[str, Any]
 Make = Callable[[Values], Any]
@@ -121,11 +121,6 @@ def _taken(name: str, values: Values) -> Any:
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def given(**settings: object) -> Json:
-    """Return the settings that were given."""
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def removed(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, given
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
-from tagcast_cli.durations import duration
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.filters import FilterOptions
-from tagcast_cli.options import SettingOptions, given
+from tagcast_cli.instant import duration
+from tagcast_cli.options import SettingOptions
 
 LIFE = "life"
 

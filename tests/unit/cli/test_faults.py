@@ -8,7 +8,7 @@ from tagcast_cli import screen
 from tagcast_cli.app import app
 from typer.testing import CliRunner
 
-from local.demo.stage import free_port
+from local.engine.engine import free_port
 from tests.unit.cli.conftest import FakeApi, Run
 
 PROBLEM = {

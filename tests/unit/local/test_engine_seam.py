@@ -15,11 +15,10 @@ from ministack.core import persistence, responses
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
-from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
+from local.engine import queues, quicker_json, quicker_tables
 from local.engine.engine_process import forget_records
 from local.engine.kept_queues import HELD, KEPT
 from local.engine.kept_tables import BESIDE_TABLES
-from local.engine.long_poll import WAKERS
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Need
 
@@ -136,7 +135,7 @@ def test_an_iterator_tells_which_stream_it_reads() -> None:
 
 
 def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
-    assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
+    assert {"ReceiveMessage", *queues.WAKERS} <= set(sqs._HANDLERS)
     assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
 
@@ -169,7 +168,7 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
     for ends_in_s in ((), (-9, -1), (-9, 60, 61), (60, 300)):
         ours = {"dedup_cache": {str(place): {"expire": now + each} for place, each in enumerate(ends_in_s)}}
         theirs = copy.deepcopy(ours)
-        quicker_queues.forget_the_expired(ours)
+        queues.forget_the_expired(ours)
         sqs._prune_dedup(theirs)
         assert ours == theirs
 
@@ -177,7 +176,7 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
 def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
     made = ModuleType("made")
     vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
-    in_flight.install(made)
+    queues.refuse_returned(made)
     url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back"}, "")["QueueUrl"]
     sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": "x"}, "")
     [taken] = asyncio.run(sqs._HANDLERS["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]

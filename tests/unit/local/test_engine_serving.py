@@ -13,7 +13,7 @@ from yarl import URL
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, read_body
 from local.engine.http_server import asgi_server
-from local.engine.long_poll import LongPoll
+from local.engine.queues import LongPoll
 from local.engine.short_way import ShortWay
 
 PATIENCE_S = 60
