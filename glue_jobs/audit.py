@@ -20,7 +20,7 @@ from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
-from glue_jobs.auditing.audit_entries import VIOLATION, Terms
+from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.subject import Subject
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
@@ -239,8 +239,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     return 0 if judged or given.nothing_judged == "pass" else NOTHING_JUDGED
 
-
-__all__ = ["KINDS", "VIOLATION", "Records", "certify", "main", "read", "violations"]
 
 if __name__ == "__main__" and (code := main()):
     sys.exit(code)

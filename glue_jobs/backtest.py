@@ -21,7 +21,7 @@ from tagcast.registry.shadowing import is_function
 
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.io import arguments
-from glue_jobs.io.messages_read import BODIES, Seen, body_of, filter_keys, message_of
+from glue_jobs.io.messages_read import BODIES, Seen, batch_of, body_of, filter_keys, message_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, tell
@@ -62,8 +62,6 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
 
     Each filter is evaluated once for each distinct combination of the fields that the filters read.
     """
-    import pyarrow as pa
-
     candidate, current = both.filters
     for batch in batches:
         counts: Counter[tuple[int, str]] = Counter()
@@ -78,16 +76,12 @@ def compare_batches(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Itera
             counts[hour, name] += number
             if new is None:
                 counts[hour, "failed"] += number
-        rows: list[Any] = list(zip(*((hour, name, n) for (hour, name), n in counts.items()), strict=True)) or [()] * 3
-        types = (pa.int64(), pa.string(), pa.int64())
-        arrays = [pa.array(values, kind) for values, kind in zip(rows, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, ["hour", "name", "number"])
+        rows = [(hour, name, n) for (hour, name), n in counts.items()]
+        yield batch_of(rows, hour="int64", name="string", number="int64")
 
 
 def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -> Iterator[pa.RecordBatch]:
     """Yield the messages with different verdicts, the newest *most* of each kind per batch."""
-    import pyarrow as pa
-
     new, old = both.filters
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
@@ -102,10 +96,7 @@ def differences(batches: Iterator[pa.RecordBatch], both: FilterSet, most: int) -
             if by_new is not by_old:
                 found[WAYS[by_old]].append((WAYS[by_old], message_id, at))
         rows = [row for way in WAYS for row in sorted(found[way], key=lambda row: (-row[2], row[1]))[:most]]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 3
-        types = (pa.string(), pa.string(), pa.int64())
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, ["way", "message_id", "accepted_at"])
+        yield batch_of(rows, way="string", message_id="string", accepted_at="int64")
 
 
 def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> BacktestComparison:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -65,16 +65,7 @@ class Compacted:
 
     def as_json(self) -> dict[str, object]:
         """Return the result as part of the summary."""
-        return {
-            "days": self.days,
-            "read_files": self.read_files,
-            "records": self.records,
-            "duplicates": self.duplicates,
-            "conflicts": self.conflicts,
-            "corrupt": self.corrupt,
-            "unknown_columns": self.unknown_columns,
-            "removed_days": self.removed_days,
-        }
+        return {name: value for name, value in asdict(self).items() if name not in ("kind", "days_of_files")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         finish({**summary, **refusal, "html": None})
         return 1
     asked = _read(objects, name, "asked")
-    matching = {**asked.get("matching", {}), **matching_of(rows, _filters(archive))}
+    filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
+    matching = {**asked.get("matching", {}), **matching_of(rows, filters)}
     instants = [*(row.accepted_at for row in chosen), *map(accepted_at_of, others)]
     days = sorted({*asked.get("days", ()), *(rfc3339(at)[:10] for at in instants)})
     forgetting = RequestedErasure(key, tuple(Part), matching, name, others)
@@ -390,10 +391,6 @@ def _days_of(archive: Archive, selection: Selection) -> list[str]:
         return days
     first = min(int(each) >> 22 for each in selection.message_ids)
     return [day for day in days if arguments.moment(day) + arguments.DAY_MS > first]
-
-
-def _filters(archive: Archive) -> dict[str, list[history.FilterInForce]]:
-    return history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
 
 
 def _key(name: str, what: str) -> str:

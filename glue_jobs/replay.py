@@ -10,7 +10,9 @@ import argparse
 import base64
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,6 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.io import arguments
 from glue_jobs.io.messages_read import BODIES, Seen, body_of
-from glue_jobs.io.pace import Pace
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring.filter_sets import current_filter
@@ -123,6 +124,23 @@ def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
     body = offer["body"] if octets is None else base64.b64decode(octets)
     more = {name: value for name, value in offer.items() if name not in ("body", "body_base64", "replay_of")}
     return ArchivedMessage(offer["replay_of"], NewMessage(body, **more))
+
+
+@dataclass(slots=True)
+class Pace:
+    """At most *rate* messages a second, counted from the first one."""
+
+    rate: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    _free_at: float = 0.0
+
+    def wait(self, messages: int) -> None:
+        """Wait until *messages* more may be sent."""
+        now = self.clock()
+        if self._free_at > now:
+            self.sleep(self._free_at - now)
+        self._free_at = max(self._free_at, now) + messages / self.rate
 
 
 def poster(given: argparse.Namespace) -> Post:

@@ -226,15 +226,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         pending = sum(len(each.pending) for each in to_do(archive, until))
         late = sorted(curated_to_do(archive.objects, due_days(archive, until), until))
         tell(f"{pending} files and {len(late)} days are due; nothing is changed")
-        finish(
-            {
-                **summary,
-                "files_of_lines": pending,
-                "days": late,
-                "reports": len(quoting(archive.objects, until)),
-                "html": None,
-            }
-        )
+        told = {"files_of_lines": pending, "days": late, "reports": len(quoting(archive.objects, until))}
+        finish({**summary, **told, "html": None})
         return 0
     filters = history.filters_in_force(archive.records(RecordKind.SUBSCRIPTIONS))
     told = retain(archive, AgedErasure(contents.key_of(archive.objects), until, filters))

@@ -15,7 +15,7 @@ from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.filter_set import FilterSet
 from glue_jobs.auditing.history import FilterInForce
 from glue_jobs.erasing.contents import Part, parts_read
-from glue_jobs.io.messages_read import BODIES, Known, filter_keys, message_of, tuples_of
+from glue_jobs.io.messages_read import BODIES, Known, batch_of, filter_keys, message_of, tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,8 +132,6 @@ def judge_batches(
     batches: Iterator[pa.RecordBatch], filters: dict[str, list[FilterInForce]], terms: Terms
 ) -> Iterator[pa.RecordBatch]:
     """Evaluate batches of messages again; yield violations and, for each batch, counts."""
-    import pyarrow as pa
-
     topics = FiltersByTopic(filters)
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
@@ -163,10 +161,8 @@ def judge_batches(
             for kind, each in topics[topic].clean[key].items():
                 counts[kind] += each * number
         rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
-        transposed = list(zip(*rows, strict=True)) or [()] * 6
-        types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
-        arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, ["kind", "topic", "message_id", "ordinal", "at", "number"])
+        named = {"kind": "string", "topic": "string", "message_id": "string"}
+        yield batch_of(rows, **named, ordinal="int32", at="int64", number="int64")
         for every in topics.values():
             every.forget()
 

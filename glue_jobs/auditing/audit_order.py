@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, HOUR_MS, Terms, end_is, entries_told_of, violation
-from glue_jobs.auditing.history import FOREVER, LANE
+from glue_jobs.auditing.history import LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,6 +119,3 @@ def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
         sql.max(sql.when(late > 0, late)).alias("most_ms"),
     ).collect()[0]
     return {name: int(value or 0) for name, value in row.asDict().items()}
-
-
-__all__ = ["FOREVER", "backlog", "disorder", "find_out_of_order", "find_overtaken", "ordered_lanes"]

@@ -24,10 +24,6 @@ MADE = "_made.json"
 """The description beside the files of a generation; Spark and Athena ignore names with this prefix."""
 
 
-EVER = 9_999_999_999_999
-"""The last instant of 13 digits: every generation begins earlier."""
-
-
 @dataclass(frozen=True, slots=True)
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts *without* which all its messages are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,15 @@ def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
     else:
         values = column.values[part].to_pylist()
     return [tuple(values[begin - ends[0] : end - ends[0]]) for begin, end in pairwise(ends)]
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], **types: str) -> pa.RecordBatch:
+    """Return *rows* as a batch of columns with these names and Arrow types."""
+    import pyarrow as pa
+
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = [pa.array(values, pa.type_for_alias(kind)) for values, kind in zip(columns, types.values(), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, list(types))
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes | None:

@@ -19,7 +19,6 @@ from glue_jobs.io.session import PROGRESS, suit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
     from tagcast.archive.record import RecordKind
 
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
@@ -173,8 +172,3 @@ def day_of(instant: str) -> Any:
     """Return the expression of the day (UTC) of an instant in milliseconds, as text."""
     days = sql.floor(sql.col(instant) / sql.lit(86_400_000.0)).cast("int")
     return sql.date_format(sql.date_add(sql.lit("1970-01-01").cast("date"), days), "yyyy-MM-dd")
-
-
-def empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a table without rows."""
-    return spark.createDataFrame([], schema)

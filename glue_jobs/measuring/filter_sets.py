@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.auditing.filter_set import FilterSet
+from glue_jobs.io.messages_read import batch_of
 from glue_jobs.io.storage import Archive
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
 
 def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
     """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each."""
-    import pyarrow as pa
-
     index = filters.index()
     for batch in batches:
         matched: Counter[tuple[int, int]] = Counter()
@@ -76,10 +75,7 @@ def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iter
                 unjudged[hour, candidate] += number
         keys = sorted({*matched, *failed, *unjudged})
         rows = [(hour, one, matched[hour, one], failed[hour, one], unjudged[hour, one]) for hour, one in keys]
-        transposed: list[Any] = list(zip(*rows, strict=True)) or [()] * 5
-        types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.int64())
-        arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, ["hour", "candidate", "matched", "failed", "unjudged"])
+        yield batch_of(rows, hour="int64", candidate="int32", matched="int64", failed="int64", unjudged="int64")
 
 
 def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
@@ -90,22 +86,6 @@ def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
     return counts.groupBy("hour", "candidate").agg(
         *(sql.sum(name).alias(name) for name in ("matched", "failed", "unjudged"))
     )
-
-
-def tag_matches(messages: DataFrame, tags_of: Mapping[int, Iterable[str]]) -> DataFrame:
-    """Return the same for tag filters, without Python workers: the cross-check of :func:`matches`.
-
-    A pair of message and filter is counted at the first common tag, so that no pair counts twice and no shuffle is
-    needed.
-    """
-    spark = messages.sparkSession
-    rows = [(tag, number, sorted(set(tags))) for number, tags in tags_of.items() for tag in set(tags)]
-    wanted = spark.createDataFrame(rows, "tag string, candidate int, wanted array<string>")
-    exploded = messages.select("hour", sql.array_distinct("tags").alias("tags"))
-    exploded = exploded.select("hour", "tags", sql.explode("tags").alias("tag"))
-    pairs = exploded.join(sql.broadcast(wanted), "tag")
-    first = sql.get(sql.array_intersect("tags", "wanted"), sql.lit(0)) == sql.col("tag")
-    return pairs.where(first).groupBy("hour", "candidate").agg(sql.count("*").alias("matched"))
 
 
 def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from tagcast_cli.screen import count_noun
 from tagcast_client import ConflictError
 from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.lanes import PENDING, acts_of, command_of, lane_page
-from local.console.rendering import count_noun, lane_path, word
+from local.console.rendering import lane_path, word
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from html import unescape
 from pathlib import Path
 
 from aiohttp import web
-from tagcast_cli.job_arguments import Days
+from tagcast_cli.job_run import Days
 
 from local.console.acts import Preview
 from local.console.archive_jobs import JOBS, JobOrder
 from local.console.desk import Desk, desk_of
-from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of
+from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of
 
 PAGES_SHOWN = 100
 TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
@@ -62,9 +62,7 @@ def order_of(said: Mapping[str, str]) -> JobOrder:
         return JobOrder(job, days, topic)
     if topic is None:
         raise ValueError("A backtest needs a topic")
-    words = said.get("dialect") or "strict", said.get("scope") or "body"
-    form = FilterForm(said.get("kind", ""), said.get("text", ""), *words)
-    return JobOrder(job, days, topic, filter_of(form), said.get("subscription", "").strip() or None)
+    return JobOrder(job, days, topic, filter_of(FilterForm.of(said)), said.get("subscription", "").strip() or None)
 
 
 def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
@@ -95,9 +93,7 @@ async def archive(request: web.Request) -> web.Response:
         folder=str(desk.reports),
         board=desk.jobs,
         page=page_of(desk, reports),
-        kinds=KINDS,
-        dialects=DIALECTS,
-        scopes=SCOPES,
+        filter=FilterForm(),
         today=today.isoformat(),
         tomorrow=(today + timedelta(1)).isoformat(),
     )

@@ -15,8 +15,20 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.instant import rfc3339
 from tagcast_cli.filters import filter_text
-from tagcast_cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, option, report_arguments
-from tagcast_cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, jobs_of
+from tagcast_cli.job_run import (
+    NOTHING_JUDGED,
+    Archive,
+    Days,
+    JobError,
+    Jobs,
+    audit_arguments,
+    backtest_arguments,
+    check_spark,
+    client_of,
+    compacting,
+    jobs_of,
+    option,
+)
 from tagcast_client import NewMessage
 
 from local.console.archived import archived_message
@@ -64,7 +76,7 @@ class JobOrder:
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)
         if self.job == "report":
-            return report_arguments(self.days, self.topic)
+            return self.days.arguments() + option("--topic", self.topic)
         as_of = rfc3339(round(time.time() * 1000)) if place.is_local else None
         return audit_arguments(place, self.days, self.topic, as_of)
 
@@ -141,18 +153,9 @@ class LocalJobs:
 
     def message(self, topic: str, message_id: str) -> NewMessage | None:
         """Return a message from the stack's archive."""
-        import boto3  # It takes half a second, and most pages do not need it.
-
         place = Archive.of_stack(self.folder)
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=place.owner["AWS_ENDPOINT_URL"],
-            region_name=place.owner["AWS_DEFAULT_REGION"],
-            aws_access_key_id=place.owner["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=place.owner["AWS_SECRET_ACCESS_KEY"],
-        )
         try:
-            return archived_message(s3, place.uri.removeprefix("s3://"), topic, message_id)
+            return archived_message(client_of(place.owner, "s3"), place.uri.removeprefix("s3://"), topic, message_id)
         except (BotoCoreError, ClientError) as fault:
             raise JobError(f"S3 of the local stack refused: {fault}") from fault
 

@@ -10,23 +10,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from aiohttp import web
+from tagcast_cli import lane_acts
+from tagcast_cli.screen import count_noun
 from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
 
 from local.console.attention import Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
 from local.console.lanes import ACTS, ASLEEP
-from local.console.rendering import count_noun
 
 LANES_MAX = 1_000
 NAMED_MAX = 50
 AT_ONCE = 4
 KEPT_MAX = 50
-BULK_ACTS = ("retry", "pause", "resume", "skip")
 UNDO = {"pause": "resume", "resume": "pause"}
 MEANS = {
-    "retry": "The head of each lane is attempted now, regardless of the schedule. If it succeeds, the rest follows.",
-    "pause": "No attempts are made until you resume these lanes. Their backlogs wait and still expire.",
-    "resume": "The lanes make attempts again, starting with their heads.",
+    **lane_acts.MEANS,
     "skip": "The head of each lane is cancelled permanently. Other subscriptions keep their deliveries.",
 }
 OF_FOUND = "Only the messages of the search are skipped. A lane with another head does not change."

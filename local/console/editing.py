@@ -13,7 +13,7 @@ from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console import forms
 from local.console.desk import Desk, desk_of, form_fields
-from local.console.filter_form import DIALECTS, KINDS, SCOPES
+from local.console.filter_form import FilterForm
 from local.console.forms import Said, UnreadableFieldError
 from local.console.lanes import lane_page
 from local.console.rendering import lane_path
@@ -151,9 +151,7 @@ async def _form(
         command=command,
         protocols=forms.PROTOCOLS,
         strategies=forms.STRATEGIES,
-        kinds=KINDS,
-        dialects=DIALECTS,
-        scopes=SCOPES,
+        filter=FilterForm.of(said),
         sections=forms.sections(TOPIC_SETTINGS if template == "topic_form.html" else SUBSCRIPTION_SETTINGS),
         **{"version": "", "signatures": (), **values},
     )

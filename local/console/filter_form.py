@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tagcast_client import AnyFilter, Filter
-
-from local.console.topics import words
 
 KINDS = {
     "everything": "all messages (leave the text empty)",
@@ -49,6 +47,20 @@ class FilterForm:
     text: str = ""
     dialect: str = "strict"
     scope: str = "body"
+
+    @classmethod
+    def of(cls, said: Mapping[str, str]) -> FilterForm:
+        """Return the fields of a form; an empty one has its default."""
+        return cls(**{each.name: said[each.name] for each in fields(cls) if said.get(each.name)})
+
+
+def words(text: str) -> tuple[str, ...]:
+    r"""Return the parts between commas and line ends.
+
+    >>> words("a, b\n\nc d ")
+    ('a', 'b', 'c d')
+    """
+    return tuple(word for part in text.splitlines() for each in part.split(",") if (word := each.strip()))
 
 
 def form_of(described: Mapping[str, Any] | None) -> FilterForm:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from aiohttp import web
 from tagcast.errors import FilterEvaluationError
@@ -15,7 +15,7 @@ from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of, form_fields, together
-from local.console.filter_form import DIALECTS, KINDS, SCOPES, FilterForm, UnreadableFilterError, filter_of, form_of
+from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
@@ -46,11 +46,8 @@ class Bench:
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Bench:
         """Parse the fields of the form."""
-        kind, text = said.get("kind", "everything"), said.get("text", "")
-        form = FilterForm(kind, text, said.get("dialect", "strict"), said.get("scope", "body"))
-        return cls(
-            said.get("topic", "").strip(), said.get("subscription", "").strip(), said.get("version", ""), form, said
-        )
+        topic, subscription = (said.get(name, "").strip() for name in ("topic", "subscription"))
+        return cls(topic, subscription, said.get("version", ""), FilterForm.of(said), said)
 
 
 async def workbench(request: web.Request) -> web.Response:
@@ -95,9 +92,6 @@ async def _page(desk: Desk, bench: Bench) -> web.Response:
         "workbench.html",
         bench=bench,
         topic_names=[each.name for each in topics.items],
-        kinds=KINDS,
-        dialects=DIALECTS,
-        scopes=SCOPES,
         verdicts=verdicts,
         looked_at=len(recent),
         retained=max(len(recent), await _retained(desk, bench.topic)),
@@ -236,13 +230,8 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
         "Update",
         f"/workbench?topic={bench.topic}&subscription={bench.subscription}",
         {
-            "topic": bench.topic,
-            "subscription": bench.subscription,
-            "version": bench.version,
-            "kind": bench.form.kind,
-            "text": bench.form.text,
-            "dialect": bench.form.dialect,
-            "scope": bench.form.scope,
+            **{"topic": bench.topic, "subscription": bench.subscription, "version": bench.version},
+            **asdict(bench.form),
             "confirmed": "yes",
         },
         action="/workbench/save",

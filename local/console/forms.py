@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tagcast_cli.endpoints import endpoint_of
@@ -17,8 +17,7 @@ from tagcast_client.models import Subscription
 from tagcast_client.setting import Setting
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
-from local.console.filter_form import FilterForm as Filter
-from local.console.filter_form import UnreadableFilterError, filter_of, form_of
+from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
 
 Said = Mapping[str, str]
 Json = dict[str, Any]
@@ -151,14 +150,10 @@ def subscription_said(of: Subscription) -> dict[str, str]:
     endpoint: Json = {**of.endpoint}
     retry: Json = {**of.retry}
     protocol = endpoint.pop("protocol")
-    filter = form_of(of.filter)
     return {
         "protocol": "url" if protocol in ("http", "https") else protocol,
         "target": next(iter(endpoint.values()), ""),
-        "kind": filter.kind,
-        "text": filter.text,
-        "dialect": filter.dialect,
-        "scope": filter.scope,
+        **asdict(form_of(of.filter)),
         "strategy": str(retry.get("strategy", "")),
         **{name: str(retry.get(name, "")) for name in ("max_retries", "interval_seconds", "max_interval_seconds")},
         "batch_messages": "" if of.batch is None else str(of.batch.max_messages),
@@ -286,10 +281,8 @@ def _endpoint(said: Said) -> Json:
 
 
 def _filter(said: Said) -> AnyFilter | None:
-    words = said.get("dialect") or "strict", said.get("scope") or "body"
-    form = Filter(said.get("kind") or "everything", said.get("text", ""), *words)
     try:
-        return filter_of(form)
+        return filter_of(FilterForm.of(said))
     except UnreadableFilterError as fault:
         raise UnreadableFieldError("/filter", str(fault)) from None
 

@@ -20,7 +20,6 @@ from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
 BODY_SHOWN = 20_000
-OWED = ("blocked", "pending")
 STATES = ("discarded", "expired", "blocked", "pending", "cancelled", "filtered", "delivered")
 """The states of a delivery, the most interesting first."""
 NOT_FOR_IT = "not for it"

@@ -13,10 +13,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_duration
-from tagcast_cli.screen import outcome_text
+from tagcast_cli.screen import count_noun, outcome_text
 from tagcast_cli.visible import visible
 from tagcast_cli.waiting import IN_PROGRESS, is_awake
 from tagcast_client.operation import path_of
+
+from local.console.filter_form import DIALECTS, KINDS, SCOPES
 
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
@@ -72,6 +74,9 @@ def environment() -> Environment:
         "places": PLACES,
         "counted": count_noun,
         "word": word,
+        "kinds": KINDS,
+        "dialects": DIALECTS,
+        "scopes": SCOPES,
     }
     return made
 
@@ -114,15 +119,6 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
     in progress —
     """
     return Markup(IN_PROGRESS) if instant is None and is_awake(state) else moment(instant)
-
-
-def count_noun(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun.
-
-    >>> count_noun(1, "lane"), count_noun(1_200, "lane"), count_noun(2, "delivery", "deliveries")
-    ('1 lane', '1,200 lanes', '2 deliveries')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def slug(text: str) -> str:

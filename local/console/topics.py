@@ -14,6 +14,7 @@ from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, form_fields
+from local.console.filter_form import words
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -97,15 +98,6 @@ def new_message(said: Mapping[str, str]) -> NewMessage:
     texts = {each.name: said.get(each.name, "").strip() or None for each in TEXT_ATTRIBUTES}
     found = {"tags": words(said.get("tags", "")), "properties": pairs(said.get("properties", "")), **texts}
     return NewMessage.like(found, said.get("body", ""))
-
-
-def words(text: str) -> tuple[str, ...]:
-    r"""Return the parts between commas and line ends.
-
-    >>> words("a, b\n\nc d ")
-    ('a', 'b', 'c d')
-    """
-    return tuple(word for part in text.splitlines() for each in part.split(",") if (word := each.strip()))
 
 
 def pairs(text: str) -> dict[str, str]:

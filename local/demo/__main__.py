@@ -20,10 +20,19 @@ from rich.console import Console
 from rich.text import Text
 from tagcast_cli.receiver import Push, Receiver, Reply
 from tagcast_cli.screen import console, fault_lines, rows_table
-from tagcast_client import BackoffRetry, DecayRetry, ProblemError, Retry, UnreachableError
-from tagcast_client.models import Head
+from tagcast_client import (
+    Accepted,
+    BackoffRetry,
+    Client,
+    DecayRetry,
+    NewMessage,
+    ProblemError,
+    Retry,
+    UnreachableError,
+)
+from tagcast_client.models import Head, Lane
 
-from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
+from local.demo.stage import StackError, client_for, own_stack, wait_for
 
 DECAY: DecayRetry = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HEAD_RETRY_S = 2
@@ -45,10 +54,10 @@ class PromiseCheck:
 
 
 class Play:
-    """The demo: receivers, requests and checks."""
+    """The demo: receivers, requests to the API and checks."""
 
-    def __init__(self, stage: Stage, out: Console, interval_s: int, suffix: str) -> None:
-        self.stage = stage
+    def __init__(self, api: Client, out: Console, interval_s: int, suffix: str) -> None:
+        self.api = api
         self.out = out
         self.interval_s = interval_s
         self.suffix = suffix
@@ -80,21 +89,38 @@ class Play:
 
         return Receiver(lambda push: Reply(500 if fails(push) else 200), report)
 
+    def publish(self, topic: str, bodies: list[str]) -> list[str]:
+        """Publish in batches; return the ids in order."""
+        results = self.api.publish_batch(topic, map(NewMessage, bodies))
+        return [result.message_id for result in results if isinstance(result, Accepted)]
+
+    def lane(self, topic: str, name: str) -> Lane:
+        """Return the lane of a subscription."""
+        lane = self.api.get_subscription(topic, name).lane
+        assert lane is not None
+        return lane
+
+    def remove(self, topic: str) -> None:
+        """Delete the topic with its three subscriptions."""
+        for name in "ABC":
+            self.api.delete_subscription(topic, name)
+        self.api.delete_topic(topic)
+
 
 def part_a(play: Play, listening: ExitStack) -> None:
     """A under BACKOFF_RETRY fails from its 101st message on; B and C receive everything."""
-    topic, stage = f"test1{play.suffix}", play.stage
+    topic, api = f"test1{play.suffix}", play.api
     recovered = threading.Event()
     a = play.failing("A", lambda push: push.message_number > 100 and not recovered.is_set())
     b, c = play.failing("B", lambda _: False), play.failing("C", lambda _: False)
-    stage.make_topic(topic)
+    api.create_topic(topic)
     backoff: BackoffRetry = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": play.interval_s}
     retries: tuple[Retry, ...] = (backoff, DECAY, DECAY)
     for name, receiver, retry in zip("ABC", (a, b, c), retries, strict=True):
         listening.callback(receiver.start().stop)
-        stage.subscribe(topic, name, receiver.url, retry)
+        api.create_subscription(topic, name, receiver.url, retry=retry)
     play.out.rule("Part (a): 200 messages; A (BACKOFF_RETRY) fails from its 101st on", align="left")
-    ids = stage.publish(topic, [f"message {number}" for number in range(1, 201)])
+    ids = play.publish(topic, [f"message {number}" for number in range(1, 201)])
     play.say(f"200 messages published to {topic}, for A, B and C")
     play.check("C received all 200", 200, lambda: len(c.accepted_ids()))
     play.check("B received all 200", 200, lambda: len(b.accepted_ids()))
@@ -110,58 +136,58 @@ def part_a(play: Play, listening: ExitStack) -> None:
     rest = ids[:100] + ids[101:]
     play.check("the rest of A's arrived", 199, lambda: len(a.accepted_ids()), patience_s)
     play.check("… in the order of publication", True, lambda: a.accepted_ids() == rest)
-    play.check("A's lane is active again", "active", lambda: stage.lane(topic, "A").state)
-    play.check("messages still retained", 0, lambda: stage.retained(topic))
+    play.check("A's lane is active again", "active", lambda: play.lane(topic, "A").state)
+    play.check("messages still retained", 0, lambda: api.get_topic(topic).retained_messages or 0)
     if play.suffix:
-        stage.remove(topic, "A", "B", "C")
+        play.remove(topic)
 
 
 def _attempted_and_blocked(play: Play, topic: str) -> str:
-    backlog = play.stage.backlog(topic, "A")
+    backlog = list(play.api.list_backlog(topic, "A", limit=100))
     attempted = sum(delivery.attempts > 0 for delivery in backlog)
     return f"{attempted} + {len(backlog) - attempted}"
 
 
 def _head_id(play: Play, topic: str) -> str | None:
-    head = play.stage.lane(topic, "A").head
+    head = play.lane(topic, "A").head
     return head.message_id if head else None
 
 
 def _state(play: Play, topic: str, message_id: str) -> str:
-    return play.stage.entry(topic, message_id, "A").state
+    return play.api.get_message(topic, message_id).subscribers["A"].state
 
 
 def part_b(play: Play, listening: ExitStack) -> None:
     """A and B under EXPONENTIAL_DECAY_RETRY lose contact; C is not affected."""
-    topic, stage = f"test1b{play.suffix}", play.stage
+    topic, api = f"test1b{play.suffix}", play.api
     a = play.failing("A", lambda _: True, aloud_max=3)
     b = play.failing("B", lambda _: True, aloud_max=3)
     c = play.failing("C", lambda _: False)
-    stage.make_topic(topic)
+    api.create_topic(topic)
     for name, receiver in (("A", a), ("B", b), ("C", c)):
         listening.callback(receiver.start().stop)
-        stage.subscribe(topic, name, receiver.url, DECAY)
+        api.create_subscription(topic, name, receiver.url, retry=DECAY)
     play.out.rule("Part (b): A and B (EXPONENTIAL_DECAY_RETRY) have lost contact", align="left")
-    old = stage.publish(topic, [f"old {number}" for number in range(1, 111)])
+    old = play.publish(topic, [f"old {number}" for number in range(1, 111)])
     play.say(f"110 messages published to {topic}; A and B fail every one")
-    play.check("retained for A and B", 110, lambda: stage.retained(topic))
+    play.check("retained for A and B", 110, lambda: api.get_topic(topic).retained_messages or 0)
     play.check("C received the 110", 110, lambda: len(c.accepted_ids()))
     lanes = ["lost_contact", "lost_contact"]
-    play.check("A and B", lanes, lambda: [stage.lane(topic, name).state for name in "AB"])
-    new = stage.publish(topic, [f"new {number}" for number in range(1, 101)])
+    play.check("A and B", lanes, lambda: [play.lane(topic, name).state for name in "AB"])
+    new = play.publish(topic, [f"new {number}" for number in range(1, 101)])
     play.say("100 new ones published")
-    play.check("retained, old and new", 210, lambda: stage.retained(topic))
+    play.check("retained, old and new", 210, lambda: api.get_topic(topic).retained_messages or 0)
     play.check("C received exactly the 100 new", True, lambda: sorted(c.accepted_ids()) == sorted(old + new))
-    play.check("owed to A and to B", [210, 210], lambda: [stage.lane(topic, name).backlog for name in "AB"])
+    play.check("owed to A and to B", [210, 210], lambda: [play.lane(topic, name).backlog for name in "AB"])
     _check_push(play, topic)
-    play.check("still retained", 210, lambda: stage.retained(topic))
+    play.check("still retained", 210, lambda: api.get_topic(topic).retained_messages or 0)
     if play.suffix:
-        stage.remove(topic, "A", "B", "C")
+        play.remove(topic)
 
 
 def _check_push(play: Play, topic: str) -> None:
     def heads() -> list[Head | None]:
-        return [play.stage.lane(topic, name).head for name in "AB"]
+        return [play.lane(topic, name).head for name in "AB"]
 
     def is_quiet() -> bool:
         before = heads()
@@ -171,7 +197,7 @@ def _check_push(play: Play, topic: str) -> None:
     # Push between two scheduled retries, so that only this push could disturb them.
     wait_for(is_quiet, 30.0)
     before = heads()
-    touched = play.stage.push(topic)
+    touched = list(play.api.retry_topic(topic))
     time.sleep(0.5)
     play.check("lanes touched by a re-push", [], lambda: touched, 0)
     play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
@@ -186,7 +212,7 @@ def _seconds_until(head: Head | None) -> float:
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
     """Play both parts against the stack at `url`; return True if every check holds."""
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
-    play = Play(Stage(client_for(url)), out, interval_s, suffix)
+    play = Play(client_for(url), out, interval_s, suffix)
     with ExitStack() as listening:
         part_a(play, listening)
     with ExitStack() as listening:

@@ -1,10 +1,9 @@
-"""The demo's stack, and its requests to any stack."""
+"""The demo's stack."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,8 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tagcast_client import Accepted, Client, NewMessage, ProblemError, Retries, Retry, UnreachableError
-from tagcast_client.models import Delivery, Entry, Lane
+from tagcast_client import Client, ProblemError, Retries, UnreachableError
+
+from local.engine.engine import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0
@@ -28,13 +28,6 @@ class StackError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.log = log
-
-
-def free_port() -> int:
-    """Return a free port of 127.0.0.1."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def client_for(url: str) -> Client:
@@ -105,51 +98,3 @@ def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
             yield url
         finally:
             _stop(process)
-
-
-class Stage:
-    """The demo's requests to the API for one topic."""
-
-    def __init__(self, api: Client) -> None:
-        self._api = api
-
-    def make_topic(self, topic: str) -> None:
-        """Create a topic with the default settings."""
-        self._api.create_topic(topic)
-
-    def subscribe(self, topic: str, name: str, url: str, retry: Retry) -> None:
-        """Subscribe a receiver to everything."""
-        self._api.create_subscription(topic, name, url, retry=retry)
-
-    def remove(self, topic: str, *names: str) -> None:
-        """Delete the subscriptions and the topic."""
-        for name in names:
-            self._api.delete_subscription(topic, name)
-        self._api.delete_topic(topic)
-
-    def publish(self, topic: str, bodies: list[str]) -> list[str]:
-        """Publish in batches; return the ids in order."""
-        results = self._api.publish_batch(topic, map(NewMessage, bodies))
-        return [result.message_id for result in results if isinstance(result, Accepted)]
-
-    def lane(self, topic: str, name: str) -> Lane:
-        """Return the lane of a subscription."""
-        lane = self._api.get_subscription(topic, name).lane
-        assert lane is not None
-        return lane
-
-    def backlog(self, topic: str, name: str) -> list[Delivery]:
-        """Return every pending delivery of a subscription, in order."""
-        return list(self._api.list_backlog(topic, name, limit=100))
-
-    def retained(self, topic: str) -> int:
-        """Return the number of the topic's retained messages (eventually consistent)."""
-        return self._api.get_topic(topic).retained_messages or 0
-
-    def entry(self, topic: str, message_id: str, name: str) -> Entry:
-        """Return a subscription's entry in the state map of a message."""
-        return self._api.get_message(topic, message_id).subscribers[name]
-
-    def push(self, topic: str) -> list[str]:
-        """Retry the topic now; return the names of the retried lanes."""
-        return list(self._api.retry_topic(topic))

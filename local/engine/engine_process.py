@@ -24,12 +24,10 @@ from typing import Any
 from urllib.parse import quote
 
 from local.engine import (
-    in_flight,
     kept_objects,
     last_words,
-    long_poll,
+    queues,
     quicker_json,
-    quicker_queues,
     quicker_tables,
     statements,
 )
@@ -40,8 +38,7 @@ from local.engine.http_server import serve
 from local.engine.kept import PersistentState
 from local.engine.kept_services import keeping
 from local.engine.permission_guard import EXPIRE_PATH, ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
-from local.engine.request_scope import enter
-from local.engine.short_way import ShortWay
+from local.engine.short_way import ShortWay, enter
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account, needs_of
@@ -222,10 +219,8 @@ def run(folder: Path) -> None:
     kept = PersistentState(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     app._load_persisted_state = kept.load_services
     kept_objects.install(s3)
-    in_flight.install(sqs)
-    long_poll.install(sqs._HANDLERS)
+    queues.install(sqs)
     quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
-    quicker_queues.install(sqs)
     quicker_tables.install(dynamodb)
     statements.install(dynamodb)
 

@@ -13,9 +13,20 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from local.engine import frame_server
-from local.engine.asgi import Answer, Application, Message, disconnect, receive_body
-from local.engine.browser_guard import BrowserGuard
+from local.engine.asgi import (
+    Answer,
+    Application,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    disconnect,
+    headers_of,
+    receive_body,
+)
 from local.functions.plain_server import plain_server
+from local.rules.browsers import why_refused
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
@@ -68,6 +79,25 @@ async def serve(
         await runner.cleanup()
         keeping.cancel()
         life.cancel()
+
+
+class BrowserGuard:
+    """An ASGI application that refuses requests from web pages, and those for another host name."""
+
+    def __init__(self, application: Application, port: int, host: str = "") -> None:
+        self._application = application
+        self._port = port
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
+        headers = headers_of(scope)
+        refused = why_refused(headers, self._port, self._host)
+        if refused or "origin" in headers:  # The engine has no pages of its own.
+            text = (refused or "web pages may not call the local stack").encode()
+            await answer(send, 403, [(b"content-length", str(len(text)).encode())], text)
+            return
+        await self._application(scope, receive, send)
 
 
 def asgi_server(application: Application) -> web.Server:

@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, read_body, receive_body
+from local.engine.asgi import (
+    Answer,
+    Application,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    headers_of,
+    read_body,
+    receive_body,
+)
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
 from local.engine.last_words import end_process, why_not_written
 from local.engine.limit_guard import cut, too_large
@@ -198,22 +209,15 @@ def _cutting(call: Call, send: Send) -> Send:
     """Cut a BatchGetItem response to AWS's size."""
     if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
         return send
-    begun: Message = {}
-    parts: list[bytes] = []
+    got = Answer()
 
     async def told(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            begun.update(message)
+        await got.send(message)
+        if message["type"] == "http.response.start" or message.get("more_body"):
             return
-        parts.append(message.get("body", b""))
-        if message.get("more_body"):
-            return
-        body = b"".join(parts)
-        if begun["status"] == 200:
-            body = cut(body, call.parameters["RequestItems"])
-        kept = [(name, value) for name, value in begun["headers"] if name.lower() not in BY_CONTENT]
-        await send({**begun, "headers": [*kept, (b"content-length", str(len(body)).encode())]})
-        await send({"type": "http.response.body", "body": body})
+        body = cut(got.body, call.parameters["RequestItems"]) if got.status == 200 else got.body
+        kept = [(name, value) for name, value in got.headers if name.lower() not in BY_CONTENT]
+        await answer(send, got.status, [*kept, (b"content-length", str(len(body)).encode())], body)
 
     return told
 

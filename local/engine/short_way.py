@@ -5,6 +5,7 @@ streams, queues and Firehose names its service in `x-amz-target`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -43,3 +44,24 @@ class ShortWay:
         content = content if isinstance(content, bytes) else content.encode()
         shown = {**answered, "x-amzn-requestid": f"{next(self._numbers):032x}", "content-length": str(len(content))}
         await answer(send, status, [(n.encode("latin-1"), str(v).encode("latin-1")) for n, v in shown.items()], content)
+
+
+CALLERS_KNOWN = 256
+"""Cached callers: most requests come from few."""
+
+
+def enter(headers: Mapping[str, str]) -> None:
+    """Set the engine's context of the current task: its account and region."""
+    from ministack.core import responses
+
+    access_key, region = _signed_by(headers.get("authorization", ""))
+    responses.set_request_account_id(access_key)
+    responses.set_request_region(region)
+
+
+@lru_cache(CALLERS_KNOWN)
+def _signed_by(authorization: str) -> tuple[str, str]:
+    from ministack.core import router
+
+    headers = {"authorization": authorization}
+    return router.extract_access_key_id(headers), router.extract_region(headers)

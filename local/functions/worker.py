@@ -7,6 +7,7 @@ dies, only its current event fails. If it exceeds its timeout or memory, it is k
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 import uuid
@@ -19,7 +20,6 @@ from aiohttp import web
 
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
-from local.functions.resident_memory import ResidentMemory
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 # 0 would wait for the open request of the dead process.
@@ -28,6 +28,7 @@ RUNTIME_API = "/2018-06-01/runtime"
 LINE_MAX = 4 * 1024 * 1024
 MEMORY_CHECK_S = 0.2
 MIB = 1024 * 1024
+STATM_BYTES_MAX = 256
 
 LogSink = Callable[[str, str], None]
 
@@ -60,6 +61,33 @@ def failure(error_type: str, message: str) -> Invocation:
 
 def _taken() -> web.Response:
     return web.Response(status=HTTPStatus.ACCEPTED, body=b'{"status": "OK"}', content_type="application/json")
+
+
+class ResidentMemory:
+    """Reads the memory of one process before every event, from a file opened once.
+
+    >>> ResidentMemory(os.getpid()).bytes >= 0, ResidentMemory(0).bytes
+    (True, 0)
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._told = -1
+        with contextlib.suppress(OSError):
+            self._told = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+
+    @property
+    def bytes(self) -> int:
+        """The current bytes; 0 if unavailable (it is available on Linux) or the process is gone."""
+        try:
+            return int(os.pread(self._told, STATM_BYTES_MAX, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):
+            return 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._told >= 0:
+            os.close(self._told)
+            self._told = -1
 
 
 class Worker:

@@ -25,7 +25,6 @@ TRANSACTION_BYTES_MAX = 4 * MIB
 TRANSACTION_TOKEN_S = 600
 BATCH_GET_KEYS_MAX = 100  # amazondynamodb/latest/APIReference/API_BatchGetItem.html
 BATCH_GET_BYTES_MAX = 16 * MIB
-BATCH_WRITE_BYTES_MAX = 16 * MIB
 BATCH_STATEMENTS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 READ_UNIT_BYTES = 4 * KIB
 WRITE_UNIT_BYTES = KIB
@@ -35,7 +34,6 @@ TABLE_READ_UNITS = 12_000  # a new table on demand, .../warm-throughput.html
 TABLE_WRITE_UNITS = 4_000
 TABLE_UNITS_MAX = 40_000  # of either kind, by default, .../ServiceQuotas.html
 STREAM_RETENTION_S = 24 * 3600  # .../Streams.html
-STREAM_READERS_MAX = 2
 TTL_LATE_S = 2 * 86_400  # .../TTL.html: "within a few days of their expiration"; what bills reckon with
 TTL_YEARS_MAX = 5  # .../howitworks-ttl.html: what expired longer ago is taken for a mistake
 STALE_MS = 1_000  # .../HowItWorks.ReadConsistency.html: "usually within one second or less"
@@ -46,8 +44,6 @@ FRESH_SHARE = 0.7  # of eventual reads; chosen: staleness is to be met often
 SQS_MESSAGE_BYTES_MAX = MIB
 SQS_BATCH_MAX = 10
 SQS_ATTRIBUTES_MAX = 10
-SQS_ID_CHARS_MAX = 80
-SQS_GROUP_CHARS_MAX = 128
 SQS_DEDUPLICATION_S = 300
 SQS_FIFO_CALLS = 300  # a second and action, without high throughput
 SQS_GROUP_CALLS = 300  # the same of a partition with high throughput, and a group is in one
@@ -55,7 +51,6 @@ SQS_IN_FLIGHT_MAX = 120_000
 SQS_VISIBILITY_MAX_S = 12 * 3600
 
 # S3: AmazonS3/latest/userguide/qfacts.html and API/API_ListObjectsV2.html.
-S3_PUT_BYTES_MAX = 5 * 1024 * MIB
 S3_KEY_BYTES_MAX = 1024
 S3_LIST_MAX = 1000
 
@@ -73,17 +68,13 @@ SECRET_BYTES_MAX = 65_536
 # Lambda: lambda/latest/dg/gettingstarted-limits.html.
 LAMBDA_PAYLOAD_BYTES_MAX = 6 * MIB  # request and answer of a synchronous invocation, and the batch of a source
 LAMBDA_EVENT_BYTES_MAX = MIB
-LAMBDA_TIMEOUT_MAX_S = 900
-LAMBDA_SOCKETS_MAX = 1024
 LAMBDA_CONCURRENCY = 1000
 LAMBDA_CONCURRENCY_NEW = 10  # the same page: "new accounts have reduced quotas"; 10 is what owners of some report
 LAMBDA_INVOCATIONS = 10  # a second for each execution that an account may have at once, lambda-concurrency.html
 LAMBDA_FULL_CPU_MB = 1_769  # lambda/latest/dg/configuration-memory.html: with so much a function has a whole vCPU
-LAMBDA_GROWTH_IN_10_S = 1000  # lambda/latest/dg/lambda-concurrency.html
 FIFO_SOURCE_BATCH_MAX = 10  # lambda/latest/dg/services-sqs-configure.html
 QUEUE_POLLERS = 5  # lambda/latest/dg/services-sqs-scaling.html: connections of an idle source
 QUEUE_POLL_S = 20  # AWSSimpleQueueService/latest/SQSDeveloperGuide: the longest wait of a receive
-SOURCE_RECORD_AGE_MAX_S = 7 * 86_400
 
 # Step Functions: step-functions/latest/dg/service-quotas.html.
 EXECUTION_EVENTS_MAX = 25_000

@@ -108,16 +108,6 @@ def grants_of(document: Mapping[str, Any]) -> list[Grant]:
     return found
 
 
-def allows_service(document: Mapping[str, Any], service: str, need: Need, context: Mapping[str, str]) -> bool:
-    """Return whether a resource's own policy allows it for a service such as `events.amazonaws.com`."""
-    statements = [
-        statement
-        for statement in _listed(document["Statement"])
-        if statement["Principal"] == "*" or service in _listed(statement["Principal"].get("Service", []))
-    ]
-    return decide(grants_of({"Statement": statements}), need, context) is not None
-
-
 def like(text: str, pattern: str) -> bool:
     """Return whether a text matches an IAM pattern: `*` is any text and `?` any character.
 

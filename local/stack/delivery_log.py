@@ -67,22 +67,9 @@ def _attempt(entry: Mapping[str, Any]) -> str:
     return "  ".join(word for word in words if word)
 
 
-_STANDARD = frozenset(
-    {
-        "level",
-        "location",
-        "message",
-        "timestamp",
-        "service",
-        "cold_start",
-        "function_name",
-        "function_memory_size",
-        "function_arn",
-        "function_request_id",
-        "xray_trace_id",
-        "sampling_rate",
-        "stack_trace",
-    }
+_STANDARD = (
+    *("level", "location", "message", "timestamp", "service", "cold_start", "xray_trace_id", "sampling_rate"),
+    *("function_name", "function_memory_size", "function_arn", "function_request_id", "stack_trace"),
 )
 
 

@@ -12,7 +12,7 @@ from tagcast_aws.endpoints.guard import Guard
 
 from local.engine.callers import InvocationRights, callers_of
 from local.rules.needs import Account
-from local.rules.permissions import Need, Role, allows_service
+from local.rules.permissions import Need, Role, decide, grants_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import ANY_SUBSCRIBER
 from local.template.roles import role_of, roles_of
@@ -226,9 +226,10 @@ def test_the_rule_of_failed_jobs_may_write_to_its_queue_and_no_other_may(
     template: Template, resolver: Resolver
 ) -> None:
     policy = resolver.value(template.resources["JobFailuresPolicy"]["Properties"]["PolicyDocument"])
+    assert {each["Principal"]["Service"] for each in policy["Statement"]} == {"events.amazonaws.com"}
     need = Need("sqs:SendMessage", arn(resolver, "JobFailures"))
     for rule, allowed in ((arn(resolver, "JobFailed"), True), ("arn:aws:events:us-east-1:1:rule/x", False)):
-        assert allows_service(policy, "events.amazonaws.com", need, {"aws:SourceArn": rule}) is allowed
+        assert (decide(grants_of(policy), need, {"aws:SourceArn": rule}) is not None) is allowed
 
 
 def test_the_api_and_the_schedule_may_invoke_what_they_are_routed_to(template: Template, resolver: Resolver) -> None:

@@ -49,14 +49,6 @@ def test_an_operation_that_the_box_does_not_play_raises_loudly(account: SmallAcc
         account.client("dynamodb").put_everything()
 
 
-@pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.FAILED_BEFORE, Kind.LOST_ANSWER, Kind.UNREACHABLE])
-def test_botocore_tries_again_after_what_passes(kind: Kind) -> None:
-    account = SmallAccount(scripted(kind, kind))
-    answer = account.client("dynamodb").put_item(TableName="rows", Item=item("a"))
-    assert answer["ResponseMetadata"]["RetryAttempts"] == 2
-    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
 def test_a_write_whose_answer_was_lost_meets_itself_when_it_is_tried_again() -> None:
     account = SmallAccount(scripted(Kind.FAILED_AFTER))
     client = account.client("dynamodb")

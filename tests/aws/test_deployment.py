@@ -61,26 +61,6 @@ class Story:
         return receiver
 
 
-def test_a_message_goes_from_the_api_to_its_receivers() -> None:
-    story = Story()
-    assert story.ask("PUT", "topics", "t", body={}).status == 201
-    healthy, failing = story.subscribe("a", []), story.subscribe("b", [500, 500])
-    accepted = story.ask("POST", "topics", "t", "messages", body={"body": "hello"})
-    story.play(60_000)
-
-    assert accepted.status == 201
-    message_id = accepted.value["message_id"]
-    assert [(got, attempt) for _, got, attempt in healthy.got] == [(message_id, "1")]
-    assert [attempt for _, _, attempt in failing.got] == ["1", "2", "3"]
-    waits = [later[0] - earlier[0] for earlier, later in zip(failing.got, failing.got[1:], strict=False)]
-    assert all(10_000 < wait < 11_500 for wait in waits)
-    receipt = story.ask("GET", "topics", "t", "messages", message_id).value
-    assert {name: entry["state"] for name, entry in receipt["subscribers"].items()} == {
-        "a": "delivered",
-        "b": "delivered",
-    }
-
-
 def test_a_message_is_published_at_the_url_of_its_function_too_where_the_template_asks_for_one() -> None:
     assert Story().deployment.publish_url is None
     story = Story(PublishUrl="true")

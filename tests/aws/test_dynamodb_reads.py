@@ -69,29 +69,6 @@ def test_the_bounds_of_a_range_are_in_order(account: SmallAccount) -> None:
     assert bad == "ValidationException"
 
 
-@pytest.mark.parametrize("consistent", [True, False])
-def test_pages_together_are_the_whole(account: SmallAccount, consistent: bool) -> None:
-    client = fill(account, 7)
-    more: dict[str, Any] = {"Limit": 3, "ConsistentRead": consistent}
-    read: list[str] = []
-    answer = query(client, **more)
-    pages = 1
-    while "LastEvaluatedKey" in answer:
-        read += names(answer)
-        answer = query(client, ExclusiveStartKey=answer["LastEvaluatedKey"], **more)
-        pages += 1
-    read += names(answer)
-    assert read == sorted(read)
-    assert (len(read), pages) == (7, 3)
-
-
-def test_a_page_ends_before_1_mb_and_before_its_filter(account: SmallAccount) -> None:
-    client = fill(account, 4, size=300 * 1024, n=1)
-    answer = query(client, "pk = :p", values={":n": {"N": "2"}}, FilterExpression="n = :n", ConsistentRead=True)
-    assert (answer["Items"], answer["ScannedCount"]) == ([], 3)
-    assert answer["LastEvaluatedKey"] == key("0002")
-
-
 def test_a_projection_answers_what_it_names(account: SmallAccount) -> None:
     client = fill(account, 1, n=1, t="x")
     more: dict[str, Any] = {"ProjectionExpression": "#t, sk", "ExpressionAttributeNames": {"#t": "t"}}
@@ -190,13 +167,3 @@ def test_accidents_leave_keys_of_batches_unprocessed() -> None:
     answer = client.batch_get_item(RequestItems={"rows": {"Keys": [key("a"), key("b")], "ConsistentRead": True}})
     assert answer["UnprocessedKeys"]["rows"]["Keys"] == [key("a")]
     assert answer["Responses"]["rows"] == [item("b")]
-
-
-def test_a_batch_has_at_most_100_keys_each_of_them_once(account: SmallAccount) -> None:
-    client = account.client("dynamodb")
-    keys = [key(f"{place}") for place in range(101)]
-    for call in (
-        lambda: client.batch_get_item(RequestItems={"rows": {"Keys": keys}}),
-        lambda: client.batch_get_item(RequestItems={"rows": {"Keys": [key("a"), key("a")]}}),
-    ):
-        assert code_of(call) == "ValidationException"

@@ -9,7 +9,7 @@ import pytest
 
 from local.rules import limits
 from tests.aws.client import RETRYABLE_CODES
-from tests.aws.faults import ApiError, Kind
+from tests.aws.faults import ApiError
 from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
 
 
@@ -56,17 +56,6 @@ def test_all_writes_are_done(account: SmallAccount) -> None:
                             "ExpressionAttributeValues": {":n": {"N": "1"}}}},
     )  # fmt: skip
     assert list(account.rows.rows()) == [item("checked", n=1), item("counted", n=2), item("new")]
-
-
-def test_one_lost_condition_cancels_all_and_each_write_has_its_reason(account: SmallAccount) -> None:
-    client = account.client("dynamodb")
-    assert reasons(client, put("a"), put("b", "attribute_exists(pk)"), put("c")) == [
-        "None",
-        "ConditionalCheckFailed",
-        "None",
-    ]
-    assert not list(account.rows.rows())
-    assert not account.rows.held
 
 
 def test_an_item_too_large_is_a_reason(account: SmallAccount) -> None:
@@ -151,15 +140,6 @@ def test_the_same_token_again_does_nothing_for_ten_minutes(account: SmallAccount
     account.time.spend(1000 * limits.TRANSACTION_TOKEN_S + 1000)
     transact(client, add, ClientRequestToken="once")
     assert list(account.rows.rows()) == [item("a", n=2)]
-
-
-def test_a_lost_answer_is_tried_again_under_the_same_token() -> None:
-    account = SmallAccount(scripted(Kind.LOST_ANSWER))
-    add = {"Update": {"TableName": "rows", "Key": key("a"), "UpdateExpression": "ADD n :n",
-                      "ExpressionAttributeValues": {":n": {"N": "1"}}}}  # fmt: skip
-    answer = transact(account.client("dynamodb"), add)
-    assert answer["ResponseMetadata"]["RetryAttempts"] == 1
-    assert list(account.rows.rows()) == [item("a", n=1)]
 
 
 def test_the_same_token_while_its_transaction_is_under_way_is_told_so(account: SmallAccount) -> None:

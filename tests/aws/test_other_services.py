@@ -24,31 +24,6 @@ def test_an_object_is_read_as_it_was_put(account: SmallAccount) -> None:
     assert code_of(lambda: client.get_object(**OBJECT, IfNoneMatch=etag)) == "304"
 
 
-def test_what_is_not_there_has_its_codes(account: SmallAccount) -> None:
-    client = account.client("s3")
-    assert code_of(lambda: client.get_object(**OBJECT)) == "NoSuchKey"
-    assert code_of(lambda: client.put_object(**OBJECT, Body=b"x", IfMatch='"etag"')) == "NoSuchKey"
-    assert code_of(lambda: client.get_object(Bucket="other", Key="k")) == "NoSuchBucket"
-    assert code_of(lambda: client.put_object(Bucket="bucket", Key="k" * 1025)) == "KeyTooLongError"
-    client.delete_object(**OBJECT)
-
-
-def test_a_bucket_is_listed_by_pages_in_order_of_bytes(account: SmallAccount) -> None:
-    client = account.client("s3")
-    for key in ("x/2", "é", "x/1", "y", "x/3/a", "x/3/b"):
-        client.put_object(Bucket="bucket", Key=key, Body=b"1")
-    assert [each["Key"] for each in client.list_objects_v2(Bucket="bucket")["Contents"]] == [
-        "x/1", "x/2", "x/3/a", "x/3/b", "y", "é",
-    ]  # fmt: skip
-    page = client.list_objects_v2(Bucket="bucket", Prefix="x/", MaxKeys=2)
-    assert (page["IsTruncated"], page["KeyCount"]) == (True, 2)
-    rest = client.list_objects_v2(Bucket="bucket", Prefix="x/", ContinuationToken=page["NextContinuationToken"])
-    assert [each["Key"] for each in rest["Contents"]] == ["x/3/a", "x/3/b"]
-    assert not rest["IsTruncated"]
-    nothing = client.list_objects_v2(Bucket="bucket", Prefix="z")
-    assert (nothing["KeyCount"], "Contents" in nothing) == (0, False)
-
-
 # Firehose.
 
 

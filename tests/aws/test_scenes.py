@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tagcast.model import EntryState, Ordering
+from tagcast.model import Ordering
 
-from tests.aws.faults import Outages
 from tests.aws.quiet import quiet
-from tests.aws.scenes import OneTopic, Scene, TwoTopics, among_hanging, serve
+from tests.aws.scenes import OneTopic, TwoTopics, among_hanging, serve
 
-HOUR_S = 3_600
 COLD_S = 1.5
 """While others hang, a process more has to start."""
 SECOND_S = 1.0
@@ -99,36 +97,3 @@ def test_who_answers_late_holds_up_nobody_and_gets_each_message_once_in_its_orde
     if ordering is Ordering.TOPIC:
         assert asked_for["late1"] == sorted(asked_for["late1"])
     assert not topic.scene.left_over()
-
-
-@pytest.mark.timeout(120)
-def test_a_message_that_the_queue_does_not_take_for_six_hours_is_delivered_or_expires() -> None:
-    away = Outages()
-    scene = Scene(3, away)
-    lives = {"short": HOUR_S, "long": 12 * HOUR_S}
-    for topic, life_s in lives.items():
-        scene.topic(topic, retention_s=life_s)
-        scene.subscribe(topic, "A")
-    began = scene.timeline.now
-    away.add("sqs", began, began + 6 * HOUR_S * 1000)
-    published: dict[str, list[tuple[int, str]]] = {topic: [] for topic in lives}
-    for _ in range(12):
-        scene.play(HOUR_S / 4)
-        for topic in lives:
-            answers = scene.publish(topic, "one", "two")
-            at = scene.timeline.now
-            scene.play(30)
-            assert answers[0].status == 200, "without an order a message is accepted once it is stored"
-            published[topic] += [(at, each["message_id"]) for each in answers[0].value["results"]]
-        scene.play(HOUR_S / 4 - 60)
-    scene.play(8 * HOUR_S)
-
-    for topic, life_s in lives.items():
-        states = scene.entries(topic)
-        lived = {message_id for at, message_id in published[topic] if at + life_s * 1000 > began + 6 * HOUR_S * 1000}
-        assert set(states) == {message_id for _, message_id in published[topic]}
-        assert {message_id for message_id, state in states.items() if state is EntryState.DELIVERED} == lived
-        assert sorted(scene.receivers[f"{topic}/A"].asked_for) == sorted(lived)
-    assert set(scene.entries("short").values()) == {EntryState.DELIVERED, EntryState.EXPIRED}
-    assert set(scene.entries("long").values()) == {EntryState.DELIVERED}
-    assert not scene.left_over()

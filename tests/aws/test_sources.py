@@ -11,7 +11,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.aws.deployment import Deployment
-from tests.aws.environments import Context
 from tests.aws.timeline import EPOCH, Timeline
 
 ADMINISTRATOR = "administrator"
@@ -193,9 +192,3 @@ def test_starts_above_the_rate_of_the_account_are_throttled() -> None:
 
     with pytest.raises(ClientError, match="Throttling"):
         stage.states.start_execution(stateMachineArn=arn, name="one more", input="{}")
-
-
-def test_a_handler_is_told_how_much_time_remains() -> None:
-    context = Context("name", "arn", 512, "id", lambda: 1_234)
-
-    assert (context.get_remaining_time_in_millis(), context.function_name) == (1_234, "name")

@@ -211,13 +211,6 @@ def test_messages_are_given_back_by_one_request(account: SmallAccount) -> None:
     assert bodies(receive(client, queue="fast.fifo")) == ["a", "b"]
 
 
-def test_the_url_of_a_queue_is_found_by_its_name(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    assert client.get_queue_url(QueueName="plain")["QueueUrl"] == URL + "plain"
-    missing = {"QueueName": "plain", "QueueOwnerAWSAccountId": "999999999999"}
-    assert code_of(lambda: client.get_queue_url(**missing)) == "AWS.SimpleQueueService.NonExistentQueue"
-
-
 def test_a_standard_queue_hands_out_whatever_is_visible(account: SmallAccount) -> None:
     client = account.client("sqs")
     attributes = {"kind": {"DataType": "String", "StringValue": "v"}}

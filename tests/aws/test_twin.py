@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from tagcast.model import Ordering
-from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 
 from local.rules import limits
 from tests.aws.lambdas import Ended
-from tests.aws.network import address_of
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twin import THRIFT, compare_with_calls
 from tests.benchmarks.twinning.account import Account, Cell
@@ -68,16 +64,6 @@ def test_the_twin_plays_what_the_benchmark_of_calls_counts() -> None:
     compare_with_calls()
 
 
-def test_a_play_is_the_same_every_time() -> None:
-    def told() -> str:
-        course = played(account_of(SINGLY), Load(publishers=3), 6)
-        usage = course.usage
-        counts = {str(key): count for key, count in sorted(usage.calls.items())}
-        return json.dumps([course.latencies, counts, usage.billed_mb_ms, usage.log_bytes, usage.units])
-
-    assert told() == told()
-
-
 def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
     def per_second(key_reads: float | None) -> tuple[float, str]:
         account = account_of(Cell(1, Ordering.NONE, 5))
@@ -106,12 +92,6 @@ def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
 def test_the_first_publisher_to_a_small_topic_is_accepted_at_the_first_try() -> None:
     [took_s] = first_publish(Cell(5, Ordering.NONE, 5), lambda: 0, FixedSdk())
     assert 0 < took_s < 2
-
-
-def test_each_of_the_most_subscribers_has_a_public_address_of_its_own() -> None:
-    addresses = [address_of(number) for number in range(SUBSCRIPTIONS_MAX)]
-    assert len(set(addresses)) == SUBSCRIPTIONS_MAX
-    assert all(ip_address(address).is_global for address in addresses[::999])
 
 
 def course_of(messages: int, lasted_s: float) -> Course:
@@ -164,19 +144,6 @@ def test_a_small_region_lets_through_what_its_quotas_allow() -> None:
     assert limit_of(course, took) == "apigateway: requests"
     assert 150 < course.sustained() < 220
     assert account.deployment.box.quotas.refused["apigateway: requests", ""] > 0
-
-
-def test_a_source_that_was_idle_gains_connections_slowly_in_the_twin() -> None:
-    cold = Account(SINGLY, lambda: 0, FixedSdk(), 1, cold=True)
-    assert cold.deployment.box.unsaid.growth_a_minute == limits.QUEUE_GROWTH_A_MINUTE[0]
-    assert account_of(SINGLY).deployment.box.unsaid.growth_a_minute == limits.QUEUE_GROWTH_A_MINUTE[1]
-
-
-@pytest.mark.parametrize("place", limits.PLACES)
-def test_each_place_has_its_own_quotas_in_the_twin(place: limits.QuotaPlace) -> None:
-    cell = Cell(1, Ordering.NONE, 5, place=place)
-    assert account_of(cell).deployment.box.quotas.place is place
-    assert (place.name in str(cell)) == (place is not limits.LARGE_REGION)
 
 
 def test_a_quota_limits_a_play_that_takes_nearly_all_of_it() -> None:

@@ -130,10 +130,6 @@ class Timeline:
             if token == strand.token:
                 self._add(self.micros, strand, token)
 
-    def next_instant(self) -> int | None:
-        """Return when the next thing happens, in milliseconds; None if nothing ever will."""
-        return self._coming[0][0] // 1000 if self._coming else None
-
     def _add(self, micros: int, strand: Strand | None, token: int, effect: Callable[[], None] | None = None) -> None:
         self._serial += 1
         heapq.heappush(self._coming, (max(micros, self.micros), self._serial, strand, token, effect))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,7 +10,6 @@ import pytest
 from tagcast.pushing.envelope import http_request
 from tagcast_client import (
     AlreadyExistsError,
-    AsyncClient,
     BackoffRetry,
     Client,
     Filter,
@@ -197,18 +195,6 @@ def test_two_programs_that_start_together_both_get_what_they_name(client: Client
     api.accidents = [in_between]  # Behind the look, before the answer to it.
     ensured = client.ensure_topic("orders", retention_seconds=60)
     assert (ensured.retention_seconds, client.get_topic("orders").max_message_bytes) == (60, 1000)
-
-
-def test_the_asynchronous_client_ensures_the_same(api: InMemoryApi) -> None:
-    async def work() -> tuple[int, int]:
-        async with AsyncClient(URL, transport=api) as client:
-            await client.ensure_topic("orders", retention_seconds=60)
-            await client.ensure_topic("orders", keep="life")
-            await client.ensure_subscription("orders", "billing", HOOK, filter=Filter.tags("a"))
-            page = await client.list_topics().page()
-            return len(page.items), (await client.get_topic("orders")).retention_seconds
-
-    assert asyncio.run(work()) == (1, 60)
 
 
 def test_a_name_that_is_no_setting_is_refused_before_anything_is_sent(client: Client, api: InMemoryApi) -> None:

@@ -445,13 +445,6 @@ def test_the_built_modules_are_those_that_their_sources_give(tmp_path: Path) -> 
         pytest.fail("tagcast_client is older than its sources. Build it: make install", pytrace=False)
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    def methods(kind: type) -> set[str]:
-        return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
-
-    assert methods(Client) ^ methods(AsyncClient) == {"close", "aclose"}
-
-
 def kinds_of(hint: object) -> Iterator[type]:
     """Yield the classes of the package that an annotation names, and those of their fields."""
     for each in get_args(hint):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tagcast_client import Client, ConflictError, DisagreementError, Filter, InvalidError, NotFoundError
+from tagcast_client import Client, DisagreementError, Filter, InvalidError, NotFoundError
 
 from tests.clients.in_memory_api import InMemoryApi, lost
 
@@ -43,34 +43,6 @@ def test_who_disagrees_is_told_what_differs(client: Client) -> None:
     ]
 
 
-def test_who_disagrees_is_given_nothing_and_loses_nothing_for_the_group(client: Client, api: InMemoryApi) -> None:
-    client.heartbeat("orders", "workers", "one", filter=TAG_A)
-    with pytest.raises(DisagreementError):
-        client.heartbeat("orders", "workers", "two", filter=SQL)
-    client.publish("orders", "x", tags=["TagA"])
-    api.fakes.deliver()
-    with pytest.raises(DisagreementError, match="member two has another filter than version 1"):
-        client.pull("orders", "workers", member_id="two")
-    assert [each.body for each in client.pull("orders", "workers", member_id="one")] == [b"x"]
-
-
-def test_a_rolling_change_of_the_filter_loses_nothing(client: Client, api: InMemoryApi) -> None:
-    """In the original it is the state in which members of both releases lose what the other one wants."""
-    client.heartbeat("orders", "workers", "old", filter=TAG_A)
-    client.publish("orders", "for both", tags=["TagA"])
-    new = Filter.tag_expression("TagA || TagB")
-    client.update_subscription("orders", "workers", filter=new, if_version=1)
-    client.publish("orders", "for the new one", tags=["TagB"])
-    api.fakes.deliver()
-    with pytest.raises(DisagreementError):
-        client.pull("orders", "workers", member_id="old")
-    client.heartbeat("orders", "workers", "new", filter=new)
-    assert [each.body for each in client.pull("orders", "workers", member_id="new")] == [
-        b"for both",
-        b"for the new one",
-    ]
-
-
 def test_who_leaves_is_gone_also_when_the_answer_is_lost(client: Client, api: InMemoryApi) -> None:
     client.heartbeat("orders", "workers", "one", filter=TAG_A)
     api.accidents = [lost]
@@ -92,9 +64,3 @@ def test_a_broadcasting_member_is_told_the_name_of_its_own_subscription(client: 
 def test_a_member_id_has_few_characters(client: Client, member_id: str) -> None:
     with pytest.raises((InvalidError, NotFoundError)):
         client.heartbeat("orders", "workers", member_id, None)
-
-
-def test_what_is_pushed_to_is_no_group(client: Client) -> None:
-    client.create_subscription("orders", "billing", "https://example.com/hook")
-    with pytest.raises(ConflictError):
-        client.heartbeat("orders", "billing", "one", None)

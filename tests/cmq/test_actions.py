@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
+from tagcast.model import ContentFormat, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.verification import VerificationResult
@@ -97,16 +97,6 @@ def test_topics_are_listed_by_a_part_of_their_names_from_a_place_on() -> None:
     assert all(each["topicId"].startswith("topic-") for each in page["topicList"])
     assert len(asking.ask("ListTopic")["topicList"]) == 20
     assert asking.ask("ListTopic", limit="0")["topicList"] == []
-
-
-def test_a_topic_goes_when_it_has_no_subscriptions() -> None:
-    asking = subscribed(with_topic())
-    assert asking.pair("DeleteTopic", topicName="t") == (4000, 10540)
-
-    asking.ask("Unsubscribe", topicName="t", subscriptionName="s")
-
-    assert asking.pair("DeleteTopic", topicName="t") == (0, 0)
-    assert asking.ask("ListTopic")["totalCount"] == 0
 
 
 def test_a_subscription_has_cmqs_defaults() -> None:
@@ -222,20 +212,6 @@ def test_what_nobody_would_receive_is_refused_and_not_stored() -> None:
     assert asking.pair("PublishMessage", topicName="t", msgBody="x", msgTag__1="imac") == (6030, 10730)
     assert asking.pair("BatchPublishMessage", topicName="t", msgBody__1="x", msgTag__1="imac") == (6030, 10730)
     assert asking.stored() == before
-
-
-def test_all_messages_of_a_batch_share_its_tags() -> None:
-    asking = subscribed(with_topic(), filterTag__1="apple")
-
-    asking.ask(
-        "BatchPublishMessage", topicName="t", msgBody__0="a", msgBody__1="b", msgTag__0="apple", msgTag__1="imac"
-    )
-    asking.fake.deliver()
-
-    assert [push.message.draft for push in asking.fake.pusher.pushes] == [
-        Draft(b"a", tags=("apple", "imac")),
-        Draft(b"b", tags=("apple", "imac")),
-    ]
 
 
 def test_a_change_that_others_overtake_is_made_of_what_they_left() -> None:

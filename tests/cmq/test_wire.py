@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from tagcast_aws.cmq.keys import KeyRing
@@ -135,17 +134,6 @@ def test_what_remembers_a_request_stays_as_long_as_it_is_timely_for_any_clock() 
 
     [row] = [row for key, row in asking.fake.store.rows.items() if key.pk.endswith("#77")]
     assert row["ttl"] == asking.fake.clock.now() // 1000 + 600
-
-
-def test_an_unsigned_request_stores_nothing() -> None:
-    asking = prepared()
-    before = dict(asking.fake.store.rows)
-
-    form = urlencode({"Action": "CreateTopic", "topicName": "forged", "SecretId": KEY.secret_id, "Nonce": "1",
-                      "Timestamp": str(asking.fake.clock.now() // 1000), "Signature": "x"})  # fmt: skip
-
-    assert pair_of(asking.serve(event_of(form))) == (4100, 10030)
-    assert asking.fake.store.rows == before
 
 
 def test_a_key_that_was_just_made_is_looked_for_once_more() -> None:

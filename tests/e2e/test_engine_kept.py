@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,23 +147,6 @@ def test_a_damaged_file_of_a_service_is_named_and_not_started_from(killed: Kille
     killed.start()
     assert killed.client("secretsmanager").get_secret_value(SecretId="s")["SecretString"] == "first"
     assert killed.client("dynamodb").list_tables()["TableNames"] == ["Things"]
-
-
-def test_a_journal_without_one_of_its_lines_is_refused_by_file_and_line(killed: Killed) -> None:
-    make_table(killed)
-    for number in range(5):
-        killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": f"{number}"}})
-    killed.kill()
-    [log] = (killed.folder / "journal").glob("*.log")
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join(lines[:2] + lines[3:]))
-    at = len(b"".join(lines[:2]))
-    where = rf"{log.name} is damaged: line 3 \(from byte {at} on\).*truncate -s {at} "
-    with pytest.raises(EngineError, match=where) as told:
-        killed.start()
-    subprocess.run(["/bin/sh", "-c", str(told.value).rpartition("place: ")[2]], check=True)
-    killed.start()
-    assert killed.client("dynamodb").scan(TableName="Things")["Count"] == 2
 
 
 def test_an_object_that_cannot_be_written_is_not_answered_for_and_the_engine_says_why_it_ends(killed: Killed) -> None:

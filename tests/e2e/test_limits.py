@@ -45,15 +45,6 @@ def put(number: int, size: int) -> dict[str, Any]:
     return {"Put": {"TableName": "limits", "Item": row(number, size)}}
 
 
-def test_a_transaction_has_at_most_100_items_and_4_mb(table: tuple[Any, str]) -> None:
-    dynamodb, _ = table
-    dynamodb.transact_write_items(TransactItems=[put(n, 1) for n in range(limits.TRANSACTION_ITEMS_MAX)])
-    with pytest.raises(ClientError, match="ValidationException"):
-        dynamodb.transact_write_items(TransactItems=[put(n, 1) for n in range(limits.TRANSACTION_ITEMS_MAX + 1)])
-    with pytest.raises(ClientError, match="ValidationException"):
-        dynamodb.transact_write_items(TransactItems=[put(n, 400_000) for n in range(11)])
-
-
 def test_reads_end_at_100_keys_16_mb_and_pages_of_1_mb(table: tuple[Any, str]) -> None:
     dynamodb, name = table
     for n in range(60):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,26 +12,6 @@ from tests.permissions.uses import USES, recorded
 from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
-
-
-def test_a_queue_named_by_its_arn_gets_what_it_is_owed(stack: RunningStack) -> None:
-    sqs = stack.owner("sqs")
-    url = sqs.create_queue(QueueName="by-arn")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    call("PUT", f"{stack.url}/topics/queued", {})
-    endpoint = {"endpoint": {"protocol": "sqs", "arn": arn}}
-    call("PUT", f"{stack.url}/topics/queued/subscriptions/queue", endpoint)
-
-    sent = call("POST", f"{stack.url}/topics/queued/messages", {"body": "x"})["message_id"]
-
-    received: list[dict[str, Any]] = []
-
-    def arrived() -> bool:
-        received.extend(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1).get("Messages", []))
-        return bool(received)
-
-    assert wait_until(arrived)
-    assert json.loads(received[0]["Body"])["message_id"] == sent
 
 
 @pytest.mark.timeout(300)

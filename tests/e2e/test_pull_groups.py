@@ -44,36 +44,8 @@ def pulled(
     return found
 
 
-def handles(messages: Sequence[Pulled]) -> list[str]:
-    return [each.receipt_handle for each in messages]
-
-
 def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[str]:
     return [client.get_message(topic, each).subscribers[group].state for each in ids]
-
-
-def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
-    client.create_topic("pulled")
-    client.create_subscription("pulled", "workers", PULL)
-    ids = [client.publish("pulled", f"{number}").message_id for number in range(3)]
-
-    first = pulled(client, "pulled", "workers", 3, visibility_timeout_seconds=3_600)
-    assert sorted(each.message_id for each in first) == ids
-    done, back, kept = first
-    assert [each.status for each in client.ack("pulled", "workers", [done.receipt_handle])] == ["acknowledged"]
-    assert [each.status for each in client.nack("pulled", "workers", [back.receipt_handle])] == ["returned"]
-    [extended] = client.extend("pulled", "workers", [kept.receipt_handle], visibility_timeout_seconds=7_200)
-    assert extended.status == "extended"
-
-    [again] = pulled(client, "pulled", "workers", 1, visibility_timeout_seconds=10)
-    assert (again.message_id, again.attempt) == (back.message_id, 2)
-    [third] = pulled(client, "pulled", "workers", 1, visibility_timeout_seconds=3_600)
-    assert (third.message_id, third.attempt) == (back.message_id, 3)
-    late = client.ack("pulled", "workers", handles([again, third, done]))
-    assert [each.status for each in late] == ["expired", "acknowledged", "already_acknowledged"]
-    assert extended.new_receipt_handle is not None
-    client.ack("pulled", "workers", [extended.new_receipt_handle])
-    assert states(client, "pulled", ids, "workers") == ["delivered"] * 3
 
 
 def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_is_gone(client: Client, stack: RunningStack) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.running_stack import ROOT, RunningStack, start_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
-COMMAND = re.compile(r"^\$INVOKE (\w+) -e (events/\w+\.json)$", re.MULTILINE)
+COMMAND = re.compile(r"^(\w+Function) (\w+)$", re.MULTILINE)
 LAYER = ROOT / "layers" / "tag_matching" / "python"
 EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
 
@@ -44,7 +44,7 @@ def is_well(answer: Any) -> bool:
 
 def test_every_event_is_part_of_the_recipe() -> None:
     played = {event for _, event in COMMAND.findall(recipe())}
-    assert played == {f"events/{path.name}" for path in (ROOT / "events").glob("*.json")}
+    assert played == {path.stem for path in (ROOT / "events").glob("*.json")}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningSt
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER)))}
     answers: dict[str, Any] = {}
     for function, commands in groupby(COMMAND.findall(recipe()), itemgetter(0)):
-        events = [event for _, event in commands]
+        events = [f"events/{event}.json" for _, event in commands]
         ran = subprocess.run(
             [sys.executable, "-m", "tests.e2e.invoke_once", function, str(fresh.folder / "sam.json"), *events],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,

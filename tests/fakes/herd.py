@@ -166,10 +166,6 @@ class Stampede:
     uncounted: int
     counts: Counter[str]
 
-    @property
-    def extra_percent(self) -> float:
-        return 100 * self.extra / self.lanes
-
 
 def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 1) -> Stampede:
     """Let *lanes* lanes fail at one message, heal their receivers, wake all workers at once and see them settle."""

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tagcast.model import Batching, ContentFormat, Draft, Endpoint, EntryState, Outcome, Protocol, Push, PushBatch
-from tagcast.operating.messages import message_view
+from tagcast.model import Batching, ContentFormat, Draft, Endpoint, Outcome, Protocol, Push, PushBatch
 from tagcast.pushing.batch_form import (
     ANSWER_BYTES_MAX,
     MALFORMED,
@@ -27,15 +26,9 @@ from tagcast.pushing.content_formats import CLOUDEVENTS_BATCH_TYPE, envelope, st
 from tagcast.pushing.envelope import queue_message
 from tagcast.pushing.push_slots import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.function import FunctionEndpoint
-from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.sqs import QueueEndpoint
-from tagcast_aws.runtime.clock import SystemClock
-from tagcast_client import Receiver, item_failures
 
-from tests.fakes.handlers import answered as request
-from tests.fakes.world import FakeWorld
 from tests.integration.pushes import NOW, push_to
 from tests.integration.test_endpoint_words import Clients
 from tests.integration.test_endpoints_http import OK as HTTP_OK
@@ -308,66 +301,7 @@ def test_what_a_message_is_counted_with_is_what_it_takes_or_slightly_more(
     assert taken <= sum(weights) <= taken + len(weights) * ITEM_BYTES_AROUND
 
 
-def test_what_two_receivers_get_in_batches_counts_once_in_memory() -> None:
-    counted, batch = BytesInFlight(), batch_to(Protocol.HTTP, "http://a.test/")
-    other = replace(batch.subscription, ordinal=1)
-    message = batch.pushes[0].message
-
-    assert counted.load_of(batch.subscription, message) == counted.load_of(other, message)
-
-
 def test_a_receiver_s_words_about_failures_are_remembered() -> None:
     told = read_response(batch_to(Protocol.HTTP, ""), TAKEN, failures(IDS[0]))
 
     assert told.of(IDS[0]).answer == failures(IDS[0])
-
-
-class ClosingPusher(EndpointPusher):
-    """Keeps no connection, since each use case has a loop of its own here."""
-
-    async def push_batch(self, batch: PushBatch) -> Outcome:
-        try:
-            return await super().push_batch(batch)
-        finally:
-            await self.aclose()
-
-
-def test_from_the_subscription_to_the_receiver_and_its_answer_a_batch_is_several_messages() -> None:
-    secret, took = "whsec_" + "QUJD" * 8, list[list[str]]()
-    fake = FakeWorld()
-    fake.world = replace(fake.world, pusher=ClosingPusher(AdapterEnvironment(SystemClock(), "1", allow_private=True)))
-    fake.topic()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            except asyncio.IncompleteReadError:
-                return
-            lines = (line.partition(": ") for line in head.split("\r\n")[1:-2])
-            headers = {name.lower(): value for name, _, value in lines}
-            body = await reader.readexactly(int(headers["content-length"]))
-            messages = Receiver(secret).verify_batch(headers, body)
-            took.append([each.text() for each in messages])
-            failed = [each for each in messages if each.text() == "3" and each.attempt == 1]
-            answer = json.dumps(item_failures(failed)).encode()
-            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
-
-    with serving_elsewhere(talk) as port:
-        asked = {
-            "endpoint": {"protocol": "http", "url": f"http://127.0.0.1:{port}/"},
-            "retry": {"strategy": "BACKOFF_RETRY"},
-            "batch": {"max_messages": 4},
-            "secret": secret,
-        }
-        made = request(fake.world, "PUT", "/topics/test1/subscriptions/A", json.dumps(asked))
-        assert made["statusCode"] == 201, made
-        ids = fake.publish(*map(str, range(6)))
-        fake.deliver()
-        fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert took == [["0", "1", "2", "3"], ["3"], ["4", "5"]]
-    shown = [message_view(fake.world, "test1", each).subscribers["A"] for each in ids]
-    assert [(each.state, each.attempts) for each in shown] == [
-        (EntryState.DELIVERED, 2 if place == 3 else 1) for place in range(6)
-    ]

@@ -127,24 +127,6 @@ def test_a_query_never_asks_for_more_rows_than_its_limit_leaves() -> None:
     assert first["ExpressionAttributeValues"] == {":pk": {"S": "p"}, ":low": {"S": "a"}, ":high": {"S": "c"}}
 
 
-def test_lanes_to_wake_are_asked_of_their_index_earliest_first() -> None:
-    dynamo, client = store({"Items": []})
-
-    assert dynamo.lanes_to_wake(3, 1_000, 5) == []
-    assert client.asked == [
-        (
-            "query",
-            {
-                "TableName": "Messages",
-                "IndexName": "wake",
-                "KeyConditionExpression": "wake_shard = :shard AND wake_at <= :until",
-                "ExpressionAttributeValues": {":shard": {"S": "3"}, ":until": {"N": "1000"}},
-                "Limit": 5,
-            },
-        )
-    ]
-
-
 def test_pauses_between_tries_are_drawn_from_windows_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[tuple[float, float]] = []
 

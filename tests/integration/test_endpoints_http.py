@@ -419,13 +419,6 @@ def test_a_name_with_any_private_address_is_never_connected_to(addresses: list[s
     pusher.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0177.0.0.1"])
-def test_a_private_address_in_the_url_is_never_connected_to(host: str) -> None:
-    pusher = pusher_with(allow_private=False)
-    assert pusher.run(pusher.push(push_to(f"http://{host}:1/"))).detail == "address not public"
-    pusher.close()
-
-
 @asynccontextmanager
 async def asking_many(
     connector: KeepingConnector, *traces: aiohttp.TraceConfig

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import threading
 import time
 from typing import Any
@@ -43,13 +42,6 @@ def outcome_of(fake: FakeLambda, timeout_s: int = PATIENT_S) -> Outcome:
     outcome = pusher.run(pusher.push(push_to("fn", Protocol.LAMBDA, timeout_s=timeout_s)))
     pusher.close()
     return outcome
-
-
-def test_a_function_is_invoked_synchronously_with_the_event() -> None:
-    fake = FakeLambda({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
-    assert outcome_of(fake) == Outcome(True, "function returned")
-    assert fake.asked[0]["InvocationType"] == "RequestResponse"
-    assert json.loads(fake.asked[0]["Payload"])["body"] == "hi"
 
 
 def test_a_throttled_invocation_is_a_failure_with_the_code_of_aws() -> None:

@@ -42,46 +42,6 @@ def is_signed(key: bytes, content: bytes, signature: bytes) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("key", "salt", "info", "length", "pseudorandom_key", "derived"),
-    [
-        (
-            "0b" * 22,
-            "000102030405060708090a0b0c",
-            "f0f1f2f3f4f5f6f7f8f9",
-            42,
-            "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5",
-            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865",
-        ),
-        (
-            bytes(range(0x00, 0x50)).hex(),
-            bytes(range(0x60, 0xB0)).hex(),
-            bytes(range(0xB0, 0x100)).hex(),
-            82,
-            "06a6b88c5853361a06104c9ceb35b45cef760014904671014a193f40c15fc244",
-            "b11e398dc80327a1c8e7f78c596a49344f012eda2d4efad8a050cc4c19afa97c59045a99cac7827271cb41c65e590e09"
-            "da3275600c2f09b8367793a9aca3db71cc30c58179ec3e87c14c01d5c1f3434f1d87",
-        ),
-        (
-            "0b" * 22,
-            "",
-            "",
-            42,
-            "19ef24a32c717b167f33a91d6f648bdf96596776afdb6377ac434c1c293ccb04",
-            "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8",
-        ),
-    ],
-    ids=["RFC 5869, A.1", "RFC 5869, A.2", "RFC 5869, A.3"],
-)
-def test_derivation_is_that_of_the_standard(
-    key: str, salt: str, info: str, length: int, pseudorandom_key: str, derived: str
-) -> None:
-    extracted = hkdf_extract(bytes.fromhex(salt), bytes.fromhex(key))
-
-    assert extracted.hex() == pseudorandom_key
-    assert hkdf_expand(extracted, bytes.fromhex(info), length).hex() == derived
-
-
 @given(st.binary(), st.binary(), st.binary(), st.integers(1, 8_160))
 def test_derivation_is_that_of_another_library(key: bytes, salt: bytes, info: bytes, length: int) -> None:
     assert hkdf_expand(hkdf_extract(salt, key), info, length) == HKDF(SHA256(), length, salt, info).derive(key)

@@ -239,20 +239,3 @@ def test_a_fault_of_the_function_pauses_the_lane_for_half_a_minute_and_loses_not
     assert (output["status"], output["rounds"]) == ("end", 1)
     assert machine.pauses == [30]
     assert machine.fake.pusher.received["A"] == ["1"]
-
-
-def test_a_generation_is_executed_once_and_a_stale_one_ends_without_an_attempt(machine: Machine) -> None:
-    machine.fake.subscribe("A")
-    machine.answering("A", failing(1))
-    machine.fake.publish("1")
-    machine.fake.deliver()
-    done = machine.output()
-    attempts = len(machine.attempted_at)
-
-    workflow = machine.fake.world.workflow
-    assert workflow.start(done["topic"], done["subscription_id"], done["generation"])
-    assert len(machine.executions()) == 1
-    assert workflow.start(done["topic"], done["subscription_id"], "0" * 20)
-
-    assert [one["status"] for one in machine.executions()] == ["SUCCEEDED"] * 2
-    assert len(machine.attempted_at) == attempts

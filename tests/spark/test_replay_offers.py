@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from tagcast_client import Accepted, Refused
 
 from glue_jobs import replay
-from glue_jobs.io.pace import Pace
 from glue_jobs.io.storage import Archive
-from glue_jobs.replay import FIELDS, chunks, offer_of, select_messages, send, to_archived_message
+from glue_jobs.replay import FIELDS, Pace, chunks, offer_of, select_messages, send, to_archived_message
 from tests.spark.story import NOON, message
 
 
 def row(**fields: object) -> SimpleNamespace:
-    return SimpleNamespace(**dict.fromkeys(FIELDS) | {"message_id": "1", "body_is_text": None} | fields)
+    none = dict.fromkeys((*FIELDS, "body_is_text", "attributes"))
+    return SimpleNamespace(**none | {"message_id": "1"} | fields)
 
 
 def test_text_that_was_archived_as_base64_is_sent_as_text_again() -> None:

@@ -27,7 +27,6 @@ from tagcast.model import (
     Strategy,
     SubscriptionSettings,
 )
-from tagcast.operating import lanes
 from tagcast.ports import Key, Row
 from tagcast.registry import subscriptions
 from tagcast.rows.due import UNTOLD
@@ -41,7 +40,7 @@ from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
 from local.sources.event_pattern import matches
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 from tests.template import declared
 from tests.unit.test_function_events import Story, event, in_lambda, story
 
@@ -137,15 +136,6 @@ def test_a_message_its_delivery_and_a_failed_attempt_are_kept() -> None:
     assert [lane["state"] for lane in firehose.of(RecordKind.LANES)] == ["lost_contact"]
 
 
-def test_an_owed_message_that_the_time_to_live_removed_is_no_expiry() -> None:
-    firehose = FakeFirehose()
-
-    archived(event("archive_messages"), archive_into(firehose))
-
-    vanished = firehose.of(RecordKind.DELIVERIES)[-1]
-    assert (vanished["removed_by"], vanished["state"]) == ("ttl", "pending")
-
-
 def test_versions_of_topics_subscriptions_and_filters_are_kept() -> None:
     firehose = FakeFirehose()
 
@@ -181,38 +171,6 @@ def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
         firehose = FakeFirehose()
         archived(event("archive_messages"), archive_into(firehose, *patterns))
         assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
-
-
-def test_what_firehose_refuses_is_sent_again_after_a_pause_and_nothing_else() -> None:
-    firehose = FakeFirehose(refusals=[(0,), None])
-    slept: list[float] = []
-
-    archive = replace(archive_into(firehose), sleep=slept.append)
-    assert archived(event("archive_messages"), archive) == {"batchItemFailures": []}
-    assert len(slept) == 2
-    assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
-
-
-def test_what_firehose_never_takes_is_reported_with_everything_after_it() -> None:
-    batch = event("archive_messages")
-    firehose = FakeFirehose(refusals=[()] + [None] * ATTEMPTS_MAX)
-
-    answer = archived(batch, archive_into(firehose))
-
-    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
-
-
-def test_a_change_that_cannot_be_read_is_kept_and_the_others_are_archived() -> None:
-    batch = event("archive_messages")
-    whole = FakeFirehose()
-    archived(event("archive_messages"), archive_into(whole))
-    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
-    firehose, keeper = FakeFirehose(), Keeper()
-
-    assert archived(batch, archive_into(firehose), keeper) == {"batchItemFailures": []}
-
-    assert keeper.kept == [batch["Records"][2]]
-    assert firehose.of(RecordKind.DELIVERIES)[-1] == whole.of(RecordKind.DELIVERIES)[-1]
 
 
 def test_a_change_that_can_neither_be_read_nor_kept_is_reported_so_that_it_is_not_dropped() -> None:
@@ -369,15 +327,6 @@ def test_what_a_receiver_said_is_never_archived(max_retries: int) -> None:
     assert "histor" not in kept
 
 
-def test_no_reader_of_a_stream_is_told_of_attempts() -> None:
-    image = {name: {"B": "eNo="} for name in UNTOLD} | {"pk": {"S": "DUE#t.1"}}
-    record = {"dynamodb": {"NewImage": image, "OldImage": image, "ApproximateCreationDateTime": 1}}
-
-    change = change_of(record)
-
-    assert change.before == change.after == {"pk": "DUE#t.1"}
-
-
 def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -> None:
     settings = SubscriptionSettings(
         Endpoint(Protocol.SQS, "q"), None, RetryPolicy(Strategy.BACKOFF_RETRY, 3), 15, ContentFormat.JSON, "whsec_x"
@@ -387,29 +336,6 @@ def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -
 
     assert hidden & told == {"secret"}
     assert hidden - told == {"client_key", "formers", "headers"}, "they are nowhere but where they are sealed"
-
-
-def test_every_end_of_a_delivery_is_told_once() -> None:
-    fake = FakeWorld()
-    fake.topic("t")
-    fake.subscribe("a", topic="t")
-    fake.subscribe("b", topic="t", strategy=Strategy.BACKOFF_RETRY)
-    fake.pusher.behaviours["b"] = lambda push: FAIL
-    fake.publish("1", "2", topic="t")
-    before = rows_of(fake)
-    fake.deliver()
-    between = rows_of(fake)
-    lanes.skip_head(fake.world, "t", "b", "test")
-    after = rows_of(fake)
-
-    first, second = told(before, between), told(between, after)
-
-    ended = [record for record in first + second if record.get("state") in ("delivered", "cancelled")]
-    assert sorted((record["ordinal"], record["state"]) for record in ended) == [
-        (0, "delivered"),
-        (0, "delivered"),
-        (1, "cancelled"),
-    ]
 
 
 def test_a_subscription_that_is_removed_is_told_with_its_last_version(story: Story) -> None:

@@ -181,20 +181,6 @@ def test_without_order_only_what_failed_comes_again_and_each_alone(fake: FakeWor
     assert requests(fake) == [["1"], ["3"]]
 
 
-def test_what_a_failed_batch_held_goes_on_when_its_head_expires_with_the_attempt(fake: FakeWorld) -> None:
-    fake.topic(retention_s=60)
-    batched(fake, messages_max=2)
-    known = subscriptions.get_subscription(fake.world, "test1", "A").settings
-    retry = replace(known.retry, interval_s=60)
-    subscriptions.put_subscription(fake.world, "test1", "A", replace(known, retry=retry))
-    fake.pusher.batch_behaviours["A"] = failing("0")
-    ids = fake.publish("0", "1", "2")
-    fake.deliver()
-
-    assert requests(fake) == [["0", "1"], ["1"], ["2"]]
-    assert [entry(fake, each).state for each in ids] == [EntryState.EXPIRED, EntryState.DELIVERED, EntryState.DELIVERED]
-
-
 def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:
     fake.topic(retention_s=60)
     batched(fake)
@@ -325,16 +311,12 @@ def test_batches_are_stored_and_shown(fake: FakeWorld) -> None:
 @pytest.mark.parametrize(
     ("pointer", "body"),
     [
-        ("#/batch/max_messages", {"batch": {"max_messages": 1}}),
-        ("#/batch/max_messages", {"batch": {"max_messages": 101}}),
         ("#/batch/max_messages", {"batch": {"max_bytes": 4_096}}),
-        ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_023}}),
         ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_048_577}}),
         ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "simplified"}),
         ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "cmq_json"}),
         ("#/retry/max_retries", {"batch": {"max_messages": 2}, "retry": {"max_retries": 0}}),
         ("#/batch", {"batch": {"max_messages": 2}, "endpoint": {"protocol": "pull"}}),
-        ("#/batch/max_messages", {"batch": {"max_messages": 11}, "endpoint": {"protocol": "sqs", "arn": QUEUE}}),
         (
             "#/batch",
             {

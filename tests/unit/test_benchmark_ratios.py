@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import ratios
-from tests.benchmarks.__main__ import BENCHMARKS, best, measured
+from tests.benchmarks.__main__ import BENCHMARKS, measured
 from tests.benchmarks.ratios import RECORD, REPORTS, Ratio, read, report, reported, verdict, write
 
 BEFORE = {"keys": Ratio("keys", 1.5, "paho")}
@@ -45,15 +45,6 @@ def test_a_benchmark_with_a_lost_ratio_runs_once_more_and_the_better_counts() ->
 
 def test_a_benchmark_that_fails_is_named() -> None:
     assert measured(["broken"], {}, lambda _: (False, {})) == (["broken"], {})
-
-
-def test_the_better_of_two_runs_is_taken_by_name() -> None:
-    first, second = (
-        {"a": Ratio("a", 2, "x"), "b": Ratio("b", 1, "x")},
-        {"a": Ratio("a", 1, "x"), "b": Ratio("b", 3, "x")},
-    )
-
-    assert {name: each.ratio for name, each in best(first, second).items()} == {"a": 2, "b": 3}
 
 
 def test_what_benchmarks_report_is_recorded_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

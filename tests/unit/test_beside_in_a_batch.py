@@ -80,16 +80,6 @@ def test_topics_that_end_together_need_no_request_more(timed: TimedWorld) -> Non
     assert timed.loop.seconds - began_s < BESIDE_S
 
 
-def test_what_was_left_comes_again_at_once_and_is_reported(timed: TimedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tagcast.delivery.fan_out.GO_ON_S", 0.0)
-    timed.world = replace(timed.world, slice_max=1)
-    queue, answer, began_s = served(timed, HANGS_S)
-
-    assert (len(queue.deleted), len(queue.given_back)) == (2, 1)
-    assert max(queue.at_s.values()) - began_s < 1
-    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [queue.given_back[0].split()[-1]]
-
-
 @pytest.mark.parametrize(("received", "pause_s"), [(1, 0), (4, 4), (50, 60)])
 def test_what_failed_is_given_back_at_once_and_later_each_time(timed: TimedWorld, received: int, pause_s: int) -> None:
     """Until then its order would wait for the visibility timeout of the queue, six minutes."""

@@ -7,14 +7,11 @@ import zlib
 from random import Random
 
 import pytest
-from tagcast.model import BODY_BYTES_MAX, Keep
+from tagcast.model import BODY_BYTES_MAX
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflate_body, inflate_body
 
 from tests.fakes.world import FakeWorld
-from tests.unit.worlds import row_of
-
-LONG = "line 1\nline 2\n" * 50
 
 
 @pytest.fixture
@@ -28,17 +25,6 @@ def fake() -> FakeWorld:
 def body_attributes(fake: FakeWorld, message_id: str) -> dict[str, bytes]:
     row = fake.store.rows[message_key("test1", message_id)]
     return {name: row[name] for name in ("body", "deflated") if name in row}
-
-
-def test_a_long_body_is_stored_deflated_and_pushed_as_it_was_sent(fake: FakeWorld) -> None:
-    [message_id] = fake.publish(LONG, tags=["apple"])
-
-    assert body_attributes(fake, message_id) == {"deflated": zlib.compress(LONG.encode())}
-
-    fake.deliver()
-
-    assert fake.pusher.received["A"] == [LONG]
-    assert body_attributes(fake, message_id) == {}
 
 
 def test_a_short_or_dense_body_is_stored_as_it_is(fake: FakeWorld) -> None:
@@ -57,22 +43,6 @@ def test_a_body_is_deflated_from_the_byte_on_that_saves_enough() -> None:
 
     assert [deflate_body(body) is not None for body in bodies] == [each >= SAVED_BYTES_MIN for each in saved]
     assert SAVED_BYTES_MIN in saved
-
-
-def test_a_message_that_nobody_is_owed_has_no_body_in_either_form(fake: FakeWorld) -> None:
-    [message_id] = fake.publish(LONG, tags=["pear"])
-
-    assert body_attributes(fake, message_id) == {}
-
-
-def test_a_deflated_body_that_is_kept_stays_after_its_last_entry(fake: FakeWorld) -> None:
-    fake.topic("test1", keep=Keep.LIFE)
-
-    [message_id] = fake.publish(LONG, tags=["apple"])
-    fake.deliver()
-
-    row = row_of(fake, message_id)
-    assert (row.map.pending, row.has_body, row.message.draft.body) == (0, True, LONG.encode())
 
 
 def test_no_more_than_the_largest_body_is_inflated() -> None:

@@ -118,18 +118,6 @@ def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message
     assert came.beside == 1
 
 
-def test_every_active_lane_makes_one_attempt_and_what_comes_behind_it_waits_without_one(fake: FakeWorld) -> None:
-    fail_lanes(fake, 20)
-
-    assert is_open(fake)
-    assert len(fake.pusher.pushes) == 20
-    [second] = fake.publish("2")
-    fake.deliver()
-    assert [wake(fake, f"D{place}") for place in range(20)].count(1) <= 1
-    kept = entry(fake, second, "D19")
-    assert (kept.state, kept.attempts, kept.last_outcome) == (EntryState.BLOCKED, 0, CIRCUIT)
-
-
 @pytest.mark.parametrize("topic", ["test1", "another"])
 @pytest.mark.parametrize("is_the_process_another", [False, True])
 def test_an_active_lane_asks_no_circuit_whoever_keeps_it_open(
@@ -178,14 +166,6 @@ def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fa
     assert fake.pusher.received["paused"] == ["1"]
 
 
-def test_four_lanes_open_no_circuit_however_often_they_fail(fake: FakeWorld) -> None:
-    fail_lanes(fake, LANES_MIN - 1)
-    fake.run_workflows(until=fake.clock.instant + 30_000)
-
-    assert len(fake.pusher.pushes) > 2 * LANES_MIN
-    assert not is_open(fake)
-
-
 def test_five_lanes_that_fail_in_more_than_a_minute_open_none(fake: FakeWorld) -> None:
     fail_lanes(fake, LANES_MIN - 1)
     fake.clock.sleep(WINDOW_S)
@@ -194,13 +174,6 @@ def test_five_lanes_that_fail_in_more_than_a_minute_open_none(fake: FakeWorld) -
     fake.deliver()
 
     assert not is_open(fake)
-
-
-def test_answers_open_no_circuit_however_many_lanes_fail(fake: FakeWorld) -> None:
-    fail_lanes(fake, 20, FAIL)
-
-    assert len(fake.pusher.pushes) == 20
-    assert host_of(fake) is None
 
 
 def test_a_host_that_answers_is_neither_written_nor_read(fake: FakeWorld, store: RacedStore) -> None:

@@ -152,18 +152,6 @@ def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(
     assert fake.clock.instant == 1_800_000_000_000
 
 
-def test_a_batch_that_joins_an_empty_sleeping_lane_is_not_lost_with_it(fake: FakeWorld, store: CrowdedStore) -> None:
-    lanes.pause(fake.world, "test1", "A")
-    subscription_id = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
-    joined_behind_each_read(fake, store)
-    store.behind.pop(lane_key("test1", "").pk)
-
-    lanes.resume(fake.world, "test1", "A")
-
-    assert lane(fake).state is LaneState.BLOCKED
-    assert [key for key in store.rows if key.pk == f"DUE#{subscription_id}"]
-
-
 def test_a_paused_lane_is_looked_at_by_the_next_sweep(fake: FakeWorld) -> None:
     owing(fake)
 

@@ -12,7 +12,6 @@ from tagcast.model import Entry, EntryState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.due import DUES, PendingDelivery
-from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
 from tagcast.tables import Check
 
@@ -87,15 +86,6 @@ def crash_before_the_end(fake: FakeWorld, store: CopyStore, ids: Sequence[str]) 
     store.closed = None
 
 
-def push_before_the_round_is_closed(fake: FakeWorld, message_id: str) -> None:
-    """Let the lane's worker push what it owes: its end is put while the round of the message is still open."""
-    fake.pusher.behaviours["A"] = lambda push: OK
-    fake.clock.sleep(20)
-    fake.redeliver(fake.workflow.tasks[-1])
-    assert fake.store.rows[message_key("test1", message_id)]["round"] == "open"
-    assert entry(fake, message_id).state is EntryState.DELIVERED
-
-
 def dues(fake: FakeWorld) -> list[PendingDelivery]:
     sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
     return [DUES.value_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
@@ -116,77 +106,6 @@ def wake(fake: FakeWorld) -> None:
     fake.workflow.tasks = [Task("test1", lane(fake).subscription_id, lane(fake).generation)]
     fake.clock.sleep(60)
     fake.run_workflows(until=fake.clock.instant + 600_000)
-
-
-def test_a_batch_that_comes_again_before_its_round_was_closed_joins_its_backlog_once(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    ids = fake.publish("1", "2", "3")
-    crash_before_the_end(fake, store, ids)
-
-    fake.fan_out("test1", ids)
-
-    assert [due.message_id for due in dues(fake)] == ids
-    assert [entry(fake, each).state.is_terminal for each in ids] == [False] * 3
-    assert lane(fake).appended == 1
-
-
-def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake: FakeWorld, store: CopyStore) -> None:
-    ids = fake.publish("1", "2", "3")
-    crash_before_the_end(fake, store, ids[:2])
-
-    fake.fan_out("test1", ids)
-
-    assert [due.message_id for due in dues(fake)] == ids
-    assert all(lane(fake).holds(each) for each in ids)
-
-
-def test_two_copies_at_once_make_one_backlog(fake: FakeWorld, store: CopyStore) -> None:
-    ids = fake.publish("1", "2")
-    store.after["LANES"] = lambda: fake.fan_out("test1", ids)
-
-    fake.fan_out("test1", ids)
-
-    assert [due.message_id for due in dues(fake)] == ids
-
-
-def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
-    [message_id] = fake.publish("1")
-    crash_before_the_end(fake, store, [message_id])
-    push_before_the_round_is_closed(fake, message_id)
-    fake.clock.sleep(60)
-
-    fake.fan_out("test1", [message_id])
-    fake.run_workflows(until=fake.clock.instant + 600_000)
-
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 2)
-    assert fake.pusher.received["A"] == ["1"]
-    assert dues(fake) == []
-
-
-def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
-    [message_id] = fake.publish("1")
-    crash_before_the_end(fake, store, [message_id])
-    push_before_the_round_is_closed(fake, message_id)
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-
-    fake.fan_out("test1", [message_id])
-    fake.run_workflows(until=fake.clock.instant + 600_000)
-
-    assert entry(fake, message_id).state is EntryState.DELIVERED
-
-
-def test_what_expires_here_beside_a_lane_that_was_blocked_meanwhile_ends_at_once(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    [message_id] = fake.publish("1")
-    fake.clock.sleep(60)
-    store.after["LANES"] = lambda: fake.fan_out("test1", fake.publish("2"))
-
-    fake.fan_out("test1", [message_id])
-
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 0)
-    assert [due.attempts for due in dues(fake)] == [1]
 
 
 def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(

@@ -256,14 +256,6 @@ def test_the_archive_names_an_index_by_its_topic_and_version(large: FakeWorld) -
     assert list(large.index_archive.contents) == [f"{topic.topic_id}/{ARCHIVED_SUBSCRIPTIONS_MIN:012d}.json"]
 
 
-def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot(fake: FakeWorld) -> None:
-    for number in range(ARCHIVED_SUBSCRIPTIONS_MIN - 1):
-        fake.subscribe(f"S{number}", f"tag{number}")
-
-    assert matched(fake) == 1
-    assert fake.index_archive.loads == []
-
-
 def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now() -> None:
     fake = FakeWorld()
     fake.topic(retention_s=3_600)

@@ -8,22 +8,18 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery.ending import complete, end_alone, write_all
 from tagcast.errors import ConditionLostError
-from tagcast.model import Draft, Entry, EntryState, Message, PastAttempt
+from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Key, Put, Table, Update, Write
 from tagcast.queues import Audience
-from tagcast.rows import stored
-from tagcast.rows.keys import end_key
 from tagcast.rows.log import accepted_put, completion, end_writes, late_writes, round_writes
 from tagcast.rows.message import MessageRow
 from tagcast.rows.state_map import AddedLater, StateMap
-from tagcast.tables import ABSENT
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 
 OVER = Entry(EntryState.DELIVERED, 1, 10_030)
 ALL = (Audience.EVERYBODY,)
-MESSAGE = Key(Table.MESSAGES, "MSG#t#m", "MSG")
 RETAINED = Put(
     Key(Table.MESSAGES, "RETAINED#t", "m"), {"expires_at": 70_500, "accepted_at": 10_000, "ttl": 70 + 3 * 86_400}
 )
@@ -66,70 +62,6 @@ def test_a_healthy_round_takes_the_body_by_one_write_and_was_never_listed() -> N
     assert (update.remove, update.changes["pending"]) == (("body", "deflated"), 0)
     assert update.changes["ttl"] == 70 + 3 * 86_400
     assert update.expect == {"partial": 0, "round": "open", "late": 0}
-
-
-def test_a_round_is_closed_once() -> None:
-    store, row = accepted(1)
-    write_all(store, closed(row, {1: OVER}))
-
-    with pytest.raises(ConditionLostError):
-        write_all(store, closed(row, {1: Entry(EntryState.EXPIRED)}))
-
-    assert read(store).map.entry(1).state is EntryState.DELIVERED
-
-
-def test_each_end_is_a_row_that_is_put_once_and_meets_no_other() -> None:
-    store, row = accepted(1, 2, 3)
-    write_all(store, closed(row, {1: OVER}))
-    known = read(store)
-
-    assert end_alone(store, known, 2, Entry(EntryState.DISCARDED, 4))
-    assert end_alone(store, known, 3, Entry(EntryState.EXPIRED)), "it was read before the other end"
-    assert not end_alone(store, known, 2, Entry(EntryState.DELIVERED, 5)), "somebody was faster"
-
-    assert [read(store).map.entry(ordinal).state for ordinal in (2, 3)] == [EntryState.DISCARDED, EntryState.EXPIRED]
-    [put] = end_writes(known, {2: OVER})
-    assert isinstance(put, Put)
-    assert (put.key, put.expect) == (end_key("t", "m", 2), {"pk": ABSENT})
-
-
-def test_an_end_before_its_round_is_closed_makes_whoever_closes_that_read_ends() -> None:
-    store, row = accepted(1, 2)
-
-    write_all(store, end_writes(row, {2: Entry(EntryState.CANCELLED)}))
-    with pytest.raises(ConditionLostError):
-        write_all(store, closed(row, {1: OVER, 2: OVER}))
-    again = stored.read_addressed(store, "t", ("m",), None)["m"]
-    write_all(store, closed(again, {1: OVER}))
-
-    assert (set(again.map.owed), again.partial) == ({1}, {Audience.EVERYBODY: 1})
-    assert read(store).map.entry(2).state is EntryState.CANCELLED
-    assert read(store).has_body is False
-
-
-def test_what_failed_in_a_round_keeps_its_attempts_in_a_row_of_its_own() -> None:
-    store, row = accepted(1, 2)
-    past = (PastAttempt(1, 10_020, 20, "http 500", 500),)
-
-    write_all(store, closed(row, {1: Entry(EntryState.DISCARDED, 1, 10_020, "http 500", history=past), 2: OVER}))
-
-    assert read(store).map.entry(1).history == past
-    assert (end_key("t", "m", 1) in store.rows, end_key("t", "m", 2) in store.rows) == (True, False)
-
-
-def test_the_last_end_lets_the_message_go_when_somebody_looks() -> None:
-    store, row = accepted(1, 2)
-    write_all(store, closed(row, {1: OVER}))
-    complete(store, "t", "m")
-    assert read(store).has_body, "2 is owed"
-
-    assert end_alone(store, read(store), 2, OVER)
-    assert read(store).has_body
-    complete(store, "t", "m")
-    complete(store, "t", "m")
-
-    assert (read(store).has_body, read(store).is_owed, "ttl" in store.rows[MESSAGE]) == (False, False, True)
-    assert RETAINED.key not in store.rows
 
 
 def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> None:

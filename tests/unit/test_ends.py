@@ -51,14 +51,6 @@ def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
     return replace(messages.message_view(fake.world, "test1", message_id).subscribers[name], filter_version=None)
 
 
-def failing_after(fake: FakeWorld, seconds: float, outcome: Outcome = FAIL) -> Callable[[Any], Outcome]:
-    def answer(push: Any) -> Outcome:
-        fake.clock.sleep(seconds)
-        return outcome
-
-    return answer
-
-
 def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
     """Let it happen in another process, as it were: a thread without this one's event loop."""
 
@@ -72,23 +64,6 @@ def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
 
 def owed(fake: FakeWorld, name: str = "A") -> list[str]:
     return [due.message_id for due in lanes.backlog(fake.world, "test1", name, 100, None).items]
-
-
-def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = failing_after(fake, 50)
-    first, second = fake.publish("1", "2")
-    fake.clock.sleep(5)
-
-    fake.deliver()
-
-    ended_at = fake.clock.instant
-    assert ended_at < messages.message_view(fake.world, "test1", first).message.expires_at
-    assert entry(fake, first) == Entry(EntryState.EXPIRED, 1, ended_at, "http 500")
-    fake.clock.sleep(5)
-    fake.sweep()
-    assert entry(fake, second).state is EntryState.EXPIRED
-    assert entry(fake, second).attempts == 0
 
 
 def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:
@@ -114,16 +89,6 @@ def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld
 
     assert fake.sweep().expired <= 1
     assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
-
-
-def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
-    [message_id] = blocked(fake, "1")
-    failed_at = fake.clock.instant
-    fake.clock.sleep(3)
-
-    lanes.skip_head(fake.world, "test1", "A", "poison")
-
-    assert entry(fake, message_id) == Entry(EntryState.CANCELLED, 1, failed_at, "skipped: poison")
 
 
 def test_a_message_that_nobody_drives_is_expired_by_the_sweep_when_its_lane_had_time_to(fake: FakeWorld) -> None:
@@ -165,22 +130,6 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
 
     assert owed(fake) == [long]
     assert entry(fake, short).state is EntryState.EXPIRED
-
-
-def test_a_long_delivery_that_joins_a_sleeping_backlog_puts_its_waking_off_for_nobody(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: GONE
-    [short] = fake.publish("short")
-    fake.deliver()
-    topics.put_topic(fake.world, "test1", TopicSettings(3_600))
-    [long] = fake.publish("long")
-    fake.deliver()
-    assert owed(fake) == [short, long]
-
-    fake.clock.sleep(60)
-    fake.sweep()
-
-    assert owed(fake) == [long]
 
 
 def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:

@@ -173,16 +173,6 @@ def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share() -> None:
     assert round_.backlog_of("healthy") == []
 
 
-def test_what_found_no_slot_is_counted() -> None:
-    world = TimedWorld()
-    world.subscribe(*names("hanging", 805), timeout_s=5, answers=HANGING)
-
-    world.first_round("0")
-
-    assert world.fake.telemetry.counts["PushesDeferred"] == 5
-    assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(5 * TIME_S_MAX * 1000, rel=0.02)
-
-
 def test_a_thousand_failing_subscriptions_take_two_seconds_at_5_ms_a_call() -> None:
     world = TimedWorld(call_s=0.005)
     world.subscribe(*names("failing", 1000), answers=(0.01, FAIL))

@@ -166,15 +166,6 @@ def test_retry_answers_with_the_instant_of_the_next_attempt_until_the_lane_is_do
     assert story.state("warehouse", 1) is EntryState.DELIVERED
 
 
-def test_retry_leaves_the_lane_of_another_generation_alone(story: Story) -> None:
-    story.block()
-    pushed = len(story.fake.pusher.pushes)
-    task = {**event("retry_task"), "generation": "0" * 20}
-
-    assert asyncio.run(retry.handle(task, story.fake.world, 60.0))["status"] == "end"
-    assert len(story.fake.pusher.pushes) == pushed
-
-
 def test_the_stream_records_are_the_rows_as_they_are_written(story: Story) -> None:
     message, lane, claim = event("relay_batch")["Records"]
     assert message["dynamodb"]["NewImage"] == in_lambda(story.message_row)

@@ -9,7 +9,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -129,74 +129,6 @@ def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> Non
     assert entry(fake, message_id).state is EntryState.DISCARDED
 
 
-@pytest.mark.parametrize("judgement", [error, lambda asked: (True,), lambda asked: (True,) * 3])
-def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake: FakeWorld, judgement: Judgement) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.filter_functions.behaviours["A"] = judgement
-    ids = fake.publish("1", "2")
-
-    fake.deliver()
-
-    found = [entry(fake, each) for each in ids]
-    assert [(each.state, each.last_outcome) for each in found] == [(EntryState.DISCARDED, "filter_error")] * 2
-    assert fake.pusher.pushes == []
-    assert lane_if_any(fake) is None
-    assert fake.telemetry.counts["filter_failed"] == 1
-
-
-def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function("block"))
-    fake.filter_functions.behaviours["A"] = error
-    first, second = fake.publish("1", "2")
-    fake.deliver()
-
-    assert lane(fake).state is LaneState.BLOCKED
-    head = entry(fake, first)
-    assert (head.state, head.attempts, head.last_outcome) == (EntryState.BLOCKED, 1, "filter_error")
-    assert entry(fake, second).attempts == 0
-    assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
-    assert lane(fake).next_attempt_at == fake.clock.now() + 15_000
-    third = fake.publish("3")[0]
-    fake.deliver()
-    assert fake.filter_functions.asked == [("A", ["1", "2"])]
-
-    fake.filter_functions.behaviours["A"] = yes_unless("2")
-    wait(fake)
-
-    assert fake.filter_functions.asked[1:] == [("A", ["1"]), ("A", ["2"]), ("A", ["3"])]
-    assert fake.pusher.received["A"] == ["1", "3"]
-    assert (entry(fake, first).attempts, entry(fake, third).attempts) == (2, 1)
-    assert entry(fake, second).state is EntryState.FILTERED
-    assert lane_if_any(fake) is None
-    assert due_rows(fake) == []
-
-
-def test_errors_under_block_spend_the_retries(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function("block"), max_retries=2)
-    fake.filter_functions.behaviours["A"] = error
-    first, second = fake.publish("1", "2")
-    fake.deliver()
-
-    wait(fake, 10 * MINUTE_MS)
-
-    for each in (first, second):
-        found = entry(fake, each)
-        assert (found.state, found.attempts, found.last_outcome) == (EntryState.DISCARDED, 3, "filter_error")
-    assert [bodies for _, bodies in fake.filter_functions.asked] == [["1", "2"], ["1"], ["1"], ["2"], ["2"], ["2"]]
-    assert lane_if_any(fake) is None
-
-
-def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function("block"), max_retries=0)
-    fake.filter_functions.behaviours["A"] = lambda asked: (True,) if len(asked) == 1 else None
-    first, second = fake.publish("1", "2")
-    fake.deliver()
-
-    wait(fake)
-
-    assert (entry(fake, first).state, entry(fake, second).state) == (EntryState.DISCARDED, EntryState.DELIVERED)
-
-
 def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.pusher.behaviours["A"] = lambda push: FAIL
@@ -211,36 +143,6 @@ def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
 
     assert fake.filter_functions.asked == [("A", ["1", "2"])]
     assert fake.pusher.received["A"] == ["1", "2"]
-
-
-def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    lanes.pause(fake.world, "test1", "A")
-    ids = fake.publish("1", "2")
-    fake.deliver()
-    assert fake.filter_functions.asked == []
-    assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
-
-    fake.filter_functions.behaviours["A"] = yes_unless("1")
-    lanes.resume(fake.world, "test1", "A")
-    wait(fake)
-
-    assert fake.pusher.received["A"] == ["2"]
-    assert [entry(fake, each).state for each in ids] == [EntryState.FILTERED, EntryState.DELIVERED]
-
-
-def test_drop_on_redelivery_discards_and_goes_on(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    lanes.pause(fake.world, "test1", "A")
-    ids = fake.publish("1", "2")
-    fake.deliver()
-    fake.filter_functions.behaviours["A"] = lambda asked: None if asked[0].draft.body == b"1" else (True,)
-
-    lanes.resume(fake.world, "test1", "A")
-    wait(fake)
-
-    assert [entry(fake, each).state for each in ids] == [EntryState.DISCARDED, EntryState.DELIVERED]
-    assert fake.telemetry.counts["filter_failed"] == 1
 
 
 def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld) -> None:
@@ -344,22 +246,6 @@ def test_a_clock_that_is_set_back_lets_through_nothing_that_was_never_judged(fak
     assert fake.pusher.pushes == []
 
 
-def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    [message_id] = fake.publish("1")
-    fake.clock.instant = messages.message_view(fake.world, "test1", message_id).message.expires_at - 1
-
-    def slow(asked: Sequence[Message]) -> tuple[bool, ...]:
-        fake.clock.sleep(2)
-        return (True,)
-
-    fake.filter_functions.behaviours["A"] = slow
-    fake.deliver()
-
-    assert entry(fake, message_id).state is EntryState.EXPIRED
-    assert fake.pusher.pushes == []
-
-
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, strategy: Strategy) -> None:
     fake.subscribe("A", filter=by_function("block"))
@@ -377,18 +263,6 @@ def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, st
     of_c = subscriptions.get_subscription(fake.world, "test1", "C").subscription_id
     marks = [row.get("unjudged") for row in due_rows(fake) if row["pk"] == f"DUE#{of_c}"]
     assert marks == [None, None]
-
-
-def test_a_yes_survives_that_the_lane_was_lost_while_pushing(fake: FakeWorld) -> None:
-    fake.subscribe("A", filter=by_function())
-    fake.publish("1", "2")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.pusher.before_push = lambda push: push.attempt == 1 and lanes.pause(fake.world, "test1", "A")
-
-    fake.deliver()
-
-    assert lane(fake).state is LaneState.PAUSED
-    assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
 
 
 class FakeFunctions:

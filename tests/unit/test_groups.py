@@ -83,12 +83,6 @@ def test_a_group_has_nothing_of_pushes(world: FakeWorld, field: str) -> None:
     assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#/{field}"])
 
 
-def test_only_a_group_begins_with_older_messages(world: FakeWorld) -> None:
-    status, answer = put(world, {**HTTP, "start_from": "earliest"})
-
-    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, ["#/start_from"])
-
-
 def test_a_group_never_shows_its_secret(world: FakeWorld) -> None:
     _, answer = put(world, PULL)
     known = stored.subscription(world.store, "test1", "g")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.operating import lanes
 
 from tests.fakes.herd import removal, stampede
 from tests.fakes.world import OK, FakeWorld
@@ -42,13 +41,3 @@ def fake() -> FakeWorld:
     blocked(fake, "1", "2")
     fake.pusher.behaviours["A"] = lambda push: OK
     return fake
-
-
-def test_a_push_whose_outcome_is_lost_with_the_lane_is_counted(fake: FakeWorld) -> None:
-    fake.clock.sleep(20)
-    [task] = fake.workflow.tasks
-    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
-
-    fake.redeliver(task)
-
-    assert fake.telemetry.counts["OutcomesLost"] == 1

@@ -22,7 +22,6 @@ INDEPENDENT = Strategy.INDEPENDENT_RETRY
 REFUSED = http.outcome(422, None, 0)
 UNAVAILABLE = http.outcome(503, None, 0)
 NO_ANSWER = Outcome(False, "timeout after 15 s", unreached=True)
-GONE = http.outcome(410, None, 0)
 
 
 @pytest.fixture
@@ -120,18 +119,6 @@ def test_a_healthy_message_beside_a_poisoned_one_costs_what_it_costs_alone(fake:
     assert (writes, read - lane_row, begun) == alone
 
 
-def test_a_delivery_ends_when_its_retries_are_spent_and_the_lane_is_active_again(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=INDEPENDENT, max_retries=2)
-    fake.pusher.behaviours["A"] = poison("bad")
-    [bad, _] = fake.publish("bad", "1")
-    fake.deliver()
-    later(fake, 10)
-
-    entry = messages.message_view(fake.world, "test1", bad).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.DISCARDED, 3)
-    assert lane(fake).state is LaneState.ACTIVE
-
-
 @pytest.mark.parametrize("outcome", [NO_ANSWER, UNAVAILABLE])
 def test_without_an_answer_for_the_message_one_delivery_at_a_time_is_tried(fake: FakeWorld, outcome: Outcome) -> None:
     fake.pusher.behaviours["A"] = lambda push: outcome
@@ -162,32 +149,6 @@ def test_a_failure_beside_which_others_got_through_loses_no_contact(fake: FakeWo
     fake.publish("2")
     fake.deliver()
     assert fake.pusher.received["A"] == ["1", "2"]
-
-
-def test_a_message_that_makes_the_receiver_hang_holds_up_others_for_a_second_only(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("bad", NO_ANSWER)
-    fake.publish("bad", "1", "2")
-    fake.deliver()
-    assert lane(fake).state is LaneState.LOST_CONTACT
-
-    later(fake, 1.1)
-
-    assert sorted(fake.pusher.received["A"]) == ["1", "2"]
-    assert lane(fake).state is LaneState.RETRYING
-
-
-def test_what_is_due_sooner_does_not_wait_for_what_waits_longer(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("old new")
-    fake.publish("old")
-    fake.deliver()
-    later(fake, 600)
-    assert attempts(fake, "old")[-1] == 10
-    fake.publish("new")
-    fake.deliver()
-
-    later(fake, 1.1)
-
-    assert attempts(fake, "new") == [1, 2]
 
 
 def test_what_joins_behind_a_workers_last_look_is_not_overlooked(
@@ -265,48 +226,6 @@ def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> Non
     assert 3 < waits[1] < 4
 
 
-def test_410_suspends_and_a_resume_goes_on(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = lambda push: GONE
-    fake.publish("1", "2")
-    fake.deliver()
-    assert lane(fake).state is LaneState.SUSPENDED
-    fake.pusher.behaviours["A"] = poison("1")
-
-    lanes.resume(fake.world, "test1", "A")
-    later(fake, 1)
-
-    assert fake.pusher.received["A"] == ["2"]
-    assert lane(fake).state is LaneState.RETRYING
-
-
-def test_a_pause_stops_what_is_new_and_what_waits(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("bad")
-    fake.publish("bad")
-    fake.deliver()
-    lanes.pause(fake.world, "test1", "A")
-    fake.publish("1")
-    fake.deliver()
-    later(fake, 60)
-    assert len(fake.pusher.pushes) == 1
-
-    lanes.resume(fake.world, "test1", "A")
-    later(fake, 1)
-
-    assert fake.pusher.received["A"] == ["1"]
-
-
-def test_a_delivery_that_waits_ends_at_its_expiry(fake: FakeWorld) -> None:
-    fake.topic(retention_s=60)
-    fake.pusher.behaviours["A"] = poison("bad")
-    [bad] = fake.publish("bad")
-    fake.deliver()
-    later(fake, 100)
-
-    entry = messages.message_view(fake.world, "test1", bad).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.EXPIRED, 6)
-    assert lane(fake).state is LaneState.ACTIVE
-
-
 def test_a_subscription_that_no_longer_keeps_an_order_lets_its_backlog_go(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.pusher.behaviours["A"] = poison("bad")
@@ -332,16 +251,6 @@ def test_what_waited_alone_comes_first_once_there_is_an_order(fake: FakeWorld) -
     later(fake, 5)
 
     assert fake.pusher.received["A"] == ["older", "old", "1", "2"]
-
-
-def test_a_batch_that_comes_again_pushes_nothing_that_waits(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["A"] = poison("bad")
-    ids = fake.publish("bad", "1")
-    fake.deliver()
-
-    fake.fan_out("test1", ids)
-
-    assert (attempts(fake, "bad"), attempts(fake, "1")) == ([1], [1])
 
 
 def batched(fake: FakeWorld, answer: Callable[[PushBatch], Outcome]) -> None:

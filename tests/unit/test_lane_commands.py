@@ -140,21 +140,6 @@ def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_
     assert (view(fake).backlog, view(fake).has_more) == (COUNTED_MAX + 1, False)
 
 
-def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> None:
-    assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
-
-    paused = lane(fake)
-    assert (paused.topic, paused.appended, paused.claim) == ("test1", 0, 0)
-    assert (paused.next_attempt_at, paused.wake_at) == (None, None)
-    assert fake.workflow.tasks == []
-    fake.publish("1", "2")
-    fake.deliver()
-    assert fake.pusher.pushes == []
-    assert view(fake).backlog == 2
-    joined = lane(fake)
-    assert (joined.appended, joined.wake_at) == (1, NOW + DAY_MS)
-
-
 def test_pausing_again_changes_nothing(fake: FakeWorld) -> None:
     lanes.pause(fake.world, "test1", "A")
     before = lane_if_any(fake)

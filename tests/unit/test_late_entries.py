@@ -274,27 +274,6 @@ def test_retrying_now_does_not_begin_too_early(fake: FakeWorld) -> None:
     assert lane.is_filling
 
 
-def test_a_message_whose_first_round_is_open_is_added_and_closes(fake: FakeWorld) -> None:
-    [message_id] = fake.publish_unqueued("1")
-    fake.group("late", start_from=EARLIEST)
-    work(fake)
-    assert pulled(fake) == ["1"]
-    fake.fan_out("test1", [message_id])
-    work(fake)
-    assert None not in row_of(fake, message_id).rounds.values()
-    assert pulled(fake) == []
-
-
-def test_what_matched_nobody_when_it_came_is_added_and_acknowledged() -> None:
-    fake = FakeWorld()
-    fake.topic(keep=Keep.LIFE)
-    [message_id] = fake.publish("1")
-    group = fake.group("late", start_from=EARLIEST)
-    work(fake)
-    assert pulled(fake) == ["1"]
-    assert row_of(fake, message_id).map.entry(group.ordinal).state is EntryState.DELIVERED
-
-
 def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> None:
     original = publishing.ArchivedOriginal(Draft(b"again"), "0" * 20)
     publishing.replay(fake.world, "test1", "asleep", [original])

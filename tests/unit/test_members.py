@@ -88,13 +88,6 @@ def changes(fake: FakeWorld) -> list[tuple[str, MemberChange, int]]:
     return told
 
 
-def test_the_first_heartbeat_makes_the_group_and_the_next_ones_find_it(fake: FakeWorld) -> None:
-    first = beat(fake)
-    assert (first.is_new, first.subscription.version, first.subscription.settings.filter) == (True, 1, TAG_A)
-    again = beat(fake)
-    assert (again.is_new, again.subscription) == (False, first.subscription)
-
-
 def test_what_is_published_after_the_first_answer_is_owed_to_the_group(fake: FakeWorld) -> None:
     fake.subscribe("other")
     fake.publish("known to the process before", tags=["TagA"])

@@ -121,15 +121,6 @@ def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: t
     assert last["subscribers"]["A"] == {"state": "blocked", "attempts": 0, "filter_version": 1}
 
 
-def test_the_list_of_subscriptions_has_their_lanes_from_one_query(retained: tuple[FakeWorld, list[str]]) -> None:
-    fake, ids = retained
-    fake.subscribe("B")
-    page, _ = get(fake, "/topics/test1/subscriptions", {})
-    lanes = {each["name"]: each["lane"] for each in page["subscriptions"]}
-    assert (lanes["A"]["state"], lanes["A"]["backlog"], lanes["A"]["head"]["message_id"]) == ("blocked", 100, ids[0])
-    assert lanes["B"] == {"state": "active", "backlog": 0, "head": None}
-
-
 def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld, list[str]]) -> None:
     fake, _ = retained
     fake.publish(*["x"] * COUNTED_MAX)

@@ -8,8 +8,6 @@ from tagcast.model import EntryState, Strategy
 from tagcast.operating.messages import message_view
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
-from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.keys import retained_key
 
 from tests.fakes.world import FAIL, FakeWorld
 from tests.unit.worlds import row_of
@@ -71,26 +69,6 @@ def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: Fa
     assert [len(done.finishes) for done in after.rounds.values() if done is not None] == [1, 1]
 
 
-def test_what_failed_in_one_half_stands_in_its_backlog_and_is_not_pushed_again_by_a_repetition(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["free"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.APART]
-    deliver_only(fake, Audience.APART)
-    in_order = fake.queue.entries
-    backlog = {key: row for key, row in fake.store.rows.items() if key.pk.startswith(("DUE#", "LANES#"))}
-
-    fake.queue.entries = [entry]
-    fake.deliver()
-
-    assert {key: row for key, row in fake.store.rows.items() if key.pk.startswith(("DUE#", "LANES#"))} == backlog
-    assert row_of(fake, message_id).map.waiting
-    fake.queue.entries = in_order
-    fake.deliver()
-    assert fake.store.get(retained_key("test1", message_id)) is not None
-    assert states(fake, message_id) == {"kept": EntryState.DELIVERED, "free": EntryState.BLOCKED}
-    assert not row_of(fake, message_id).map.waiting
-
-
 def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_it_named(fake: FakeWorld) -> None:
     fake.pusher.behaviours["kept"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -138,22 +116,6 @@ def _die(*_: object) -> None:
     raise ConnectionError
 
 
-def test_relay_and_sweep_send_both_halves_again_as_they_were_sent(fake: FakeWorld) -> None:
-    [message_id] = fake.publish("1")
-    sent = fake.queue.entries
-    fake.queue.entries, fake.queue.broken = [], True
-    arrival = Arrival("1", row_of(fake, message_id))
-
-    relay(fake.world, [arrival])
-    fake.queue.broken = False
-    fake.sweep()
-    by_sweep, fake.queue.entries = fake.queue.entries, []
-    relay(fake.world, [arrival])
-
-    assert set(by_sweep) == set(fake.queue.entries) == set(sent)
-    assert not any(key.pk.startswith("UNSENT#") for key in fake.store.rows)
-
-
 def test_a_change_of_strategies_moves_nobody_from_one_half_to_the_other(fake: FakeWorld) -> None:
     fake.publish("1")
     fake.subscribe("kept", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
@@ -162,11 +124,3 @@ def test_a_change_of_strategies_moves_nobody_from_one_half_to_the_other(fake: Fa
     fake.deliver()
 
     assert fake.pusher.received == {"free": ["1"], "kept": ["1"]}
-
-
-def test_what_stands_in_no_order_of_its_topic_goes_undivided(fake: FakeWorld) -> None:
-    fake.subscribe("kept", "a")
-    fake.publish("1", tags=["b"])
-    fake.publish("2", tags=["b"])
-
-    assert [(entry.audience, entry.has_order) for entry in fake.queue.entries] == [(Audience.EVERYBODY, False)] * 2

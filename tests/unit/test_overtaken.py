@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Thread
-
 import pytest
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
@@ -56,26 +54,6 @@ def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
     assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 2)
 
 
-def test_a_failure_whose_message_expires_before_it_is_written_keeps_its_attempt(
-    fake: FakeWorld, store: RacedStore
-) -> None:
-    fake.topic(retention_s=60)
-    [message_id] = fake.publish("1")
-    fake.clock.sleep(40)
-    failed_at = fake.clock.instant
-
-    def meanwhile() -> None:
-        lanes.pause(fake.world, "test1", "A")
-        fake.clock.sleep(20)
-
-    store.once_before("DUE#", meanwhile)
-    fake.deliver()
-
-    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
-    assert (entry.state, entry.attempts) == (EntryState.EXPIRED, 1)
-    assert (entry.last_attempt_at, entry.last_outcome) == (failed_at, "http 500")
-
-
 def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_failures(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.publish("1", "2", "3", "4")
@@ -94,30 +72,6 @@ def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_fa
     dues = lanes.backlog(fake.world, "test1", "A", 10, None).items
     assert [(due.attempts, due.last_outcome) for due in dues] == [(0, None)] * 3
     assert lane(fake).state is LaneState.PAUSED
-
-
-def test_a_worker_that_lost_its_claim_while_it_pushed_stops_at_once(fake: FakeWorld) -> None:
-    fake.publish("1", "2")
-    fake.deliver()
-    [task] = fake.workflow.tasks
-    fake.clock.sleep(15)
-    resumed_at: list[int] = []
-
-    def stand_still(push: Push) -> None:
-        fake.pusher.before_push = lambda _: None
-        fake.clock.sleep(46)
-        thread = Thread(target=lambda: fake.redeliver(task))
-        thread.start()
-        thread.join()
-        resumed_at.append(fake.clock.instant)
-
-    fake.pusher.before_push = stand_still
-    fake.redeliver(task)
-
-    assert fake.clock.instant - resumed_at[0] < 5_000, "it went on without the lane"
-    assert len(fake.pusher.pushes) == 3
-    [head, _] = lanes.backlog(fake.world, "test1", "A", 10, None).items
-    assert head.attempts == 2
 
 
 def test_a_lane_that_was_suspended_while_its_subscription_went_is_removed_all_the_same(
@@ -152,20 +106,6 @@ def test_a_lane_that_was_blocked_while_its_subscription_went_is_removed_and_its_
     fake.run_workflows(until=fake.clock.instant + 60_000)
     entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
     assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 1)
-
-
-def test_a_sleeping_lane_that_was_resumed_while_the_sweep_looked_at_it_stays_awake(
-    fake: FakeWorld, store: RacedStore
-) -> None:
-    fake.publish("1")
-    fake.deliver()
-    lanes.pause(fake.world, "test1", "A")
-    store.once_before("LANES#", lambda: lanes.resume(fake.world, "test1", "A"))
-
-    fake.sweep()
-
-    assert lane(fake).state is LaneState.BLOCKED
-    assert lane(fake).wake_at == lane(fake).next_attempt_at
 
 
 def test_an_overdue_lane_that_was_restarted_while_the_sweep_looked_at_it_is_restarted_once(

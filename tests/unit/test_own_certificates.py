@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tagcast.model import Subscription
 from tagcast.operating.verification import verify
-from tagcast.registry import rotation, subscriptions
+from tagcast.registry import subscriptions
 from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import open_secrets
 from tagcast.settings import Signature, SubscriptionSettings
@@ -150,15 +149,6 @@ def test_a_push_is_made_with_the_certificate_that_was_put_last(fake: FakeWorld) 
     assert keys[2] is None
     assert secrets_key("test1", "A") not in fake.store.rows
     assert "client_certificate" not in ask(fake, "GET", S).json
-
-
-def test_a_certificate_stays_when_the_secret_is_exchanged_or_something_else_is_changed(fake: FakeWorld) -> None:
-    put(fake, secret=SECRET)
-    rotation.rotate_secret(fake.world, "test1", "A", rotation.generated_secret(fake.world), 60)
-    subscriptions.change_subscription(fake.world, "test1", "A", lambda settings: replace(settings, timeout_s=7))
-
-    assert (known(fake).client_key or "").endswith(CHAIN.key)
-    assert stored(fake).settings.client_certificate is not None
 
 
 def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: FakeWorld) -> None:

@@ -120,18 +120,6 @@ def test_as_many_as_fit_are_taken(fake: FakeWorld) -> None:
     assert put(fake, headers={"X-Longest": "v" * 1_024}).status == 200
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        {"protocol": "pull"},
-        {"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"},
-        {"protocol": "lambda", "function": "f"},
-    ],
-)
-def test_only_pushes_over_http_have_headers(fake: FakeWorld, endpoint: Mapping[str, str]) -> None:
-    assert put(fake, endpoint=endpoint, headers=HEADERS).pointers == ["#/headers"]
-
-
 def test_headers_of_a_subscription_are_never_shown_and_stored_encrypted(fake: FakeWorld) -> None:
     answers = [put(fake, headers=HEADERS), ask(fake, "GET", S), ask(fake, "GET", "/topics/test1/subscriptions")]
 
@@ -217,8 +205,6 @@ def test_no_header_that_the_subscriber_chose_is_left_out(content_format: Content
 
 
 def test_the_names_that_are_refused_are_those_that_are_documented() -> None:
-    section = (
-        (Path(__file__).parents[2] / "docs" / "http-api.md").read_text().partition("| refused | meaning |")[2]
-    )
+    section = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text().partition("| refused | meaning |")[2]
     documented = re.findall(r"`(x-[a-z-]+)…`", section.partition("\n\n")[0])
     assert sorted(documented) == sorted(REFUSED)

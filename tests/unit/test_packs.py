@@ -12,10 +12,9 @@ import pytest
 from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
-from tagcast.ports import QueueEntry, Table
+from tagcast.ports import QueueEntry
 from tagcast.queues import PACK_MAX, Audience, entry_text
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.due import DUES
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MESSAGES
 
@@ -145,42 +144,12 @@ def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue() -> None:
     assert fake.pusher.received["kept"] == numbered(5)
 
 
-def test_a_pack_that_the_queue_did_not_take_is_listed_and_sent_as_a_whole(fake: FakeWorld) -> None:
-    ids = fake.publish(*numbered(4))
-    sent, fake.queue.broken = fake.queue.entries, True
-    relayed(fake, *ids)
-    fake.queue.broken = False
-
-    fake.sweep()
-
-    assert fake.queue.entries == sent
-
-
 def slowly(fake: FakeWorld, seconds: float) -> None:
     def answer(push: Push) -> Outcome:
         fake.clock.sleep(seconds)
         return OK
 
     fake.pusher.behaviours["kept"] = answer
-
-
-def test_a_pack_joins_a_backlog_in_its_order_and_before_all_that_joins_later(fake: FakeWorld) -> None:
-    slowly(fake, 1.0)
-    [*bodies, last] = numbered(81)
-    ids = fake.publish(*bodies)
-    fake.deliver()
-
-    later = fake.publish(last)
-    fake.deliver()
-
-    pushed = len(fake.pusher.received["kept"])
-    [backlog] = {key.pk for key in fake.store.rows if key.pk.startswith("DUE#")}
-    owed = [DUES.value_of(row).message_id for row in fake.store.query(Table.MESSAGES, backlog)]
-    assert 3 <= pushed <= 6
-    assert owed == [*ids[pushed:], *later]
-    fake.pusher.behaviours.clear()
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-    assert fake.pusher.received["kept"] == [*bodies, last]
 
 
 def test_what_does_not_fit_behind_a_slow_part_comes_again_at_once_and_in_order(fake: FakeWorld) -> None:
@@ -259,7 +228,9 @@ def test_the_messages_of_a_part_are_read_while_the_one_before_it_is_pushed(fake:
 
     reads = [name for name in executor.told if name in ("read_addressed", "lanes")]
     assert reads == ["read_addressed", "lanes", "read_addressed", "lanes"]
-    assert executor.told.index("update_each") > executor.told.index("read_addressed", executor.told.index("read_addressed") + 1)
+    assert executor.told.index("update_each") > executor.told.index(
+        "read_addressed", executor.told.index("read_addressed") + 1
+    )
 
 
 def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: FakeWorld) -> None:

@@ -97,17 +97,6 @@ def test_a_pause_that_ends_early_keeps_the_planned_wait(fake: FakeWorld) -> None
     assert planned_at == NOW + 15_000
 
 
-def test_a_pause_that_ends_late_goes_on_at_once(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    blocked(fake, "1")
-    lanes.pause(fake.world, "test1", "A")
-    fake.clock.sleep(3_600)
-
-    lanes.resume(fake.world, "test1", "A")
-
-    assert lane(fake).next_attempt_at == lane(fake).wake_at == NOW + 3_600_000
-
-
 def test_a_suspension_has_a_generation_of_its_own_and_is_looked_at_when_its_head_expires(fake: FakeWorld) -> None:
     fake.subscribe("A")
     task = blocked(fake, "1")
@@ -119,23 +108,6 @@ def test_a_suspension_has_a_generation_of_its_own_and_is_looked_at_when_its_head
     assert lane(fake).state is LaneState.SUSPENDED
     assert lane(fake).generation > task.generation
     assert lane(fake).wake_at == NOW + 86_400_000
-
-
-@pytest.mark.parametrize(
-    ("strategy", "state"),
-    [(Strategy.BACKOFF_RETRY, LaneState.BLOCKED), (Strategy.EXPONENTIAL_DECAY_RETRY, LaneState.LOST_CONTACT)],
-)
-def test_a_head_that_failed_again_is_planned_and_looked_at_when_its_wait_is_over(
-    fake: FakeWorld, strategy: Strategy, state: LaneState
-) -> None:
-    fake.subscribe("A", strategy=strategy)
-    task = blocked(fake, "1")
-    fake.clock.sleep(15)
-
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until == lane(fake).next_attempt_at == lane(fake).wake_at
-    assert lane(fake).state is state
 
 
 @pytest.mark.parametrize("took_s", [14, 15])
@@ -157,14 +129,3 @@ def test_a_long_drain_holds_its_claim_through_every_push(fake: FakeWorld, took_s
 
     assert len(left) == 8
     assert min(left) > 0, "a push could outlive the claim that it was made under"
-
-
-def test_a_head_that_waits_is_left_alone_until_its_instant(fake: FakeWorld) -> None:
-    fake.subscribe("A")
-    task = blocked(fake, "1")
-    pushed = len(fake.pusher.pushes)
-
-    answer = fake.redeliver(task)
-
-    assert (answer.wait_until, answer.task.rounds) == (NOW + 15_000, 1)
-    assert len(fake.pusher.pushes) == pushed

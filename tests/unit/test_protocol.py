@@ -5,15 +5,12 @@ See docs/protocol.md, The order of writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from threading import Thread
-
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
-from tagcast.ports import Update, Write
+from tagcast.ports import Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import ordinals
@@ -72,27 +69,6 @@ def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake: F
 
     assert failed == ()
     assert fake.pusher.received["A"] == ["1"]
-
-
-def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent_by_the_sweep_in_order(
-    fake: FakeWorld,
-) -> None:
-    fake.topic(ordering=Ordering.NONE)
-    fake.subscribe("A")
-    ids = [message_id for body in "123" for message_id in fake.publish_unqueued(body)]
-    fake.queue.broken = True
-    arrivals = [Arrival(message_id, row_of(fake, message_id)) for message_id in reversed(ids)]
-
-    assert relay(fake.world, arrivals) == ()
-    fake.clock.sleep(6 * 3_600)
-    assert fake.sweep().sent == 0
-    fake.queue.broken = False
-    assert fake.sweep().sent == 3
-    fake.deliver()
-
-    assert fake.pusher.received["A"] == ["1", "2", "3"]
-    assert not [key for key in fake.store.rows if key.pk.startswith("UNSENT#")]
-    assert fake.sweep().sent == 0
 
 
 def test_the_relay_fails_when_it_can_neither_send_nor_list(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,57 +136,6 @@ def test_invariant_3_terminal_entries_never_change(fake: FakeWorld) -> None:
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
-    blocked(fake, "1", "2")
-    assert lane(fake).state is LaneState.BLOCKED
-
-    fake.pusher.behaviours["A"] = lambda push: OK
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert lane_if_any(fake) is None
-    assert due_rows(fake) == []
-
-
-def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) -> None:
-    [message_id] = blocked(fake, "1")
-    [due_key] = [key for key in fake.store.rows if key.pk.startswith("DUE#")]
-    copy = dict(fake.store.rows[due_key])
-    fake.pusher.behaviours["A"] = lambda push: OK
-    stale = type(due_key)(due_key.table, due_key.pk, f"{99:020d}#{message_id}")
-    fake.store.rows[stale] = {**copy, "sk": stale.sk}
-
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert fake.pusher.received["A"] == ["1"]
-    assert due_rows(fake) == []
-    assert lane_if_any(fake) is None
-
-
-def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake: FakeWorld) -> None:
-    blocked(fake, "1")
-    [stale] = fake.workflow.tasks
-    lanes.retry_now(fake.world, "test1", "A")
-    fake.clock.sleep(60)
-    before, pushes = fake.store.writes, len(fake.pusher.pushes)
-
-    answer = fake.redeliver(stale)
-
-    assert answer.wait_until is None
-    assert (fake.store.writes, len(fake.pusher.pushes)) == (before, pushes)
-
-
-def test_invariant_6_a_worker_that_loses_the_lane_while_pushing_writes_nothing(fake: FakeWorld) -> None:
-    [message_id] = blocked(fake, "1")
-    [task] = fake.workflow.tasks
-    fake.clock.sleep(60)
-    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
-
-    fake.redeliver(task)
-
-    assert entry(fake, message_id).attempts == 1
-    assert lane(fake).state is LaneState.PAUSED
-
-
 @pytest.mark.parametrize(("late_ms", "state"), [(-1, EntryState.DELIVERED), (0, EntryState.EXPIRED)])
 def test_invariant_7_no_attempt_starts_at_or_after_the_expiry_even_if_ttl_never_runs(
     fake: FakeWorld, late_ms: int, state: EntryState
@@ -271,85 +196,6 @@ def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_f
     fake.run_workflows(until=fake.clock.instant + 60_000)
     assert fake.pusher.received["A"] == list("123456")
     assert {row_of(fake, message_id).map.pending for message_id in ids} == {0}
-
-
-def test_a_crash_after_the_lanes_and_before_the_messages_is_completed_by_a_repetition(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake.subscribe("A")
-    fake.subscribe("B")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    write = type(fake.store).transact
-
-    def crash(store: MemoryStore, writes: Sequence[Write]) -> None:
-        if any(isinstance(one, Update) and one.key.pk.startswith("MSG#") for one in writes):
-            raise ConnectionError
-        write(store, writes)
-
-    with monkeypatch.context() as accident:
-        accident.setattr(type(fake.store), "transact", crash)
-        with pytest.raises(ConnectionError):
-            fake.deliver()
-    assert row_of(fake, message_id).map.waiting == {0, 1}
-
-    fake.fan_out("test1", [message_id])
-    fake.pusher.behaviours["A"] = lambda push: OK
-    assert fake.sweep().restarted == 0
-    fake.clock.sleep(60)
-    assert fake.sweep().restarted == 1
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-
-    assert fake.pusher.received["A"] == ["1"]
-    assert row_of(fake, message_id).map.pending == 0
-    assert lane_if_any(fake) is None
-    check_invariants(fake)
-
-
-def test_a_message_published_while_the_lane_is_activated_is_neither_lost_nor_overtakes(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blocking while activating: the append wins the race for the lane's row, so the lane stays."""
-    blocked(fake, "1")
-    fake.pusher.behaviours["A"] = lambda push: OK
-    delete_lane = type(fake.store).write
-    raced: list[bool] = []
-
-    def race(store: MemoryStore, write: Write) -> None:
-        if write.key.pk.startswith("LANES#") and type(write).__name__ == "Delete" and not raced:
-            raced.append(True)
-            other = Thread(target=fake.fan_out, args=("test1", fake.publish("2")))
-            other.start()
-            other.join()
-            assert due_rows(fake) != []
-        delete_lane(store, write)
-
-    with monkeypatch.context() as racing:
-        racing.setattr(type(fake.store), "write", race)
-        fake.run_workflows(until=fake.clock.instant + 120_000)
-    fake.deliver()
-    fake.run_workflows(until=fake.clock.instant + 120_000)
-
-    assert raced
-    assert fake.pusher.received["A"] == ["1", "2"]
-
-
-def test_a_lane_paused_between_reading_and_blocking_keeps_what_it_is_owed(fake: FakeWorld) -> None:
-    """Two writers on one lane: fan-out loses the condition, reads again and appends to the paused lane."""
-    fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
-    [message_id] = fake.publish("1")
-    fake.deliver()
-
-    assert lane(fake).state is LaneState.PAUSED
-    assert due_rows(fake) == [message_id]
-    assert entry(fake, message_id).attempts == 1
-    fake.pusher.before_push = lambda push: None
-    fake.pusher.behaviours["A"] = lambda push: OK
-    lanes.resume(fake.world, "test1", "A")
-    fake.run_workflows(until=fake.clock.instant + 60_000)
-    assert fake.pusher.received["A"] == ["1"]
 
 
 def test_unsubscribing_cancels_what_is_owed_and_keeps_the_name_in_receipts(fake: FakeWorld) -> None:

@@ -22,7 +22,7 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, due_put, position
-from tagcast.rows.keys import message_key, retained_key
+from tagcast.rows.keys import retained_key
 from tagcast.rows.lane_transitions import join
 from tagcast.rows.message import MessageRow
 from tagcast.tables import Put
@@ -750,11 +750,7 @@ def test_what_ended_otherwise_leaves_the_queue_when_a_member_acknowledges_it(wor
 @pytest.mark.parametrize(
     ("verb", "body", "pointer"),
     [
-        ("pull", {"max_messages": 0}, "#/max_messages"),
         ("pull", {"max_messages": 33}, "#/max_messages"),
-        ("pull", {"wait_seconds": 21}, "#/wait_seconds"),
-        ("pull", {"visibility_timeout_seconds": 9}, "#/visibility_timeout_seconds"),
-        ("pull", {"visibility_timeout_seconds": 43_201}, "#/visibility_timeout_seconds"),
         ("pull", {"member_id": "a b"}, "#/member_id"),
         ("ack", {"receipt_handles": []}, "#/receipt_handles"),
         ("ack", {}, "#/receipt_handles"),
@@ -787,17 +783,3 @@ def test_without_an_answer_of_the_queue_a_pull_is_told_to_try_again(world: FakeW
     world.group_queues.broken = True
 
     assert asked(world, "pull")[0] == 503
-
-
-def test_a_group_beside_a_subscriber_keeps_the_body_until_it_is_done(world: FakeWorld) -> None:
-    world.subscribe("pushed")
-    [message_id] = published(world, "a")
-    view = message_view(world.world, "test1", message_id)
-    assert {name: each.state for name, each in view.subscribers.items()} == {
-        "g": EntryState.PENDING,
-        "pushed": EntryState.DELIVERED,
-    }
-
-    said(world, "ack", *pull(world))
-    world.relay_ends()
-    assert "body" not in world.store.rows[message_key("test1", message_id)]

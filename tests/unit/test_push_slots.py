@@ -45,15 +45,6 @@ async def granted(slots: PushSlots, host: str, *, answered: bool = False) -> boo
     return await take(slots, host, answered=answered, until=0.0)
 
 
-def test_there_are_so_many_slots_and_each_that_comes_back_is_one() -> None:
-    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
-        assert [await granted(slots, f"h{number}") for number in range(17)] == [True] * 16 + [False]
-        give_back(slots, "h0", well=False)
-        assert [await granted(slots, f"i{number}") for number in range(2)] == [True, False]
-
-    assert play(scene).refused == 2
-
-
 def test_a_host_holds_at_most_an_eighth_and_one_more_for_each_good_answer() -> None:
     async def scene(slots: PushSlots, loop: VirtualTime) -> None:
         assert [await granted(slots, "h") for _ in range(3)] == [True, True, False]

@@ -114,18 +114,6 @@ def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(
     assert fake.pusher.received["A"] == ["2", "1"]
 
 
-def test_a_repetition_of_a_batch_queues_every_place_in_its_order(fake: FakeWorld, queue: KillingQueue) -> None:
-    queue.broken = True
-    with pytest.raises(UnavailableError):
-        put(fake, *"abc", key="k1")
-    queue.broken = False
-
-    answers = put(fake, *"abc", key="k1")
-
-    [entry] = queue.entries
-    assert list(entry.message_ids) == [answer.message_id for answer in answers] == stored(fake)
-
-
 def test_each_message_of_a_batch_has_a_claim_of_its_own(fake: FakeWorld, queue: KillingQueue) -> None:
     answers = put(fake, *"abc", key="k1")
 
@@ -246,17 +234,3 @@ def test_nobody_waits_for_a_queue_that_is_not_needed(fake: FakeWorld, queue: Kil
     [accepted] = publish(fake.world, "empty", [Draft(b"1")])
 
     assert accepted.matched == 0
-
-
-def test_the_relay_of_a_message_that_was_served_changes_nothing_even_after_the_deduplication_window(
-    fake: FakeWorld, queue: KillingQueue
-) -> None:
-    [first, second] = put(fake, "1", "2")
-    fake.deliver()
-    fake.clock.sleep(301)
-
-    repaired(fake, second.message_id)
-    queue.entries.append(QueueEntry("test1", first.message_id, "late copy"))
-    fake.deliver()
-
-    assert fake.pusher.received["A"] == ["1", "2"]

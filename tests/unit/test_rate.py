@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.rate_limit import HORIZON_S, RATE, take_permit
+from tagcast.pushing.rate_limit import HORIZON_S, RATE
 from tagcast.registry import subscriptions
 from tagcast.tables import Key, Row
 
@@ -127,25 +127,6 @@ def test_retries_count_as_well(fake: FakeWorld) -> None:
     assert len(instants) == 5
     assert all(later - earlier >= 100_000 for earlier, later in pairwise(instants))
     assert entry(fake, message_id).attempts == 5
-
-
-def test_two_workers_never_take_the_same_attempts(fake: FakeWorld, store: RacedStore) -> None:
-    import asyncio
-
-    subscription = limited(fake, 5.0)
-    others: list[Any] = []
-
-    def other() -> None:
-        grant = take_permit(fake.world, subscription.subscription_id, 5.0, 3)
-        with pytest.raises(StopIteration) as done:
-            grant.send(None)
-        others.append(done.value.value)
-
-    store.once_before("RATE#", other)
-    mine = asyncio.run(take_permit(fake.world, subscription.subscription_id, 5.0, 3))
-
-    [theirs] = others
-    assert theirs.start_us + 3 * theirs.gap_us <= mine.start_us
 
 
 def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: FakeWorld, store: RacedStore) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from threading import Thread
 
 import pytest
 from tagcast.delivery.lease import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import EntryState, Outcome, Push, Strategy
-from tagcast.operating import lanes
+from tagcast.model import Strategy
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane
-from tagcast.rows.log import ENDS
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -124,29 +121,6 @@ def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_it
     assert not fake.pusher.received["A"]
 
 
-def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_longer_waits(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1")
-    grown = 0
-
-    def grow(writes: Sequence[Write]) -> None:
-        nonlocal grown
-        if grown < 4 and any(isinstance(write, Delete) and write.key.pk.startswith("LANES#") for write in writes):
-            grown += 1
-            store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
-
-    store.before = grow
-    pauses = pauses_of(fake)
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until is None
-    assert store.refused == 4
-    assert all(later > earlier for earlier, later in pairwise(pauses))
-    assert fake.pusher.received["A"] == ["1"]
-    assert store.get(lane_key("test1", task.subscription_id)) is None
-
-
 def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: ObservedStore) -> None:
     task = blocked(fake, "1")
     fake.publish("2")
@@ -169,48 +143,6 @@ def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store:
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.01, 0.04])
 
 
-def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1")
-    store.rows[lane_key("test1", task.subscription_id)]["next_attempt_at"] = fake.clock.instant + 5_000
-    pause = fake.clock.pause
-
-    async def paused_meanwhile(seconds: float) -> None:
-        lanes.pause(fake.world, "test1", "A")
-        await pause(seconds)
-
-    fake.clock.pause = paused_meanwhile  # type: ignore[method-assign]
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until is None
-    assert store.refused == 0
-    assert not fake.pusher.received["A"]
-
-
-def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(
-    fake: FakeWorld, store: ObservedStore
-) -> None:
-    task = blocked(fake, "1", "2", "3", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    ids = sorted(row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#"))
-    failed_at: list[int] = []
-
-    def behave(push: Push) -> Outcome:
-        if push.message.draft.body != b"3":
-            return OK
-        failed_at.append(fake.clock.instant)
-        return Outcome(False, "http 503", retry_after_s=120)
-
-    fake.pusher.behaviours["A"] = behave
-    store.before = contend(f"MSG#test1#{ids[1]}", 80)
-    answer = fake.redeliver(task)
-
-    assert store.refused == 80
-    assert fake.clock.instant - failed_at[0] > 30_000, "longer than the claim had been for"
-    assert lane(fake, task).next_attempt_at == answer.wait_until == failed_at[0] + 120_000
-    assert [due.message_id for due in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [ids[2]]
-
-
 def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
     fake: FakeWorld, store: ObservedStore
 ) -> None:
@@ -224,18 +156,6 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
     assert answer.wait_until is not None
     assert 55_000 <= fake.clock.instant - began <= 62_000
     assert fake.telemetry.counts["OutcomesLost"] == 1
-
-
-def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake: FakeWorld) -> None:
-    task = blocked(fake, "1")
-    fake.clock.sleep(300)
-
-    fake.redeliver(task)
-
-    assert fake.telemetry.ends == [("1", "A", EntryState.EXPIRED)]
-    assert len(fake.pusher.pushes) == 1
-    [ended] = [ENDS.value_of(row).entry for key, row in fake.store.rows.items() if key.sk.startswith("END#")]
-    assert (ended.state, ended.attempts) == (EntryState.EXPIRED, 1)
 
 
 def test_an_end_that_others_keep_out_is_tried_after_longer_and_longer_waits_and_pushed_once(

@@ -50,18 +50,6 @@ def test_behind_a_head_that_got_through_it_is_waited_for(fake: FakeWorld) -> Non
     assert 90 <= wait_of(receiver, "2") < 95
 
 
-def test_what_failed_beside_the_head_of_a_drain_is_waited_for(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=DECAY)
-    receiver = Receiver(fake, {"0": FAIL, "2": FAIL, "3": BUSY})
-    fake.publish("0", "1", "2", "3")
-    fake.deliver()
-
-    fake.run_workflows(until=fake.clock.instant + 200_000)
-
-    assert wait_of(receiver, "2") == 1
-    assert 90 <= wait_of(receiver, "3") < 95
-
-
 @pytest.mark.parametrize("strategy", [DECAY, BACKOFF])
 def test_what_joins_a_lane_that_is_there_already_is_waited_for(fake: FakeWorld, strategy: Strategy) -> None:
     fake.subscribe("A", strategy=strategy)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast.errors import ConditionLostError, TooLargeError
+from tagcast.errors import TooLargeError
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Topic
 from tagcast.ports import Row
 from tagcast.queues import Audience
@@ -163,14 +163,6 @@ def test_what_was_delivered_at_the_first_attempt_stands_beside_what_ended_otherw
     closed = table.value.rounds[Audience.EVERYBODY]
     assert closed == Round(ACCEPTED_AT, {0: 100, 3: 103}, {1: entry("http 500")})
     assert table.value.map.owed == {2, 4, 5}
-
-
-def test_no_message_is_accepted_over_another() -> None:
-    store = MemoryStore()
-    store.write(accepted_put(accepted([1])))
-
-    with pytest.raises(ConditionLostError):
-        store.write(accepted_put(accepted([2])))
 
 
 MANY = 100_000

@@ -55,17 +55,6 @@ def test_a_secret_is_stored_encrypted_in_a_row_that_no_stream_tells_of(fake: Fak
     assert open_secrets(fake.world, made).settings.secret == SECRET
 
 
-def test_a_push_is_made_with_the_secret_that_was_given(fake: FakeWorld) -> None:
-    subscribe(fake)
-    fake.publish("1")
-    fake.deliver()
-    subscribe(fake, OTHER)
-    fake.publish("2")
-    fake.deliver()
-
-    assert pushed_with(fake) == [SECRET, OTHER]
-
-
 def test_what_changes_something_else_leaves_the_sealed_secret_as_it_is(fake: FakeWorld) -> None:
     subscribe(fake)
     before = fake.store.rows[OWN_ROW]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.publishing import Idempotency
-from tagcast.errors import ConditionLostError, ConflictError, InvalidFilterError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, InvalidFilterError, NotFoundError, PreconditionFailedError
 from tagcast.model import Draft
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions
@@ -256,9 +256,3 @@ def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake: FakeWorld)
     fake.publish("1", tags=["apple"])
 
     assert seen(fake) == {"only_active": 1}
-
-
-def test_adding_is_conditional_like_every_update(fake: FakeWorld) -> None:
-    key = shadow(fake).key
-    with pytest.raises(ConditionLostError):
-        fake.store.write(Update(key, {}, add={"n": 1}, expect={"shadow_version": -1}))

@@ -6,12 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from tagcast.delivery import publishing
 from tagcast.delivery.lease import Task
-from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, NotFoundError, PreconditionFailedError
 from tagcast.model import (
     ContentFormat,
-    Draft,
     Endpoint,
     LaneState,
     Protocol,
@@ -20,7 +18,6 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.operating import lanes
 from tagcast.ports import Table
 from tagcast.registry import filter_history, shadows, subscriptions
 from tagcast.registry.filter_change import change_filter
@@ -30,7 +27,7 @@ from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, 
 from tagcast.rows.lane import LANES
 from tagcast.rows.subscription import FilterVersion
 
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FakeWorld
 
 NOW = 1_800_000_000_000
 APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
@@ -196,16 +193,6 @@ def test_a_filter_that_was_changed_meanwhile_is_not_replaced(fake: FakeWorld) ->
     }
 
 
-def test_the_version_that_was_asked_for_is_replaced_and_removed(fake: FakeWorld) -> None:
-    put(fake)
-
-    assert put(fake, if_match=1)[0].version == 2
-    subscriptions.delete_subscription(fake.world, "test1", "A", if_match=2)
-
-    with pytest.raises(NotFoundError):
-        subscriptions.get_subscription(fake.world, "test1", "A")
-
-
 def test_a_full_topic_takes_no_new_subscription_and_still_changes_those_it_has(fake: FakeWorld) -> None:
     put(fake)
     fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX
@@ -215,34 +202,6 @@ def test_a_full_topic_takes_no_new_subscription_and_still_changes_those_it_has(f
     assert put(fake)[0].version == 2
     fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
     assert put(fake, "B")[1]
-
-
-def test_an_endpoint_that_may_not_be_reached_is_refused(fake: FakeWorld) -> None:
-    class Closed:
-        def refusal(self, endpoint: Endpoint) -> str | None:
-            return "not public"
-
-    fake.world = replace(fake.world, guard=Closed())
-
-    with pytest.raises(InvalidRequestError) as refused:
-        put(fake)
-    assert [(fault.detail, fault.pointer) for fault in refused.value.faults] == [("not public", "/endpoint")]
-    assert counters(fake) == (0, 0, 0)
-
-
-def test_subscriptions_are_listed_by_name_and_page_by_page(fake: FakeWorld) -> None:
-    for name in "CABD":
-        put(fake, name)
-
-    def page(limit: int, cursor: str | None) -> tuple[list[str], str | None]:
-        found = subscriptions.list_subscriptions(fake.world, "test1", limit, cursor)
-        return [each.name for each in found.items], found.cursor
-
-    assert page(2, None) == (["A", "B"], "B")
-    assert page(2, "B") == (["C", "D"], None)
-    assert page(3, "A") == (["B", "C", "D"], None)
-    assert page(4, None) == (["A", "B", "C", "D"], None)
-    assert page(1, "D") == ([], None)
 
 
 def test_what_is_not_there_is_named(fake: FakeWorld) -> None:
@@ -271,25 +230,6 @@ def test_a_removed_subscription_leaves_its_name_and_a_tombstone_and_nothing_else
     kept = fake.store.rows[name_key("test1", 0)]
     assert (kept["name"], kept["ordinal"], kept["ttl"]) == ("A", 0, tombstone.ttl)
     assert fake.workflow.tasks == [Task("test1", made.subscription_id, tombstone.generation)]
-
-
-def test_the_tombstone_of_a_blocked_lane_goes_on_where_that_lane_was(fake: FakeWorld) -> None:
-    made = fake.subscribe("A")
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    publishing.publish(fake.world, "test1", [Draft(b"1")])
-    fake.deliver()
-    [task] = fake.workflow.tasks
-    fake.clock.sleep(15)
-    fake.redeliver(task)
-    lanes.pause(fake.world, "test1", "A")
-    before = LANES.value_of(fake.store.rows[lane_key("test1", made.subscription_id)])
-
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-
-    after = LANES.value_of(fake.store.rows[lane_key("test1", made.subscription_id)])
-    assert (after.state, after.appended, after.claim) == (LaneState.REMOVED, before.appended, before.claim)
-    assert (before.appended, before.claim) == (1, 1)
-    assert after.generation > before.generation
 
 
 def test_a_subscription_made_again_has_a_new_ordinal(fake: FakeWorld) -> None:

@@ -16,16 +16,15 @@ from tagcast.operating import lanes
 from tagcast.ports import Key, Put, QueueEntry, Row, SearchPage, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
-from tagcast.repairing.relay import Arrival, Sending, list_unsent, relay
+from tagcast.repairing.relay import Arrival, list_unsent, relay
 from tagcast.repairing.sweep import SweepResult, sweep
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
-from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
+from tests.fakes.world import FAIL, FakeClock, FakeWorld
 from tests.unit.worlds import blocked, entry, row_of
 
 GONE = Outcome(False, "http 410", gone=True)
@@ -161,19 +160,6 @@ def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a
     assert not due_rows(fake, "short")
 
 
-def test_a_sleeping_lane_that_was_not_finished_stands_behind_the_others_of_the_index(
-    fake: FakeWorld, store: SlowStore
-) -> None:
-    suspend(fake, "gone", 2_000)
-    fake.clock.sleep(400)
-    timed_sweep(fake, store)
-
-    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
-    wake_at = LANES.value_of(row).wake_at
-    assert wake_at is not None
-    assert fake.clock.instant - 2_000 <= wake_at <= fake.clock.instant
-
-
 def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_messages_is_reached(
     fake: FakeWorld, store: SlowStore
 ) -> None:
@@ -194,20 +180,6 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
         assert sweeps < 12
 
     assert sweeps > 1
-
-
-def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake: FakeWorld, store: SlowStore) -> None:
-    [message_id] = blocked(fake, "1")
-    failed_at = fake.clock.now()
-    fake.clock.sleep(300 + expiry.LEFT_S)
-
-    assert fake.sweep().expired == 1
-
-    told = entry(fake, message_id)
-    assert (told.state, told.attempts, told.last_attempt_at, told.last_outcome) == (
-        EntryState.EXPIRED, 1, failed_at, "http 500",
-    )  # fmt: skip
-    assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
 
 
 def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(
@@ -402,17 +374,6 @@ def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspe
     assert fake.sweep().owed.oldest_s == 50
 
 
-def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(
-    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(overdue, "LANES_PAGE", 3)
-    lose_lanes(fake, [f"s{number}" for number in range(60)])
-    fake.clock.sleep(60)
-
-    assert fake.sweep().restarted == 60
-    assert len({task.subscription_id for task in fake.workflow.tasks}) == 60
-
-
 @pytest.mark.parametrize(("scale", "restarted"), [(1.0, 0), (2.0, 0), (5.0, 2), (90.0, 2)])
 def test_where_time_is_scaled_a_lane_is_taken_for_lost_sooner(fake: FakeWorld, scale: float, restarted: int) -> None:
     lose_lanes(fake, "ab")
@@ -483,26 +444,6 @@ def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that_sweep(
-    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
-    fake.subscribe("A", topic="day")
-    entries = [QueueEntry("day", str(number), group) for number, group in enumerate("aabba")]
-    taken: list[str] = []
-
-    def refusing(self: FakeQueue, offered: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        taken.extend(entry.message_id for entry in offered if entry.message_id != "0")
-        return tuple(entry for entry in offered if entry.message_id == "0")
-
-    monkeypatch.setattr(FakeQueue, "send", refusing)
-    sending = Sending(fake.world)
-
-    assert sending.send(entries[:1]) == (entries[0],)
-    assert sending.send(entries[1:]) == (entries[1], entries[4])
-    assert taken == ["2", "3"]
-
-
 def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -558,18 +499,6 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
     fake.clock.sleep(300 + expiry.LEFT_S)
 
     assert fake.sweep().expired == 25
-
-
-def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake: FakeWorld, store: SlowStore) -> None:
-    [message_id] = blocked(fake, "1")
-    del store.rows[message_key("test1", message_id)]
-    [task] = fake.workflow.tasks
-    fake.clock.sleep(15)
-
-    answer = fake.redeliver(task)
-
-    assert answer.wait_until is None
-    assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
 
 
 @pytest.mark.parametrize(
@@ -647,14 +576,6 @@ def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
 
     assert [entry(fake, message_id, "B").state for message_id in ids] == [EntryState.EXPIRED] * 2
     assert all(store.rows[message_key("test1", message_id)]["pending"] == 1 for message_id in ids)
-
-
-def test_a_message_that_cannot_be_written_keeps_no_other_from_expiring(fake: FakeWorld, store: SlowStore) -> None:
-    ids = blocked(fake, "1", "2", "3")
-    store.refused = {ids[1]}
-    fake.clock.sleep(300 + expiry.LEFT_S)
-
-    assert fake.sweep().expired == 2
 
 
 def test_what_could_not_expire_for_others_write_it_is_looked_at_by_the_next_sweep(

@@ -16,10 +16,9 @@ from tagcast.operating import lanes
 from tagcast.operating.tailing import INTEREST_S, LATE_S, SEEN_MAX, TailPage, TailRequest, tail
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
-from tagcast.rows.keys import watch_key
 from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
-from tagcast.tables import Put, Table, Write
-from tagcast_aws.api.limits import CURSOR_LENGTH_MAX, NAME, TAIL_WAIT_S_MAX
+from tagcast.tables import Table, Write
+from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
 from tagcast_aws.api.tail import show_events
 
 from tests.fakes.handlers import answered
@@ -357,17 +356,3 @@ def test_a_route_names_every_fault_of_its_question(watched: Watched) -> None:
     assert answer["statusCode"] == 422
     faults = {fault["pointer"] for fault in json.loads(answer["body"])["errors"]}
     assert faults == {"#/wait_seconds", "#/max_events", "#/kind", "#/subscription", "#/state", "#/cursor"}
-
-
-def test_a_wait_ends_before_the_api_gives_up() -> None:
-    api_s, reading_s = 29, 5
-    assert TAIL_WAIT_S_MAX + reading_s < api_s
-    assert NAME.startswith("^[A-Za-z]"), "no topic is called as a topic's id is"
-
-
-def test_a_word_of_interest_goes_by_itself(watched: Watched) -> None:
-    watched.ask()
-    row = watched.fakes.store.rows[watch_key("test1")]
-
-    assert row["ttl"] >= row["until"] // 1000 + TAIL_S
-    assert isinstance(batch_put("t", TailBatch("7", (), 0, Counts())), Put)

@@ -156,14 +156,6 @@ def test_index_and_rule_agree_on_a_large_topic(seed: int) -> None:
         assert index.match(message) == one_by_one(filters, message)
 
 
-def test_an_or_of_unlike_parts_is_taken_apart_and_each_owner_found_once() -> None:
-    text = "(a LIKE 'x%' OR n > 5 AND b = 'y') AND NOT (c CONTAINS 'z')"
-    index = TopicIndex.build({3: {"kind": "sql92", "expression": text}, 4: None})
-    both = Message((), None, {"a": "xx", "n": "6", "b": "y", "c": ""})
-    assert index.match(both).ordinals == (3, 4)
-    assert index.match(Message((), None, {"a": "y", "n": "6", "b": "y", "c": "z"})).ordinals == (4,)
-
-
 def test_in_rocketmq_a_part_that_fails_hides_one_behind_it_that_is_true() -> None:
     value = {"kind": "sql92", "expression": "n > 5 OR a = 'x'", "dialect": "rocketmq"}
     index = TopicIndex.from_snapshot(TopicIndex.build({1: value, 2: None}).to_snapshot())

@@ -47,18 +47,6 @@ def test_the_lanes_of_all_topics_come_in_the_order_in_which_they_have_to_be_look
     assert (first.head.attempts, first.head.last_outcome) == (1, "http 500")
 
 
-def test_its_pages_hold_each_lane_once(fake: FakeWorld) -> None:
-    seen, cursor = [], None
-    while True:
-        page = urgent_lanes(fake.world, 2, cursor)
-        seen.append(names(page.items))
-        cursor = page.cursor
-        if cursor is None:
-            break
-
-    assert seen == [["S0", "S1"], ["S2", "S3"], ["S4"]]
-
-
 def test_pages_of_one_shard_of_the_index_lead_to_each_of_its_lanes() -> None:
     fake = FakeWorld()
     fake.topic()

@@ -108,16 +108,6 @@ def test_an_endpoint_is_asked_when_its_url_is_new_and_by_nothing_else(fake: Fake
     assert len({token for _, token in fake.verifier.asked}) == 3
 
 
-def test_a_change_to_a_url_that_agrees_lets_the_lane_go_on(fake: FakeWorld) -> None:
-    refused(fake)
-    fake.publish("1")
-    fake.deliver()
-    fake.run_workflows(until=fake.clock.instant)
-    put(fake, settings(fake, OTHER))
-    fake.run_workflows(until=fake.clock.instant + 1)
-    assert fake.pusher.received["A"] == ["1"]
-
-
 def test_what_failed_at_the_former_url_waits_for_the_new_one_to_agree(fake: FakeWorld) -> None:
     put(fake, settings(fake))
     fake.pusher.behaviours["A"] = lambda push: FAIL

@@ -106,12 +106,6 @@ def test_a_pull_of_a_paused_group_waits_in_a_place_too(full: FakeWorld) -> None:
         assert pull(full, topic, wait_s=0)[0] == 200
 
 
-def test_whoever_has_waited_leaves_the_place(world: FakeWorld) -> None:
-    for _ in range(2 * PLACES):
-        assert (pull(world, "orders")[0], tail(world, "orders")[0]) == (200, 200)
-    assert taken(world, "orders") == {}
-
-
 def test_a_place_in_which_somebody_died_is_free_after_its_time(world: FakeWorld) -> None:
     died = [waiting(world.world, "orders", MESSAGES, 20) for _ in range(PLACES)]
     for each in died:

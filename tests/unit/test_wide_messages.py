@@ -12,20 +12,15 @@ from typing import Any
 import pytest
 from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
-from tagcast.delivery.publishing import publish
-from tagcast.delivery.queueing import entries_of
-from tagcast.errors import ConflictError
-from tagcast.model import Draft, Entry, EntryState, Keep, Ordering, Strategy
+from tagcast.model import Entry, EntryState, Keep, Strategy
 from tagcast.operating import messages
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import FAILING, list_attempts, list_retained, message_view
 from tagcast.ports import Put, Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
-from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
-from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored
-from tagcast.rows.keys import message_key, retained_key, topic_key
+from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.listed import UNSENT, unsent_put
 from tagcast.rows.log import ROUNDS, ROW_BYTES_MAX, round_writes
 from tagcast.rows.message import KEY_BYTES
@@ -80,14 +75,6 @@ def test_of_sections_that_come_together_all_but_one_are_given_back_for_others_to
     assert fake.pusher.received == {"a": ["1"], "b": ["1"]}
 
 
-def test_sections_in_an_order_are_served_where_they_came() -> None:
-    fake = wide_world(Strategy.BACKOFF_RETRY)
-    fake.publish("1")
-
-    assert asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world)) == {"batchItemFailures": []}
-    assert fake.pusher.received == {name: ["1"] for name in NAMES}
-
-
 def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake: FakeWorld) -> None:
     before = fake.store.writes
     [message_id] = fake.publish("1")
@@ -121,15 +108,6 @@ def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -
     assert "bounds" not in rows_of(fake, message_id)["MSG"]
 
 
-def test_a_topic_has_at_most_a_hundred_thousand_subscriptions() -> None:
-    fake = wide_world(Strategy.BACKOFF_RETRY)
-    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
-    fake.subscribe("the last")
-    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX
-    with pytest.raises(ConflictError):
-        fake.subscribe("one more")
-
-
 def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_share_theirs() -> None:
     fake = wide_world(Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY)
     [message_id] = fake.publish("1")
@@ -152,39 +130,6 @@ def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_sha
         assert entry_in(entry_text(entry), entry.group) == entry
         assert UNSENT.value_of({"pk": "", "sk": "", **unsent_put(entry, 1_000).row}) == entry
     assert len({unsent_put(entry, 1_000).key for entry in fake.queue.entries}) == 5
-
-
-def test_the_relay_sends_what_the_publisher_sent(fake: FakeWorld) -> None:
-    [message_id] = fake.publish("1")
-    sent, fake.queue.entries = fake.queue.entries, []
-
-    relay(fake.world, [Arrival("1", row_of(fake, message_id))])
-
-    assert fake.queue.entries == sent
-    assert len(sent) == 3
-
-
-def test_a_wide_message_of_a_request_parts_the_packs_and_keeps_its_place_in_the_order() -> None:
-    fake = wide_world(Strategy.BACKOFF_RETRY)
-    fake.subscribe("t", "t")
-    fake.world = replace(fake.world, section_max=5)
-    [*_, last] = [
-        accepted.message_id
-        for accepted in publish(
-            fake.world, "test1", [Draft(b"1"), Draft(b"2"), Draft(b"3", tags=("t",)), Draft(b"4"), Draft(b"5")]
-        )
-    ]
-
-    assert [(len(entry.message_ids), entry.section) for entry in fake.queue.entries] == [
-        (2, None),
-        (1, 0),
-        (1, 1),
-        (2, None),
-    ]
-    carried = entries_of(Ordering.TOPIC, row_of(fake, last))
-    assert list(carried) == fake.queue.entries
-    fake.deliver()
-    assert fake.pusher.received == {name: list("12345") for name in NAMES} | {"t": ["3"]}
 
 
 def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) -> None:
@@ -210,20 +155,6 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     assert not row_of(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) not in fake.store.rows
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
-
-
-@pytest.mark.parametrize("behind", ["nothing", "the others"])
-def test_a_repetition_of_one_section_pushes_nothing_again(fake: FakeWorld, behind: str) -> None:
-    fake.publish("1")
-    first, *others = fake.queue.entries
-    fake.queue.entries = [first, *(others if behind == "the others" else ())]
-    fake.deliver()
-    writes = fake.store.writes
-    fake.queue.entries = [first]
-
-    fake.deliver()
-
-    assert (fake.pusher.received["a"], fake.store.writes) == (["1"], writes)
 
 
 def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake: FakeWorld) -> None:
@@ -340,21 +271,6 @@ def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_
     assert not [each for each in store.read if each.startswith("SUB#")], "all subscriptions are too many to ask"
 
 
-def test_what_no_first_round_served_is_sent_again_by_the_search_and_only_that(fake: FakeWorld) -> None:
-    [message_id] = fake.publish("1")
-    fake.queue.entries = fake.queue.entries[1:2]
-    fake.deliver()
-    fake.clock.instant += 7 * 3_600_000
-
-    fake.sweep()
-
-    assert [(entry.section, entry.has_order) for entry in fake.queue.entries] == [(0, False), (2, False)]
-    fake.deliver()
-    assert fake.pusher.received == {name: ["1"] for name in NAMES}
-    fake.relay_ends()
-    assert not row_of(fake, message_id).has_body
-
-
 def test_beside_a_section_that_is_sent_again_nothing_ends_that_is_in_its_life(fake: FakeWorld) -> None:
     fake.pusher.behaviours["c"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -391,18 +307,6 @@ def test_what_lies_in_the_queue_of_a_group_is_ended_by_the_search_when_nobody_pu
     fake.sweep()
 
     assert states(fake, message_id)["g"] is EntryState.EXPIRED
-    assert not row_of(fake, message_id).has_body
-
-
-def test_a_skipped_head_ends_in_its_section(fake: FakeWorld) -> None:
-    fake.pusher.behaviours["b"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.deliver()
-
-    skip_head(fake.world, "test1", "b", "enough")
-
-    assert states(fake, message_id)["b"] is EntryState.CANCELLED
-    fake.relay_ends()
     assert not row_of(fake, message_id).has_body
 
 

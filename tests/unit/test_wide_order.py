@@ -10,7 +10,7 @@ from tagcast.model import Push
 
 from functions.fan_out import app as fan_out
 from tests.fakes.queue_records import batch_of
-from tests.fakes.world import OK, FakeWorld
+from tests.fakes.world import FakeWorld
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 
@@ -68,23 +68,4 @@ def test_what_is_not_begun_when_time_is_over_comes_again_in_its_order(fake: Fake
     fake.queue.entries = entries[2:]
     assert served(fake) == []
     fake.run_workflows(until=fake.clock.instant + 10_000)
-    assert fake.pusher.received == {name: ["1", "2"] for name in NAMES}
-
-
-def test_a_section_that_comes_twice_in_a_batch_is_pushed_once(fake: FakeWorld) -> None:
-    fake.publish("1")
-    fake.queue.entries = [*fake.queue.entries[:2], *fake.queue.entries[1:]]
-
-    fake.deliver()
-
-    assert fake.pusher.received == {name: ["1"] for name in NAMES}
-
-
-def test_a_narrow_message_behind_a_wide_one_is_read_after_it(fake: FakeWorld) -> None:
-    fake.publish("1")
-    fake.world = replace(fake.world, section_max=6)
-    fake.publish("2")
-    fake.pusher.behaviours["f"] = lambda push: OK
-
-    assert served(fake) == []
     assert fake.pusher.received == {name: ["1", "2"] for name in NAMES}

@@ -14,26 +14,29 @@ from tagcast_cli.console import console
 from tagcast_cli.consume import consume
 from tagcast_cli.dead_letters import dead_letters
 from tagcast_cli.doctor import doctor
-from tagcast_cli.filter_change import set_filter
 from tagcast_cli.filters import filters
 from tagcast_cli.groups import group
 from tagcast_cli.hosts import hosts
 from tagcast_cli.jobs import archive, audit, backtest, erase, replay, report, retain
-from tagcast_cli.lane_acts import pause_lanes, resume_lanes, retry_lanes, skip_lanes
-from tagcast_cli.lanes import lane, lanes, pause, resume, retry, skip
+from tagcast_cli.lane_acts import lanes
+from tagcast_cli.lanes import lane, pause, resume, retry, skip
 from tagcast_cli.listen import listen
 from tagcast_cli.messages import explain, history, list_messages, message, publish
 from tagcast_cli.screen import fields_table
-from tagcast_cli.secrets import rotate_secret
 from tagcast_cli.session import Commands, Session, SubscriptionName, TopicName, session_of
 from tagcast_cli.shadows import shadow, versions
 from tagcast_cli.smoke import smoke
-from tagcast_cli.subscribing import subscribe_all
-from tagcast_cli.subscription_update import subscription
-from tagcast_cli.subscriptions import list_subscriptions, subscribe, unsubscribe
+from tagcast_cli.subscriptions import (
+    list_subscriptions,
+    rotate_secret,
+    subscribe,
+    subscribe_all,
+    subscription,
+    unsubscribe,
+    verify,
+)
 from tagcast_cli.tail import tail
 from tagcast_cli.topics import topics
-from tagcast_cli.verification import verify
 
 app = typer.Typer(
     name="tagcast",
@@ -97,54 +100,21 @@ def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     session.show(answer, lambda shown: "\n".join(shown.get("public_keys", ())))
 
 
-_TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"
-_ARCHIVE = "Archive"
-app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
-app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
-app.command("subscribe-all", rich_help_panel=_TOPICS)(subscribe_all)
-app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
-app.add_typer(subscription, name="subscription", rich_help_panel=_TOPICS)
-app.command("rotate-secret", rich_help_panel=_TOPICS)(rotate_secret)
-app.command("verify", rich_help_panel=_TOPICS)(verify)
-app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
-app.command("versions", rich_help_panel=_TOPICS)(versions)
-app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)
-app.add_typer(group, name="group", rich_help_panel=_TOPICS)
-app.command("publish", rich_help_panel=_MESSAGES)(publish)
-app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
-app.command("history", rich_help_panel=_MESSAGES)(history)
-app.command("message", rich_help_panel=_MESSAGES)(message)
-app.command("explain", rich_help_panel=_MESSAGES)(explain)
-app.command("tail", rich_help_panel=_MESSAGES)(tail)
-app.add_typer(dead_letters, name="dead-letters", rich_help_panel=_MESSAGES)
-app.command("lane", rich_help_panel=_LANES)(lane)
-lanes.command("retry")(retry_lanes)
-lanes.command("pause")(pause_lanes)
-lanes.command("resume")(resume_lanes)
-lanes.command("skip")(skip_lanes)
-app.add_typer(lanes, name="lanes", rich_help_panel=_LANES)
-app.command("hosts", rich_help_panel=_LANES)(hosts)
-app.command("pause", rich_help_panel=_LANES)(pause)
-app.command("resume", rich_help_panel=_LANES)(resume)
-app.command("retry", rich_help_panel=_LANES)(retry)
-app.command("skip", rich_help_panel=_LANES)(skip)
-app.command("archive", rich_help_panel=_ARCHIVE)(archive)
-app.command("report", rich_help_panel=_ARCHIVE)(report)
-app.command("audit", rich_help_panel=_ARCHIVE)(audit)
-app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
-app.command("replay", rich_help_panel=_ARCHIVE)(replay)
-app.command("erase", rich_help_panel=_ARCHIVE)(erase)
-app.command("retain", rich_help_panel=_ARCHIVE)(retain)
-filters.command("set")(set_filter)
-app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
-app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
-app.command("console", rich_help_panel=_TOOLS)(console)
-app.command("consume", rich_help_panel=_TOOLS)(consume)
-app.command("listen", rich_help_panel=_TOOLS)(listen)
-app.command("keys", rich_help_panel=_TOOLS)(keys)
-app.command("health", rich_help_panel=_TOOLS)(health)
-app.command("doctor", rich_help_panel=_TOOLS)(doctor)
-app.command("smoke", rich_help_panel=_TOOLS)(smoke)
+for panel, groups, commands in (
+    (
+        "Topics and subscriptions",
+        {"topic": topics, "subscription": subscription, "shadow": shadow, "group": group},
+        (subscribe, subscribe_all, unsubscribe, rotate_secret, verify, list_subscriptions, versions),
+    ),
+    ("Messages", {"dead-letters": dead_letters}, (publish, list_messages, history, message, explain, tail)),
+    ("Lanes", {"lanes": lanes}, (lane, hosts, pause, resume, retry, skip)),
+    ("Archive", {}, (archive, report, audit, backtest, replay, erase, retain)),
+    ("Tools", {"filter": filters, "cmq-key": cmq_keys}, (console, consume, listen, keys, health, doctor, smoke)),
+):
+    for name, commands_below in groups.items():
+        app.add_typer(commands_below, name=name, rich_help_panel=panel)
+    for command in commands:
+        app.command(command.__name__.removeprefix("list_").replace("_", "-"), rich_help_panel=panel)(command)
 
 
 def main() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from tagcast_cli.job_run import client_of, read_stack
 
 if TYPE_CHECKING:
     from tagcast_aws.cmq.keys import KeyRing
@@ -40,25 +41,9 @@ class KeyStore:
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the stack running on *folder*. Raises KeyStoreError if none runs."""
-        import boto3
-
-        try:
-            where = json.loads((folder / "stack.json").read_text())
-        except FileNotFoundError:
-            raise KeyStoreError(
-                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
-                "or a stack on AWS with --stack"
-            ) from None
-        owner = where["owner_environment"]
-        client = boto3.client(
-            "secretsmanager",
-            region_name=owner["AWS_DEFAULT_REGION"],
-            endpoint_url=owner["AWS_ENDPOINT_URL"],
-            aws_access_key_id=owner["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=owner["AWS_SECRET_ACCESS_KEY"],
-        )
-        return cls(client, secret_name(where["stack"]))
+        """Return the keys of the stack that runs on *folder*; JobError if none does."""
+        where = read_stack(folder, "a stack on AWS with --stack")
+        return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
 
     def read(self) -> KeyRing:
         """Return the keys; empty if none were ever created."""

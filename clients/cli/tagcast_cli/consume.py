@@ -14,9 +14,9 @@ from tagcast_client import Consumer, ConsumerOptions, Filter, Later, MessageMode
 from tagcast_client.consuming import member_id as new_member_id
 
 from tagcast_cli.content import body_fields
-from tagcast_cli.durations import duration
 from tagcast_cli.filters import FilterOptions
 from tagcast_cli.groups import GroupName
+from tagcast_cli.instant import duration
 from tagcast_cli.listen import body_text
 from tagcast_cli.options import with_options
 from tagcast_cli.session import Session, TopicName, session_of

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, drop_none
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import MESSAGE_ATTRIBUTES
 
-from tagcast_cli.options import SettingOptions, collect_given
+from tagcast_cli.options import SettingOptions
 
 BodyArgument = Annotated[str, typer.Argument(help="Body of the message.")]
 Tags = Annotated[
@@ -78,7 +78,7 @@ TextAttributes = Annotated[
         leave_out=("routing_key",),
     ),
 ]
-"""The text attributes of a message, except the routing key, which has a short option."""
+"""The attributes of a message that are one text, but the routing key, which has a short option."""
 
 
 def message_of(
@@ -96,5 +96,5 @@ def message_of(
     >>> message_of(bytes([255]))
     {'body_base64': '/w=='}
     """
-    message = {**body_fields(body), **collect_given(tags=tags or None, routing_key=routing_key), **(texts or {})}
+    message = {**body_fields(body), **drop_none(tags=tags or None, routing_key=routing_key), **(texts or {})}
     return message | ({"properties": properties_of(property_pairs)} if property_pairs else {})

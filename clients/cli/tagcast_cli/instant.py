@@ -1,10 +1,13 @@
-"""Parses and formats instants and durations for people."""
+"""Instants and durations as people read and write them."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
+import typer
 from tagcast_client import instants
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -76,3 +79,22 @@ def readable_instant(text: object, now: datetime | None = None) -> str:
     away_s = (instant - now).total_seconds()
     distance = f"in {readable_duration(away_s)}" if away_s > 0 else f"{readable_duration(-away_s)} ago"
     return f"{instant.strftime(shape)} ({distance})"
+
+
+def _read_duration(text: object, shortest_s: int, longest_s: int | None) -> int:
+    try:
+        seconds = seconds_of(str(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if seconds < shortest_s or (longest_s is not None and seconds > longest_s):
+        bounds = (
+            f"at least {shortest_s} s" if longest_s is None else f"{shortest_s} s to {readable_duration(longest_s)}"
+        )
+        raise typer.BadParameter(f"{text} is out of range: {bounds}")
+    return seconds
+
+
+def duration(*names: str, help: str, shortest_s: int = 0, longest_s: int | None = None) -> Any:
+    """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds."""
+    parser = partial(_read_duration, shortest_s=shortest_s, longest_s=longest_s)
+    return typer.Option(*names, parser=parser, metavar="DURATION", help=help)

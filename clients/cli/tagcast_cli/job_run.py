@@ -1,4 +1,4 @@
-"""Runs one Spark job over an archive in a separate process, and shows its progress."""
+"""Runs one Spark job over an archive as a program of its own, with its arguments, and shows how far it is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
@@ -29,6 +30,28 @@ Link = Sequence[str]
 
 class JobError(RuntimeError):
     """A job could not start, or failed. The text is the remedy, or the job's last output."""
+
+
+def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
+    """Return the addresses of the stack that runs on *folder*; JobError if none does, with what to give *otherwise*."""
+    try:
+        return dict(json.loads((folder / "stack.json").read_text()))
+    except FileNotFoundError:
+        start = f"no local stack runs on {folder}: start one with `make run`, give its folder with --data"
+        raise JobError(f"{start}, or {otherwise}") from None
+
+
+def client_of(owner: Mapping[str, str], service: Any) -> Any:
+    """Return boto3's client of a local stack's engine, with its owner's environment; of AWS without one."""
+    import boto3
+
+    return boto3.client(
+        service,
+        endpoint_url=owner.get("AWS_ENDPOINT_URL"),
+        region_name=owner.get("AWS_DEFAULT_REGION"),
+        aws_access_key_id=owner.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=owner.get("AWS_SECRET_ACCESS_KEY"),
+    )
 
 
 NOTHING_JUDGED = 3
@@ -57,13 +80,7 @@ class Archive:
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack running on *folder*. Raises JobError if none runs."""
-        try:
-            where = json.loads((folder / "stack.json").read_text())
-        except FileNotFoundError:
-            raise JobError(
-                f"no local stack runs on {folder}: start one with `make run`, give its folder with --data, "
-                "or another archive with --archive s3://BUCKET"
-            ) from None
+        where = read_stack(folder, "another archive with --archive s3://BUCKET")
         return cls(
             f"s3://{where['outputs']['ArchiveBucketName']}",
             reports=folder / "reports",
@@ -97,22 +114,10 @@ class Archive:
         known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._downloaded(parts.netloc, parts.path.lstrip("/"), target)
+            client_of(self.owner, "s3").download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         finally:
             os.umask(known)
         return target
-
-    def _downloaded(self, bucket: str, key: str, target: Path) -> None:
-        import boto3
-
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
-            region_name=self.owner.get("AWS_DEFAULT_REGION"),
-            aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
-            aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
-        )
-        s3.download_file(bucket, key, str(target))
 
 
 def bucket_of(cloudformation: Any, url: str) -> str | None:
@@ -276,7 +281,7 @@ class Stages:
         return said in self.names
 
     def advance(self, said: str) -> None:
-        """Advance to the stage that a progress line begins."""
+        """Go on where a line of progress says that."""
         if self.is_stage(said):
             self.at = self.names.index(said)
 
@@ -307,3 +312,61 @@ def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
         if isinstance(found, dict) and "job" in found:
             return found
     return None
+
+
+SAMPLES = 20
+"""The default number of sample messages of a backtest, for each kind of difference."""
+
+
+@dataclass(frozen=True)
+class Days:
+    """The days of a job: the first one, and the day after the last one."""
+
+    first: date
+    end: date
+
+    @classmethod
+    def of(cls, first: str | None, end: str | None) -> Days:
+        """Parse both days; the default is today, which is all that a local stack has. Raises ValueError."""
+        today = datetime.now(UTC).date()
+        try:
+            begin = today if first is None else date.fromisoformat(first)
+            days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
+        except ValueError as fault:
+            raise ValueError(f"not a day, expected e.g. 2026-11-20: {fault}") from None
+        if days.first >= days.end:
+            raise ValueError("--to is the day after the last day: it must be later than --from")
+        return days
+
+    def arguments(self) -> list[str]:
+        """Return the days as arguments of a job."""
+        return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
+
+
+def option(name: str, value: str | None) -> list[str]:
+    """Return an option with its value; empty for None."""
+    return [] if value is None else [name, value]
+
+
+def audit_arguments(
+    place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
+) -> list[str]:
+    """Return the command-line arguments of an audit job.
+
+    A local archive is complete until *as_of*. The job gets the local stack's time scale, by which waits were shortened.
+    """
+    arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
+    arguments += option("--property", property)
+    return arguments + (["--time-scale", f"{place.time_scale:g}"] if place.is_local else [])
+
+
+def backtest_arguments(
+    days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
+) -> list[str]:
+    """Return the command-line arguments of a backtest job."""
+    return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
+
+
+def compacting(place: Archive, days: Days) -> Link:
+    """Return the job that first compacts the new files of a local archive. A deployment compacts on a schedule."""
+    return ["compact", *days.arguments()] if place.is_local else ()

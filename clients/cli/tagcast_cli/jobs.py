@@ -7,7 +7,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,36 +21,75 @@ from tagcast_client.signing import is_aws
 from tagcast_cli.api_client import client_for, url_fault
 from tagcast_cli.filters import FilterOptions, SqlFilter, TagFilter
 from tagcast_cli.instant import rfc3339
-from tagcast_cli.job_arguments import (
+from tagcast_cli.job_run import (
+    NOTHING_JUDGED,
     SAMPLES,
+    Archive,
     Days,
+    Link,
+    Result,
     audit_arguments,
     backtest_arguments,
     compacting,
-    erase_arguments,
     option,
-    report_arguments,
-    retain_arguments,
+    run_job,
 )
-from tagcast_cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import console, fields_table, named_cell, rows_table
 from tagcast_cli.session import SubscriptionName, TopicName, session_of
 
-ArchiveUri = Annotated[
-    str | None, typer.Option("--archive", metavar="URI", help="URI of the archive: s3://BUCKET, or a folder.")
-]
 DataFolder = Annotated[
     Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack: the DATA of make run.")
 ]
-FirstDay = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day (UTC); default: today.")]
-EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last day; default: tomorrow.")]
 AsItIs = Annotated[bool, typer.Option("--as-is", help="Skip compaction and use the archive as it is.")]
 Opens = Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")]
-Address = Annotated[
-    str | None, typer.Option("--url", help="URL of the API that owns the archive: a local stack or a deployment.")
-]
+DEFAULT_DATA = Path(".tagcast")
 OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """The archive that a job reads: by its URI, by the address of its API, or by the folder of a local stack."""
+
+    data: DataFolder = DEFAULT_DATA
+    uri: Annotated[
+        str | None, typer.Option("--archive", metavar="URI", help="URI of the archive: s3://BUCKET, or a folder.")
+    ] = None
+    url: Annotated[
+        str | None, typer.Option("--url", help="URL of the API that owns the archive: a local stack or a deployment.")
+    ] = None
+
+    def archive(self, ctx: typer.Context) -> Archive:
+        """Return the archive that is named."""
+        if self.uri is not None:
+            return Archive(self.uri)
+        session = session_of(ctx)
+        address = self.url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
+        if address is None or _is_given(ctx, "data"):
+            return Archive.of_stack(self.data)
+        if (fault := url_fault(address)) is not None:
+            raise typer.BadParameter(fault, param_hint="--url")
+        if is_aws(address):
+            return Archive.of_deployment(address, session.profile, session.region)
+        answer = client_for(address, None, None).request("GET", "/stack")
+        return Archive.of_stack(Path(str(answer.json["folder"])))
+
+
+@dataclass(frozen=True)
+class DayOptions:
+    """The days that a job reads."""
+
+    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day (UTC); default: today.")] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="DAY", help="Day after the last day; default: tomorrow.")
+    ] = None
+
+    def days(self) -> Days:
+        """Return them; without the options it is today."""
+        try:
+            return Days.of(self.first, self.end)
+        except ValueError as fault:
+            raise typer.BadParameter(str(fault)) from None
 
 
 class Period(StrEnum):
@@ -71,30 +110,24 @@ PERIOD_COLUMNS = (
     "retries",
     "p95 ms",
 )
-DEFAULT_DATA = Path(".tagcast")
 _HIDDEN = ("job", "ok", "html", "json", "rows")
 
 
+@with_options
 def archive(
     ctx: typer.Context,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
-    first: FirstDay = None,
-    end: EndDay = None,
+    place: ArchiveOptions,
+    period: DayOptions,
 ) -> None:
     """Compact the archive of these days from raw JSON lines to deduplicated Parquet."""
-    days = _days(first, end)
-    _run(ctx, "compact", _archive(ctx, data, uri, url), days.arguments())
+    _run(ctx, "compact", place.archive(ctx), period.days().arguments())
 
 
+@with_options
 def report(
     ctx: typer.Context,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
-    first: FirstDay = None,
-    end: EndDay = None,
+    place: ArchiveOptions,
+    period: DayOptions,
     topic: OneTopic = None,
     subscription: Annotated[
         str | None, typer.Option("--subscription", help="With --topic and --by: only this subscription.")
@@ -108,26 +141,25 @@ def report(
     """Report on deliveries: counts, latencies, blocked time and failures, as a page and as Parquet."""
     if subscription is not None and (topic is None or by is None):
         raise typer.BadParameter("--subscription needs --topic and --by")
-    place, days = _archive(ctx, data, uri, url), _days(first, end)
+    archive, days = place.archive(ctx), period.days()
     _run(
         ctx,
         "delivery_report",
-        place,
-        report_arguments(days, topic)
+        archive,
+        days.arguments()
+        + option("--topic", topic)
         + option("--subscription", subscription)
         + option("--by", None if by is None else by.value),
-        first=_compacting(place, days, as_is),
+        first=_compacting(archive, days, as_is),
         show=show,
     )
 
 
+@with_options
 def audit(
     ctx: typer.Context,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
-    first: FirstDay = None,
-    end: EndDay = None,
+    place: ArchiveOptions,
+    period: DayOptions,
     topic: OneTopic = None,
     property: Annotated[
         str | None,
@@ -147,9 +179,9 @@ def audit(
     The exit code is 1 if a promise was broken, and 3 if there were no deliveries to check.
     """
     now = rfc3339(round(time.time() * 1000))
-    place, days = _archive(ctx, data, uri, url), _days(first, end)
-    arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None), property)
-    _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
+    archive, days = place.archive(ctx), period.days()
+    arguments = audit_arguments(archive, days, topic, as_of or (now if archive.is_local else None), property)
+    _run(ctx, "audit", archive, arguments, first=_compacting(archive, days, as_is), show=show)
 
 
 @with_options
@@ -157,11 +189,8 @@ def backtest(
     ctx: typer.Context,
     topic: TopicName,
     filter: FilterOptions,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
-    first: FirstDay = None,
-    end: EndDay = None,
+    place: ArchiveOptions,
+    period: DayOptions,
     subscription: Annotated[
         str | None, typer.Option("--subscription", help="Compare with the current filter of this subscription.")
     ] = None,
@@ -171,26 +200,24 @@ def backtest(
 ) -> None:
     """Run a filter over the archived messages of a topic, and count the matches."""
     candidate = filter.filter()
-    place, days = _archive(ctx, data, uri, url), _days(first, end)
+    archive, days = place.archive(ctx), period.days()
     _run(
         ctx,
         "backtest",
-        place,
+        archive,
         backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
-        first=_compacting(place, days, as_is),
+        first=_compacting(archive, days, as_is),
         show=show,
     )
 
 
+@with_options
 def replay(
     ctx: typer.Context,
     topic: TopicName,
     subscription: SubscriptionName,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
-    first: FirstDay = None,
-    end: EndDay = None,
+    place: ArchiveOptions,
+    period: DayOptions,
     tag: TagFilter = None,
     sql: SqlFilter = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
@@ -202,21 +229,20 @@ def replay(
     The current filter of the subscription applies. With --tag or --sql only those messages of it are sent. Other
     messages are counted as filtered out, and not sent.
     """
-    place, days, api = _archive(ctx, data, uri, url), _days(first, end), session_of(ctx).api
+    archive, days, api = place.archive(ctx), period.days(), session_of(ctx).api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url]
-    _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
+    _run(ctx, "replay", archive, arguments, first=_compacting(archive, days, as_is))
 
 
+@with_options
 def erase(
     ctx: typer.Context,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
+    place: ArchiveOptions,
     message: Annotated[list[str] | None, typer.Option("--message", help="Id of a message; may be repeated.")] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="Messages of this topic that have the property.")] = None,
     property: Annotated[
@@ -242,17 +268,17 @@ def erase(
         raise typer.BadParameter("give --message, or all of --topic, --property and --before")
     if send and by is None:
         raise typer.BadParameter("--send requires --by, the name of the requester")
-    place = _archive(ctx, data, uri, url)
-    arguments = erase_arguments(message or [], topic, property, before, by)
+    archive = place.archive(ctx)
+    arguments = option("--message", ",".join(message or ()) or None) + option("--topic", topic)
+    arguments += option("--property", property) + option("--before", before) + option("--by", by)
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+    _run(ctx, "erase", _owned(archive), arguments, first=_compacting(archive, Days.of(None, None), as_is))
 
 
+@with_options
 def retain(
     ctx: typer.Context,
-    data: DataFolder = DEFAULT_DATA,
-    uri: ArchiveUri = None,
-    url: Address = None,
+    place: ArchiveOptions,
     bodies_days: Annotated[
         int, typer.Option(min=0, help="Delete bodies after N days; 0 keeps them as long as their records.")
     ] = 0,
@@ -266,30 +292,15 @@ def retain(
 
     A deployment does this every night, by its parameters ArchiveBodiesDays and ArchivePropertiesDays.
     """
-    place = _archive(ctx, data, uri, url)
-    arguments = [*retain_arguments(bodies_days, properties_days), "--preview", "false" if send else "true"]
-    _run(ctx, "retain", _owned(place), arguments, first=_compacting(place, _days(None, None), as_is))
+    archive = place.archive(ctx)
+    arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
+    arguments += ["--preview", "false" if send else "true"]
+    _run(ctx, "retain", _owned(archive), arguments, first=_compacting(archive, Days.of(None, None), as_is))
 
 
 def _owned(place: Archive) -> Archive:
     """Return the archive with the owner's own credentials, because the stack's jobs may not rewrite raw records."""
     return replace(place, environment={**place.environment, **place.owner}, session=None)
-
-
-def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:
-    """Return the archive: by its URI, by the address of its API, or by the folder of a local stack."""
-    if uri is not None:
-        return Archive(uri)
-    session = session_of(ctx)
-    address = url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
-    if address is None or _is_given(ctx, "data"):
-        return Archive.of_stack(folder)
-    if (fault := url_fault(address)) is not None:
-        raise typer.BadParameter(fault, param_hint="--url")
-    if is_aws(address):
-        return Archive.of_deployment(address, session.profile, session.region)
-    answer = client_for(address, None, None).request("GET", "/stack")
-    return Archive.of_stack(Path(str(answer.json["folder"])))
 
 
 def _is_given(ctx: Any, name: str) -> bool:
@@ -318,13 +329,6 @@ def _run(
 def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["pending"], row["retries"])
     return row["topic"], row["subscription"], rfc3339(row["begins_at"])[:16], *counts, row["end_to_end_ms_p95"]
-
-
-def _days(first: str | None, end: str | None) -> Days:
-    try:
-        return Days.of(first, end)
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault)) from None
 
 
 def _compacting(place: Archive, days: Days, as_is: bool) -> Link:

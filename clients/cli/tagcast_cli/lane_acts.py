@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -16,8 +16,10 @@ from rich.text import Text
 from tagcast_client import Client, TagcastError
 from tagcast_client.models import ActedLane, ActedLanes
 
-from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
-from tagcast_cli.screen import rows_table, state_text
+from tagcast_cli.lanes import Selection
+from tagcast_cli.lanes import lanes as lanes
+from tagcast_cli.options import with_options
+from tagcast_cli.screen import count_noun, rows_table, state_text
 from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible_line
 
@@ -35,53 +37,28 @@ MEANS: Mapping[str, str] = {
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the preview only.")]
-Reason = Annotated[str, typer.Option(help="Reason; recorded with each delivery.")]
 
 
-def count_noun(number: int, noun: str) -> str:
-    """Return a number with its noun.
+def _add_command(verb: str, help: str) -> None:
+    """Add the command of an act that needs no reason."""
 
-    >>> count_noun(1, "lane"), count_noun(2, "lane")
-    ('1 lane', '2 lanes')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _command(verb: str, help_text: str) -> Callable[..., None]:
-    """Return the command of an action without a reason."""
-
-    def act_on_lanes(
-        ctx: typer.Context,
-        topic: OfTopic = None,
-        state: OfState = None,
-        host: OfHost = None,
-        outcome: OfOutcome = None,
-        text: OfText = None,
-        yes: Yes = False,
-        dry_run: DryRun = False,
-    ) -> None:
-        _run(session_of(ctx), Act(verb, Selection(topic, state, host, outcome, text)), yes=yes, dry_run=dry_run)
-
-    act_on_lanes.__doc__ = help_text
-    return act_on_lanes
+    @lanes.command(verb, help=f"{help}, after a preview. Exits 1 if a lane failed.")
+    @with_options
+    def act_on_lanes(ctx: typer.Context, selection: Selection, yes: Yes = False, dry_run: DryRun = False) -> None:
+        _run(session_of(ctx), Act(verb, selection), yes=yes, dry_run=dry_run)
 
 
-retry_lanes = _command("retry", "Retry the heads of the selected lanes now, after a preview. Exits 1 if a lane failed.")
-pause_lanes = _command("pause", "Pause the selected lanes, after a preview. Exits 1 if a lane failed.")
-resume_lanes = _command(
-    "resume",
-    "Resume the selected lanes that are paused or suspended, after a preview. Exits 1 if a lane failed.",
-)
+_add_command("retry", "Retry the heads of the selected lanes now")
+_add_command("pause", "Pause the selected lanes")
+_add_command("resume", "Resume the selected lanes that are paused or suspended")
 
 
+@lanes.command("skip")
+@with_options
 def skip_lanes(
     ctx: typer.Context,
-    reason: Reason,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
+    reason: Annotated[str, typer.Option(help="Reason; recorded with each delivery.")],
+    selection: Selection,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -89,7 +66,7 @@ def skip_lanes(
 
     The command cancels only the messages of the preview. A lane with another head by then does not change.
     """
-    _run(session_of(ctx), Act("skip", Selection(topic, state, host, outcome, text), reason), yes=yes, dry_run=dry_run)
+    _run(session_of(ctx), Act("skip", selection, reason), yes=yes, dry_run=dry_run)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -14,8 +15,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from tagcast_cli import completion
 from tagcast_cli.instant import readable_instant
-from tagcast_cli.lane_selection import OfHost, OfOutcome, OfState, OfText, OfTopic, Selection
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -119,6 +121,56 @@ LISTING = Listing(
 )
 
 
+class ListedState(StrEnum):
+    """The states in lists of lanes."""
+
+    BLOCKED = "blocked"
+    LOST_CONTACT = "lost_contact"
+    RETRYING = "retrying"
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The lanes that match every given value; None matches all."""
+
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Only lanes of this topic.", autocompletion=completion.topics)
+    ] = None
+    state: Annotated[ListedState | None, typer.Option("--state", help="Only lanes in this state.")] = None
+    host: Annotated[str | None, typer.Option("--host", help="Only lanes whose endpoint is at this host.")] = None
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", help="Only lanes with this last outcome of the head, e.g. 'http 503'.")
+    ] = None
+    text: Annotated[str | None, typer.Option("--text", help="Only lanes with this text in TOPIC / SUBSCRIPTION.")] = (
+        None
+    )
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Return the given values as arguments of a request.
+
+        >>> Selection(host="http://a/").asked
+        {'host': 'http://a'}
+        """
+        found = {name: str(value) for name, value in asdict(self).items() if value is not None}
+        return found | {"host": found["host"].rstrip("/")} if "host" in found else found
+
+    def takes(self, lane: Json) -> bool:
+        """Return whether a lane of the list is selected, by the same rule as in the API.
+
+        >>> Selection(text="CRM").takes({"topic": "orders", "subscription": "crm"})
+        True
+        """
+        asked = self.asked
+        text = asked.pop("text", "").lower()
+        found = {**lane, "outcome": (lane.get("head") or {}).get("last_outcome")}
+        names = f"{lane.get('topic')} / {lane.get('subscription')}".lower()
+        return text in names and all(found.get(name) == value for name, value in asked.items())
+
+
 class Common(StrEnum):
     """A property by which lanes are grouped."""
 
@@ -167,24 +219,21 @@ lanes = typer.Typer(invoke_without_command=True)
 
 
 @lanes.callback()
+@with_options
 def list_lanes(
     ctx: typer.Context,
     limit: Limit = 20,
     cursor: Cursor = None,
     every: EveryPage = False,
     by: Annotated[Common | None, typer.Option(help="Count all lanes by this attribute.")] = None,
-    topic: OfTopic = None,
-    state: OfState = None,
-    host: OfHost = None,
-    outcome: OfOutcome = None,
-    text: OfText = None,
+    *,
+    selection: Selection,
 ) -> None:
     """List the lanes that are not active, by their next attempt; paused and suspended lanes by their first expiry.
 
     With --by and --json: {"groups": [...]}. The commands below act on many lanes; write their options after the
     command.
     """
-    selection = Selection(topic, state, host, outcome, text)
     if ctx.invoked_subcommand is not None:
         if selection.asked or every or by is not None or cursor is not None:
             raise typer.BadParameter(f"give the options behind {ctx.invoked_subcommand}", param_hint="lanes")

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from tagcast_cli.durations import duration
+from tagcast_cli.instant import duration
 from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
 from tagcast_cli.session import Session, session_of
 from tagcast_cli.visible import visible_json, visible_line

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -12,13 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
-from tagcast_client.operation import Json, path_of
+from tagcast_client.batches import parts
+from tagcast_client.operation import Json, drop_none, path_of
 
 from tagcast_cli import completion
 from tagcast_cli.content import PropertyPairs, RoutingKey, Tags, TextAttributes, body_bytes, message_of
-from tagcast_cli.durations import duration
-from tagcast_cli.instant import readable_instant
-from tagcast_cli.options import collect_given, with_options
+from tagcast_cli.instant import duration, readable_instant
+from tagcast_cli.options import with_options
 from tagcast_cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -34,24 +33,9 @@ from tagcast_cli.tree import explanation_tree
 from tagcast_cli.visible import visible_json
 from tagcast_cli.waiting import LISTED_MAX, published_lines, waiting_lines
 
-BATCH_MESSAGES_MAX = 100
-BATCH_BYTES_MAX = 4 * 1024 * 1024
 ATTEMPTED_MAX = 100
 EXPLAINED_MAX = 20
 ID_DIGITS = 20
-
-
-def copies_per_batch(message: Json, count: int) -> Iterator[int]:
-    """Return how many copies of a message fit into a batch, within the limits of the batch route.
-
-    >>> list(copies_per_batch({"body": "x"}, 250))
-    [100, 100, 50]
-    """
-    message_bytes = len(json.dumps(message, ensure_ascii=False).encode()) + 2
-    largest = max(1, min(BATCH_MESSAGES_MAX, (BATCH_BYTES_MAX - 64) // message_bytes))
-    while count > 0:
-        yield min(largest, count)
-        count -= largest
 
 
 @with_options
@@ -93,11 +77,11 @@ def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
 def _publish_copies(session: Session, topic: str, message: Json, count: int, key: str | None) -> None:
     accepted: list[Json] = []
     refused: list[Json] = []
-    for number, copies in enumerate(copies_per_batch(message, count)):
+    for number, (_, part) in enumerate(parts([message] * count)):
         # Each batch is a request of its own, and so is its claim on the key.
         headers = {"idempotency-key": key if number == 0 else f"{key}-{number}"} if key else None
         path = path_of("topics", topic, "messages", "batch")
-        answer = session.api.request("POST", path, {"messages": [message] * copies}, headers=headers)
+        answer = session.api.request("POST", path, {"messages": part}, headers=headers)
         if session.as_json:
             typer.echo(visible_json(answer.text.rstrip("\n")))
         for outcome in answer.json.get("results", []):
@@ -186,7 +170,7 @@ def history(
 ) -> None:
     """List the messages of a topic in the last day, newest first, delivered ones included."""
     session, began = session_of(ctx), datetime.now(UTC) - timedelta(seconds=since)
-    query = collect_given(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
+    query = drop_none(since=began.isoformat(), tag=tag, property=property, subscription=subscription, state=state)
     answers = session.read(path_of("topics", topic, "history"), Page(limit, cursor, every), query)
     if session.as_json:
         return

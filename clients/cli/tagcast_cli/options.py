@@ -14,10 +14,10 @@ from functools import partial, wraps
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, drop_none
 from tagcast_client.setting import Setting
 
-from tagcast_cli.durations import duration
+from tagcast_cli.instant import duration
 
 Values = dict[str, Any]
 Make = Callable[[Values], Any]
@@ -45,7 +45,7 @@ class SettingOptions:
     def take(self, values: Values) -> Json:
         """Remove the options from *values*, and return the given settings."""
         taken = {each.name: values.pop(each.name) for each in self.offered}
-        return collect_given(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
+        return drop_none(**{name: str(it) if isinstance(it, StrEnum) else it for name, it in taken.items()})
 
 
 def _words(name: str, words: Sequence[str]) -> Any:
@@ -123,13 +123,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def collect_given(**settings: object) -> Json:
-    """Return the given settings."""
-    return {name: value for name, value in settings.items() if value is not None}
-
-
 def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
-    """Return the settings in ``--without``, each as null. BadParameter lists the allowed names."""
+    """Return the settings that ``--without`` names, each as null; BadParameter names those that can be removed."""
     known = {option_of(each).removeprefix("--"): each.name for each in settings if each.default in (None, False)}
     known |= {name.replace("_", "-"): name for name in others}
     if unknown := [name for name in names or () if name not in known]:

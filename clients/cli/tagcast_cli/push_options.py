@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from tagcast_client.operation import Json
+from tagcast_client.operation import Json, drop_none
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
-from tagcast_cli.durations import duration
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.filters import FilterOptions
-from tagcast_cli.options import SettingOptions, collect_given
+from tagcast_cli.instant import duration
+from tagcast_cli.options import SettingOptions
 
 LIFE = "life"
 
@@ -76,8 +76,8 @@ class RetryOptions:
     def retry(self) -> Json | None:
         """Return the given retry settings. The API validates them."""
         strategy = self.strategy and self.strategy.value
-        asked = collect_given(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
-        return (asked | collect_given(max_interval_seconds=self.max_interval)) or None
+        asked = drop_none(strategy=strategy, max_retries=self.max_retries, interval_seconds=self.interval)
+        return (asked | drop_none(max_interval_seconds=self.max_interval)) or None
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class BatchOptions:
 
     def batch(self) -> Json | None:
         """Return the given limits."""
-        return collect_given(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
+        return drop_none(max_messages=self.batch_messages, max_bytes=self.batch_bytes) or None
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class SubscriptionOptions:
 
     def body(self) -> Json:
         """Return the given settings in the API's form."""
-        return self.settings | collect_given(
+        return self.settings | drop_none(
             endpoint=self.endpoint.endpoint(),
             filter=self.filter.filter(),
             retry=self.retry.retry(),

@@ -210,3 +210,12 @@ def outcome_text(told: str | None) -> str | None:
     ('http 500', 'not attempted: host down (circuit open)', None)
     """
     return None if told is None else OUTCOMES.get(told, told)
+
+
+def count_noun(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> count_noun(1, "lane"), count_noun(1_200, "lane"), count_noun(2, "delivery", "deliveries")
+    ('1 lane', '1,200 lanes', '2 deliveries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from enum import Enum
+from inspect import isclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console, RenderableType
@@ -18,7 +22,6 @@ from tagcast_cli import completion
 from tagcast_cli.absent import sentence_of
 from tagcast_cli.api_client import explain_refusal, explain_unexpected, explain_unreachable
 from tagcast_cli.cmq_key_store import KeyStoreError
-from tagcast_cli.help_text import make_readable
 from tagcast_cli.job_run import JobError
 from tagcast_cli.screen import console, fault_lines, rows_table
 from tagcast_cli.visible import visible, visible_json
@@ -38,6 +41,9 @@ Renderer = Callable[[Json], RenderableType | None]
 PRECONDITION_FAILED = 412
 CHECKED_BY_PYDANTIC = "Value error, "
 """The prefix that Typer adds to a message about an invalid choice."""
+SHOWN_CHOICES_MAX = 18
+"""Longer lists of choices, in characters, are shortened. Their column takes its width from the help text."""
+_NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
 class RefusedError(Exception):
@@ -258,3 +264,36 @@ def _as_json(ctx: Any) -> bool:
 
 def _problem_json(refused: ProblemError) -> str:
     return visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem)
+
+
+def unwrap(text: str) -> str:
+    r"""Return paragraphs as one line each.
+
+    >>> unwrap("One\ntwo.\n\nThree.\n")
+    'One two.\n\nThree.'
+    """
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
+
+
+def make_readable(command: Any) -> None:
+    """Reformat the help of a command and its subcommands."""
+    if command.help:
+        command.help = unwrap(command.help)
+    for option in command.params:
+        if option.param_type_name == "option" and option.metavar is None:
+            _name_value(option)
+    for inner in getattr(command, "commands", {}).values():
+        make_readable(inner)
+
+
+def _name_value(option: Any) -> None:
+    annotation = option.type_descriptor.annotation
+    kind = (get_args(annotation) or (annotation,))[0]
+    if isclass(kind) and issubclass(kind, Enum):
+        choices = [str(each.value) for each in kind]
+        option.metavar = "|".join(choices)
+        if len(option.metavar) > SHOWN_CHOICES_MAX:
+            option.metavar = "NAME"
+            option.help = f"{option.help or ''} One of {', '.join(choices)}.".strip()
+    else:
+        option.metavar = _NAMES.get(kind, "TEXT")

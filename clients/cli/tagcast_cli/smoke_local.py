@@ -11,8 +11,7 @@ from typing import Any
 
 from tagcast_cli import smoke_receiver
 from tagcast_cli.doctor import Deployment
-from tagcast_cli.job_arguments import Days
-from tagcast_cli.job_run import Archive, JobError, run_job
+from tagcast_cli.job_run import Archive, Days, JobError, run_job
 from tagcast_cli.screen import console
 from tagcast_cli.smoke_aws import OnAws
 from tagcast_cli.smoke_story import Endpoint, JobRun, PlaceError

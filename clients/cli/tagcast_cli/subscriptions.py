@@ -1,20 +1,27 @@
-"""`tagcast subscribe`, `unsubscribe`, `subscriptions`: creates, deletes and lists subscriptions."""
+"""`tagcast subscribe`, `unsubscribe`, `subscription …` and others: subscriptions, one or many, and their settings."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from tagcast_client.operation import Json, path_of
+from tagcast_client.batches import named_again, parts
+from tagcast_client.changing import in_place_of, with_endpoint
+from tagcast_client.operation import Json, drop_none, path_of
+from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
+from tagcast_cli.content import body_bytes
 from tagcast_cli.endpoints import endpoint_text, protocol_of
-from tagcast_cli.filters import absent_function_lines, filter_text, warning_lines
-from tagcast_cli.options import with_options
+from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_text, filters, warning_lines
+from tagcast_cli.instant import duration
+from tagcast_cli.options import remove_settings, with_options
 from tagcast_cli.push_options import LIFE, SubscriptionOptions
-from tagcast_cli.screen import fields_table, state_text
+from tagcast_cli.screen import fault_lines, fields_table, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
     EveryPage,
@@ -26,7 +33,9 @@ from tagcast_cli.session import (
     TopicName,
     session_of,
 )
-from tagcast_cli.visible import visible_line
+from tagcast_cli.visible import visible_json, visible_line
+
+subscription = typer.Typer(no_args_is_help=True, help="Show or update one subscription.")
 
 
 def _retry_text(retry: Any) -> str:
@@ -196,3 +205,175 @@ def list_subscriptions(
     """List the subscriptions of a topic."""
     path = path_of("topics", topic, "subscriptions")
     session_of(ctx).show_list(path, LISTING, Page(limit, cursor, every))
+
+
+def subscribe_all(
+    ctx: typer.Context,
+    topic: TopicName,
+    source: Annotated[
+        str, typer.Argument(metavar="@FILE|-", help="A JSON array of subscriptions, each with its name.")
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace existing subscriptions as a whole; unnamed settings are lost.")
+    ] = False,
+) -> None:
+    """Create many subscriptions of a topic from one file. Each succeeds or fails on its own.
+
+    An existing subscription is refused: see --replace. Write each subscription as in the API, with its name. An
+    endpoint may be just its URL:
+    {"name": "billing", "endpoint": "https://…", "filter": …}.
+    """
+    session = session_of(ctx)
+    results: list[Json] = []
+    items = _read(source)
+    for _, part in parts(items):
+        path = path_of("topics", topic, "subscriptions", "batch")
+        answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
+        if session.as_json:
+            typer.echo(visible_json(answer.text.rstrip("\n")))
+        results += answer.json.get("results", [])
+    if not session.as_json:
+        session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
+    if any("error" in result for result in results):
+        raise typer.Exit(1)
+
+
+def _read(source: str) -> list[Json]:
+    try:
+        items = json.loads(body_bytes(source))
+    except ValueError as fault:
+        hint = "" if source[:1] in ("@", "-") else "; to read a file, write @FILE"
+        raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise typer.BadParameter("must be a JSON array of objects", param_hint="@FILE")
+    if again := named_again(items):
+        places = ", ".join(f"{visible_line(str(items[place]['name']))} at /{place}" for place in again)
+        raise typer.BadParameter(f"named twice: {places}; nothing was sent", param_hint="@FILE")
+    return [with_endpoint(item) for item in items]
+
+
+def _summary(topic: str, names: Sequence[str], results: list[Json]) -> RenderableType:
+    """Return the number of created subscriptions, generated secrets, and each refusal with its place in the file."""
+    refused = {place: result["error"] for place, result in enumerate(results) if "error" in result}
+    lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
+    pending = [visible_line(str(result["name"])) for result in results if "state" in result]
+    if pending:
+        said = f"{len(pending)} of them unverified, without pushes until they confirm: {', '.join(pending)}."
+        lines.append(Text(f"{said}\nVerify one with: tagcast verify {topic} NAME", style="yellow"))
+    told = [[result["name"], result["secret"]] for result in results if "secret" in result]
+    if told:
+        lines.append(rows_table(told, "subscription", "secret"))
+    for place, problem in refused.items():
+        lines.append(Text(f"{visible_line(names[place])} (at /{place}) was refused:", style="bold red"))
+        lines.append(fault_lines(problem, int(problem.get("status") or 422)))
+    return Group(*lines)
+
+
+@subscription.command("show")
+def show(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Show a subscription: its endpoint, its filter, its retries, and how its pushes are signed."""
+    session = session_of(ctx)
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
+    session.show(answer, lambda shown: with_note(session, f"{name} on {topic}", shown))
+
+
+@subscription.command("update")
+@with_options
+def update(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    options: SubscriptionOptions,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="SETTING",
+            help="Remove this setting; may be repeated. Without a filter it receives everything.",
+        ),
+    ] = None,
+    without_header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Remove this header from the pushes; may be repeated.")
+    ] = None,
+    if_match: Annotated[
+        str | None, typer.Option(help="Update only this version of the subscription (its ETag).")
+    ] = None,
+) -> None:
+    """Update the named settings of a subscription. All other settings stay, secrets included."""
+    session = session_of(ctx)
+    changes: Json = remove_settings(without, SUBSCRIPTION_SETTINGS) | options.body()
+    if without_header:
+        changes["headers"] = {**dict.fromkeys(without_header), **changes.get("headers", {})}
+    if not changes:
+        raise typer.BadParameter("give a setting to update, e.g. --timeout 5, --url …, or --without secret")
+    path = path_of("topics", topic, "subscriptions", name)
+    whole = [each for each in ("endpoint", "filter", "retry") if _replaces(each, changes)]
+    if whole:
+        present = session.api.request("GET", path)
+        if_match = if_match or f'"{present.json.get("version")}"'
+        changes |= {each: in_place_of(present.json.get(each), changes[each]) for each in whole}
+    answer = session.api.request("PATCH", path, changes, headers={"if-match": if_match} if if_match else None)
+    session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was updated.", shown))
+
+
+def _replaces(setting: str, changes: Json) -> bool:
+    """Return whether a change replaces an object as a whole. Retries without a strategy are merged."""
+    value = changes.get(setting)
+    return isinstance(value, dict) and (setting != "retry" or "strategy" in value)
+
+
+@filters.command("set")
+@with_options
+def set_filter(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    filter: FilterOptions,
+    if_match: Annotated[
+        str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
+    ] = None,
+) -> None:
+    """Replace the filter of a subscription; without a filter it receives everything. All other settings stay."""
+    described = filter.filter()
+    session = session_of(ctx)
+    answer = session.api.request(
+        "PUT",
+        path_of("topics", topic, "subscriptions", name, "filter"),
+        {"filter": described},
+        headers={"if-match": if_match} if if_match else None,
+    )
+    session.show(answer, lambda shown: with_note(session, f"The filter of {name} was replaced.", shown))
+
+
+def rotate_secret(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TAGCAST_SECRET", show_envvar=True, help="New secret (whsec_…); default: a generated secret."
+        ),
+    ] = None,
+    grace: Annotated[int | None, duration(help="Time in which the old secret also signs; default: 1d.")] = None,
+) -> None:
+    """Rotate the signing secret. A generated secret is shown once."""
+    session = session_of(ctx)
+    path = path_of("topics", topic, "subscriptions", name, "secret", "rotate")
+    answer = session.api.request("POST", path, drop_none(secret=secret, grace_seconds=grace))
+    session.show(answer, lambda shown: Group(Text(f"Secret of {name} rotated."), subscription_fields(shown)))
+
+
+def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Verify the endpoint of a subscription again. Pushes start after it confirms. Exits 1 if it does not."""
+    session = session_of(ctx)
+    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
+
+    def drawn(shown: Json) -> Group:
+        if "state" not in shown:
+            return Group(Text(f"The endpoint of {name} is verified."), subscription_fields(shown))
+        return with_note(session, f"The endpoint of {name} did not confirm.", shown)
+
+    session.show(answer, drawn)
+    if "state" in answer.json:
+        raise typer.Exit(1)

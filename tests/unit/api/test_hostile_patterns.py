@@ -42,16 +42,10 @@ def _took(filter: CompiledFilter, draft: Draft) -> float:
     return time.process_time() - began
 
 
-def test_hostile_patterns_and_events_are_answered_in_time() -> None:
-    seconds, codes = asked(40, seed=1)
-    assert max(codes) < 500
-    assert seconds[-1] <= MATCH_CPU_S_MAX
-
-
-@pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_ten_thousand_hostile_patterns_and_events_are_answered_in_time() -> None:
-    seconds, codes = asked(10_000, seed=2)
-    print(f"{len(seconds)} matches, slowest ms: {[round(1_000 * each, 1) for each in seconds[-5:]]}")
+@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_hostile_patterns_and_events_are_answered_in_time(count: int) -> None:
+    seconds, codes = asked(count, seed=1)
+
     assert max(codes) < 500
-    assert seconds[-1] <= MATCH_CPU_S_MAX
+    assert seconds[-1] <= MATCH_CPU_S_MAX, f"slowest ms: {[round(1_000 * each, 1) for each in seconds[-5:]]}"

@@ -57,25 +57,6 @@ def api() -> Client:
     return client
 
 
-def test_a_topic_is_created_replaced_shown_listed_and_removed(api: Client) -> None:
-    assert api("PUT", "/topics/orders", {"retention_seconds": 60}).json["retention_seconds"] == 60
-    replaced = api("PUT", "/topics/orders", {})
-    assert (replaced.status, replaced.json["retention_seconds"]) == (200, 86_400)
-    assert api("GET", "/topics/orders").json["retained_messages"] == 0
-    assert api("DELETE", "/topics/orders").status == 204
-    gone = api("GET", "/topics/orders")
-    assert (gone.status, gone.headers["Content-Type"]) == (404, "application/problem+json")
-
-
-def test_a_list_goes_on_at_its_cursor(api: Client) -> None:
-    api("PUT", "/topics/second")
-    first = api("GET", "/topics?limit=1").json
-    rest = api("GET", f"/topics?limit=1&cursor={first['next_cursor']}").json
-    assert [topic["name"] for topic in first["topics"] + rest["topics"]] == ["orders", "second"]
-    assert rest["next_cursor"] is None
-    assert api("GET", "/topics?limit=101&cursor=%21").pointers == ["#/limit", "#/cursor"]
-
-
 def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Client) -> None:
     url = HOOK["endpoint"]["url"]
     api.fakes.verifier.consents[url] = VerificationResult("http 404")
@@ -397,17 +378,6 @@ def test_a_repeated_replay_is_one_and_its_key_is_for_one_subscription_only(api: 
     assert api("POST", "/topics/orders/subscriptions/b/replay", body, idempotency_key="k").status == 409
 
 
-@pytest.mark.parametrize("action", ["pause", "resume", "retry"])
-def test_a_lane_is_steered(api: Client, action: str) -> None:
-    api("PUT", S, HOOK)
-    assert set(api("POST", f"{S}/{action}").json) == {"state", "backlog", "head"}
-    assert api("POST", S + "/skip", {"reason": "poison"}).status == 409
-    assert api("POST", S + "/skip", {}).pointers == ["#/reason"]
-    assert api("GET", S + "/backlog").json == {"deliveries": [], "next_cursor": None}
-    pushed = api("POST", "/topics/orders/retry")
-    assert (pushed.status, pushed.json) == (202, {"lanes": []})
-
-
 @pytest.mark.parametrize(
     "body",
     ["{", '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a": 1e999}', "[" * 100_000, "9" * 5_000, "\ufeff{}"],
@@ -468,27 +438,6 @@ def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
 def test_a_filter_function_that_is_tried_is_said_not_to_be_asked(api: Client) -> None:
     tried = api("POST", "/filters/test", {"filter": {"kind": "function", "function": "rate"}, "message": {}}).json
     assert tried["warnings"] == ["the function rate was not called: it decides before the first attempt"]
-
-
-def test_a_shadow_is_begun_watched_promoted_and_ended(api: Client) -> None:
-    api("PUT", S, HOOK | {"filter": {"kind": "tags", "tags": ["apple"]}})
-    wanted = {"filter": {"kind": "tags", "tags": ["pear"]}}
-    assert api("GET", S + "/shadow").status == 404
-    begun = api("PUT", S + "/shadow", wanted)
-    assert (begun.status, begun.json["filter"]) == (201, wanted["filter"])
-    assert api("PUT", S + "/shadow", wanted).status == 200
-    sent = api("POST", "/topics/orders/messages", {"body": "x", "tags": ["pear"]}).json
-    shown = api("GET", S + "/shadow").json
-    assert shown["counts"] == {"evaluated": 1, "both": 0, "only_active": 0, "only_shadow": 1, "neither": 0, "errors": 0}
-    assert shown["samples"] == [{"message_id": sent["message_id"], "way": "only_shadow"}]
-    version = shown["shadow_version"]
-    assert api("POST", S + "/shadow/promote", {"shadow_version": version + 1}).status == 412
-    promoted = api("POST", S + "/shadow/promote", {"shadow_version": version})
-    assert (promoted.status, promoted.headers["ETag"], promoted.json["filter"]) == (200, '"2"', wanted["filter"])
-    assert api("POST", S + "/shadow/promote").status == 404
-    api("PUT", S + "/shadow", {"filter": None})
-    assert api("DELETE", S + "/shadow").status == 204
-    assert api("DELETE", S + "/shadow").status == 404
 
 
 def test_a_faulty_shadow_is_refused_with_pointers(api: Client) -> None:

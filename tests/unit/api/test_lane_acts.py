@@ -58,19 +58,6 @@ def names(answer: dict[str, Any]) -> list[str]:
     return sorted(lane["subscription"] for lane in answer["lanes"])
 
 
-def heads(answer: dict[str, Any]) -> list[dict[str, str]]:
-    return [{name: lane[name] for name in ("topic", "subscription", "message_id")} for lane in answer["lanes"]]
-
-
-def test_a_dry_run_changes_nothing_and_names_what_would_be_changed(fakes: FakeWorld) -> None:
-    answer = act(fakes, "pause", dry_run=True)
-
-    assert (answer["matched"], answer["planned"], answer["changed"]) == (COUNT, COUNT, 0)
-    assert names(answer) == ["s0", "s1", "s2", "s3", "s4"]
-    assert {lane["result"] for lane in answer["lanes"]} == {"planned"}
-    assert states(fakes) == ["blocked"] * COUNT
-
-
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
@@ -110,33 +97,6 @@ def test_the_parts_of_an_act_hold_each_lane_once_although_it_moves_them_in_the_l
                 break
             cursor = {"cursor": answer["next_cursor"]}
         assert sorted(seen) == ["s0", "s1", "s2", "s3", "s4"], verb
-
-
-def test_a_lane_whose_state_forbids_the_act_stays_and_says_why(fakes: FakeWorld) -> None:
-    lanes.pause(fakes.world, "test0", "s0")
-
-    answer = act(fakes, "retry")
-
-    assert (answer["changed"], answer["unchanged"], answer["failed"]) == (COUNT - 1, 1, 0)
-    [stays] = [lane for lane in answer["lanes"] if lane["result"] == "unchanged"]
-    assert (stays["subscription"], stays["state"]) == ("s0", "paused")
-    assert stays["error"]["code"] == "conflict"
-    assert act(fakes, "resume")["changed"] == 1
-    assert states(fakes) == ["blocked"] * COUNT
-
-
-def test_a_skip_cancels_the_heads_of_the_preview_and_no_other(fakes: FakeWorld) -> None:
-    seen = heads(act(fakes, "skip", reason="wrong", dry_run=True))
-    lanes.skip_head(fakes.world, "test3", "s3", "somebody was faster")
-
-    answer = act(fakes, "skip", reason="wrong", lanes=seen)
-
-    assert (answer["matched"], answer["changed"], answer["unchanged"]) == (COUNT, COUNT - 1, 1)
-    [stays] = [lane for lane in answer["lanes"] if lane["result"] == "unchanged"]
-    assert stays["subscription"] == "s3"
-    assert act(fakes, "skip", reason="wrong", lanes=seen)["unchanged"] == COUNT
-    backlogs = [lanes.backlog(fakes.world, f"test{n}", f"s{n}", 9, None).items for n in range(COUNT)]
-    assert [len(each) for each in backlogs] == [1] * COUNT
 
 
 def test_a_skip_by_one_lane_names_its_head_too(fakes: FakeWorld) -> None:

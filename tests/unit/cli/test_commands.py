@@ -5,12 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import typer
 from tagcast import model
 from tagcast_cli import push_options
-from tagcast_cli.api_client import client_for
 from tagcast_cli.app import app
 
 from tests.unit.cli.conftest import FakeApi, Run
@@ -30,15 +28,6 @@ SUBSCRIPTION = {
     "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
     "lane": LANE,
 }
-
-
-def test_creating_a_topic_sends_only_the_settings_given(api: FakeApi, run: Run) -> None:
-    api.teach("PUT /topics/test1", {"topic": "test1", "retention_seconds": 43200}, 201)
-    result = run("topic", "create", "test1", "--retention", "12h", "--ordering", "key")
-    assert result.exit_code == 0, result.output
-    assert api.requests[0].body == {"retention_seconds": 43200, "ordering": "key"}
-    assert "Topic test1 created." in result.output
-    assert "43200 (12 h)" in result.output
 
 
 def test_what_exists_is_refused_with_the_commands_that_help_unless_it_is_to_be_replaced(api: FakeApi, run: Run) -> None:
@@ -106,13 +95,6 @@ def test_a_command_says_whether_a_subscription_signs_and_how(api: FakeApi, run: 
         assert [
             line.split(None, 1)[1].startswith(said) for line in output.splitlines() if line.startswith("signed")
         ] == [True]
-
-
-def test_a_list_prints_the_cursor_of_the_next_page(api: FakeApi, run: Run) -> None:
-    api.teach("GET /topics?limit=1", {"topics": [{"topic": "test1"}], "next_cursor": "c/1+="})
-    result = run("topic", "list", "--limit", "1")
-    assert "test1" in result.output
-    assert "--cursor c/1+=" in result.output
 
 
 def test_all_follows_the_cursors_to_the_end(api: FakeApi, run: Run) -> None:
@@ -184,11 +166,6 @@ def test_a_filter_is_replaced_alone(api: FakeApi, run: Run) -> None:
     assert run("filter", "set", "test1", "A").exit_code == 0
     assert [request.body for request in api.requests] == [{"filter": {"kind": "tags", "tags": ["a"]}}, {"filter": None}]
     assert [request.headers.get("if-match") for request in api.requests] == ['"3"', None]
-
-
-def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
-    api.teach("DELETE /topics/test1", status=204)
-    assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."
 
 
 def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run: Run) -> None:
@@ -340,16 +317,6 @@ def test_a_refused_copy_is_shown_and_ends_with_1(api: FakeApi, run: Run) -> None
     assert "Too large (413)" in result.output
 
 
-def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
-    entry = {"state": "blocked", "attempts": 1, "last_attempt_at": None, "last_outcome": "http 500"}
-    shown = {"message_id": ID, "state": "retained", "body": "[red]x", "subscribers": {"A": entry}}
-    api.teach(f"GET /topics/t/messages/{ID}", shown)
-    output = run("message", "t", ID).output
-    assert "http 500" in output
-    assert "blocked" in output
-    assert "[red]x" in output, "what people publish is never markup"
-
-
 def test_a_message_of_more_pages_is_shown_page_by_page_or_as_a_whole(api: FakeApi, run: Run) -> None:
     first, second = ({"message_id": ID, "subscribers": {name: {"state": "delivered"}}} for name in ("A", "Z"))
     cursor = "c" * 300
@@ -413,12 +380,6 @@ def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run)
     assert "Pulls of a group are only counted" in output
 
 
-def test_retained_messages_count_their_subscribers_by_state(api: FakeApi, run: Run) -> None:
-    item = {"message_id": ID, "state": "retained", "subscribers": {"A": {"state": "blocked"}}}
-    api.teach("GET /topics/t/messages?limit=50", {"messages": [item], "next_cursor": None})
-    assert "1 blocked" in run("messages", "t").output
-
-
 def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
     api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
@@ -471,14 +432,6 @@ def test_hosts_are_listed_with_their_circuits(api: FakeApi, run: Run) -> None:
     assert all(word in output for word in ("open", "https://dead.test"))
     api.teach("GET /hosts?limit=20", {"hosts": [], "next_cursor": None})
     assert "All hosts responded" in run("hosts").output
-
-
-@pytest.mark.parametrize("verb", ["pause", "resume", "retry"])
-def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: str) -> None:
-    api.teach(f"POST /topics/t/subscriptions/A/{verb}", LANE)
-    output = run(verb, "t", "A").output
-    assert "blocked" in output
-    assert ID in output
 
 
 @pytest.mark.parametrize("lines", [["Bearer-4711"], [": 4711"], ["x-a: 4711", "x-a: 4712"]])
@@ -637,13 +590,6 @@ def test_a_filter_test_without_a_filter_is_refused(api: FakeApi, run: Run) -> No
     assert api.requests == []
 
 
-def test_a_doubtful_filter_is_warned_of_when_it_is_subscribed(api: FakeApi, run: Run) -> None:
-    warning = "region = eu compares two properties"
-    api.teach("PUT /topics/test1/subscriptions/A", {**SUBSCRIPTION, "warnings": [warning]}, 201)
-    shown = run("subscribe", "test1", "A", "--url", "http://x/", "--sql", "region = eu").output
-    assert f"warning: {warning}" in shown
-
-
 def test_a_filter_function_that_the_local_stack_does_not_have_is_warned_of(api: FakeApi, run: Run) -> None:
     words = ["subscribe", "test1", "A", "--url", "http://x/", "--filter", '{"kind": "function", "function": "rate"}']
     for function, known, is_warned in (
@@ -690,18 +636,6 @@ def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:
     assert "tags: apple" in run("subscriptions", "t").output
     assert "0.1.0" in run("health").output
     assert "A unsubscribed from t." in run("unsubscribe", "t", "A").output
-
-
-def test_a_signed_request_carries_the_callers_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
-    url = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
-    request = httpx.Request("GET", url + "/topics?limit=1")
-    auth = client_for(url, None, None).auth
-    assert auth is not None
-    next(auth.auth_flow(request))
-    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
-    assert "/eu-west-1/execute-api/aws4_request" in request.headers["authorization"]
 
 
 def test_a_token_is_shown_in_place_of_a_signature(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import typer
 from tagcast_cli.app import app
 
-from tests.unit.cli.conftest import FakeApi, Run
-
-SUBSCRIPTION = {"topic": "t", "name": "A", "endpoint": {"protocol": "http", "url": "http://x/"}}
+from tests.unit.cli.conftest import Run
 
 
 def options(command: Any, path: str = "tagcast") -> Iterator[tuple[str, Any]]:
@@ -32,16 +29,6 @@ def test_every_duration_is_written_in_the_same_way() -> None:
     assert durations == {where for where in every if named.search(where)}
     for where in durations:
         assert every[where].type_descriptor.parameter_info.parser("30s") == 30, where
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("5m", 300), ("90", 90), ("1h", 3600)])
-def test_an_interval_is_taken_as_a_retention_is(api: FakeApi, run: Run, text: str, seconds: int) -> None:
-    api.teach("PUT /topics/t/subscriptions/A", SUBSCRIPTION, 201)
-
-    result = run("subscribe", "t", "A", "--url", "http://x/", "--strategy", "BACKOFF_RETRY", "--interval", text)
-
-    assert result.exit_code == 0, result.output
-    assert api.requests[0].body["retry"] == {"strategy": "BACKOFF_RETRY", "interval_seconds": seconds}
 
 
 def test_what_is_no_duration_is_told_with_examples(run: Run) -> None:

@@ -1,6 +1,5 @@
 """What goes wrong is said in words that help, with exit code 1."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from tagcast_cli import screen
 from tagcast_cli.app import app
 from typer.testing import CliRunner
 
-from local.demo.stage import free_port
+from local.engine.engine import free_port
 from tests.unit.cli.conftest import FakeApi, Run
 
 PROBLEM = {
@@ -33,13 +32,6 @@ def test_a_problem_is_shown_with_every_fault_and_its_pointer(api: FakeApi, run: 
     assert "Two values are not allowed." in result.stderr
     assert "#/filter/tags/0  a tag has 1-64 characters" in result.stderr
     assert "#/endpoint/url  is not a URL" in result.stderr
-
-
-def test_a_problem_is_verbatim_with_json(api: FakeApi, run: Run) -> None:
-    api.teach("GET /topics/t", PROBLEM, 422)
-    result = run("--json", "topic", "show", "t")
-    assert result.exit_code == 1
-    assert (result.stdout, json.loads(result.stderr)) == ("", PROBLEM)
 
 
 def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run: Run) -> None:

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 from tagcast_cli import jobs
 from tagcast_cli.app import app
-from tagcast_cli.job_arguments import Days
-from tagcast_cli.job_run import Archive, JobError, Link, Result, run_job
+from tagcast_cli.job_run import Archive, Days, JobError, Link, Result, run_job
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import FakeApi, Run

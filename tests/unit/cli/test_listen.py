@@ -11,7 +11,7 @@ from tagcast_cli.listen import push_line
 from tagcast_cli.receiver import FaultPlan, Push, Receiver, Reply
 from typer.testing import CliRunner
 
-from local.demo.stage import free_port
+from local.engine.engine import free_port
 
 
 def push_to(url: str, subscription: str, message_id: str, attempt: int = 1) -> int:

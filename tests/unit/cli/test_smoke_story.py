@@ -328,14 +328,6 @@ def test_who_may_not_call_the_api_is_told_the_action() -> None:
     assert world.things == set()
 
 
-def test_what_was_made_before_a_fault_between_two_effects_is_removed() -> None:
-    world = World(broken={"function after role"})
-    steps, _ = played(world)
-    assert (steps["make function"].state, steps["make function"].saw) == (State.FAULT, "Lambda is in trouble.")
-    assert steps["clean-up"].state is State.OK
-    assert world.things == set()
-
-
 @pytest.mark.parametrize("at_s", [0.5, 5.0, 30.0])
 def test_an_interruption_removes_everything_and_is_passed_on(at_s: float) -> None:
     world = World(interrupted_at_s=at_s)

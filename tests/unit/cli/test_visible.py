@@ -1,13 +1,10 @@
 """Whatever producers and receivers write, the terminal is told nothing by it."""
 
-import io
 import json
 
 import pytest
-from rich.text import Text
 from tagcast_cli.listen import _push_json, push_line
 from tagcast_cli.receiver import Push, Reply
-from tagcast_cli.visible import VisibleConsole
 
 from tests.unit.cli.conftest import FakeApi, Run
 
@@ -62,13 +59,6 @@ def test_a_received_push_prints_none_either() -> None:
     assert not acting(line)
     assert "\n" not in line
     assert not acting(_push_json(push, Reply()))
-
-
-def test_the_console_lets_nothing_through_that_was_not_made_visible_before() -> None:
-    printed = io.StringIO()
-    console = VisibleConsole(file=printed, width=80)
-    console.print(Text(HOSTILE))
-    assert not acting(printed.getvalue())
 
 
 def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api: FakeApi, run: Run) -> None:

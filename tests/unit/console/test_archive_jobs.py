@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_cli.job_arguments import Days
-from tagcast_cli.job_run import JobError
+from tagcast_cli.job_run import Days, JobError
 
 from local.console.archive_jobs import GlueJobs, JobOrder
 from tests.unit.console.visitor import Seen, Visitor

@@ -7,21 +7,18 @@ import json
 import re
 import time
 from collections import defaultdict
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from ministack import app
-from ministack.core import persistence, responses, router
+from ministack.core import persistence, responses
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, s3, sqs, stepfunctions
 
-from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
+from local.engine import queues, quicker_json, quicker_tables
 from local.engine.engine_process import forget_records
 from local.engine.kept_queues import HELD, KEPT
-from local.engine.kept_services import as_persisted
 from local.engine.kept_tables import BESIDE_TABLES
-from local.engine.long_poll import WAKERS
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Need
 
@@ -34,17 +31,6 @@ def test_functions_are_executed_through_the_name_that_we_replace() -> None:
 def test_the_state_can_be_saved_at_any_time() -> None:
     assert not inspect.signature(app._build_persistence_save_dict).parameters
     assert list(inspect.signature(persistence._state_format_version).parameters) == ["service"]
-
-
-def test_the_state_is_read_as_we_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistence, "PERSIST_STATE", True)
-    monkeypatch.setattr(persistence, "STATE_DIR", str(tmp_path))
-    scoped = AccountRegionScopedDict()
-    scoped["q"] = {"body": b"\x00\xff", "tuple": [1]}
-    for name in ("dynamodb", "kms"):
-        text = as_persisted(persistence._state_format_version(name), {"a": scoped}, persistence._json_default)
-        (tmp_path / f"{name}.json").write_text(text)
-        assert persistence.load_state(name)["a"]["q"] == {"body": b"\x00\xff", "tuple": [1]}
 
 
 def test_items_are_written_by_the_functions_that_the_journal_stands_before() -> None:
@@ -91,12 +77,6 @@ def test_requests_are_served_on_the_event_loop_so_that_a_copy_made_there_is_cons
     assert inspect.getsource(app).count("to_thread(") == 1
 
 
-def test_the_workflow_reaches_functions_through_the_name_that_we_guard() -> None:
-    assert list(inspect.signature(stepfunctions._call_lambda).parameters) == ["func_ref", "event"]
-    assert "_call_lambda(func_ref, payload)" in inspect.getsource(stepfunctions._invoke_resource)
-    assert list(inspect.signature(stepfunctions._ExecutionError).parameters) == ["error", "cause"]
-
-
 def test_an_execution_is_a_thread_of_the_function_that_we_count() -> None:
     assert list(inspect.signature(stepfunctions._run_execution).parameters) == ["exec_arn"]
     assert "args=(_run_execution, exec_arn)" in inspect.getsource(stepfunctions._start_execution)
@@ -124,12 +104,6 @@ def test_objects_are_written_by_the_functions_that_we_stand_before_and_at_once()
     s3._buckets.clear()
 
 
-def test_the_state_is_taken_over_through_the_name_that_we_replace() -> None:
-    assert not inspect.signature(app._load_persisted_state).parameters
-    assert "                _load_persisted_state()" in inspect.getsource(app)
-    assert set(app._state_map) >= {"dynamodb", "sqs", "kms", "secretsmanager", "cloudformation"}
-
-
 def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:
     for put in (firehose._put_record, firehose._put_record_batch):
         source = inspect.getsource(put)
@@ -149,18 +123,6 @@ def test_requests_are_served_by_the_application_that_we_stand_before() -> None:
     assert 'await send({"type": "lifespan.startup.complete"})' in inspect.getsource(app._handle_lifespan)
 
 
-def test_a_service_that_is_called_the_short_way_needs_nothing_but_its_request_and_whose_it_is() -> None:
-    for service in (dynamodb, dynamodb_streams, sqs, firehose):
-        assert list(inspect.signature(service.handle_request).parameters) == [
-            "method", "path", "headers", "body", "query_params",
-        ]  # fmt: skip
-    assert list(inspect.signature(responses.set_request_account_id).parameters) == ["access_key_id"]
-    assert next(iter(inspect.signature(router.extract_access_key_id).parameters)) == "headers"
-    for target, service in (("DynamoDB_20120810", "dynamodb"), ("DynamoDBStreams_20120810", "dynamodbstreams"),
-                            ("AmazonSQS", "sqs"), ("Firehose_20150804", "firehose")):  # fmt: skip
-        assert router.detect_service("POST", "/", {"x-amz-target": f"{target}.X"}, {}) == service
-
-
 def test_an_iterator_tells_which_stream_it_reads() -> None:
     stream = "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1"
     iterator = dynamodb_streams._encode_iterator("t", "shard", 0, stream_arn=stream)
@@ -173,7 +135,7 @@ def test_an_iterator_tells_which_stream_it_reads() -> None:
 
 
 def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
-    assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
+    assert {"ReceiveMessage", *queues.WAKERS} <= set(sqs._HANDLERS)
     assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
 
@@ -206,7 +168,7 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
     for ends_in_s in ((), (-9, -1), (-9, 60, 61), (60, 300)):
         ours = {"dedup_cache": {str(place): {"expire": now + each} for place, each in enumerate(ends_in_s)}}
         theirs = copy.deepcopy(ours)
-        quicker_queues.forget_the_expired(ours)
+        queues.forget_the_expired(ours)
         sqs._prune_dedup(theirs)
         assert ours == theirs
 
@@ -214,7 +176,7 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
 def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
     made = ModuleType("made")
     vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
-    in_flight.install(made)
+    queues.refuse_returned(made)
     url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back"}, "")["QueueUrl"]
     sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": "x"}, "")
     [taken] = asyncio.run(sqs._HANDLERS["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]

@@ -13,7 +13,7 @@ from yarl import URL
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, read_body
 from local.engine.http_server import asgi_server
-from local.engine.long_poll import LongPoll
+from local.engine.queues import LongPoll
 from local.engine.short_way import ShortWay
 
 PATIENCE_S = 60
@@ -157,7 +157,3 @@ def test_a_receive_waits_no_longer_than_it_was_asked_to_and_looks_meanwhile_for_
 
 async def _nothing() -> dict[str, Any]:
     return {"type": "http.disconnect"}
-
-
-async def _nowhere(message: Any) -> None:
-    pass

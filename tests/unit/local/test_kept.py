@@ -271,23 +271,6 @@ def test_a_table_or_queue_that_was_made_anew_has_nothing_of_the_one_before(kept:
     assert call(sqs, "ReceiveMessage", QueueUrl=url) == {}
 
 
-def test_a_stream_keeps_what_one_of_its_readers_has_not_read(kept: KeptHere) -> None:
-    make_table()
-    for number in range(4):
-        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": "a"}, "sk": {"S": str(number)}})
-    [records] = [each for _, each in dynamodb._stream_records.all_items() if each]
-    numbers = [each["dynamodb"]["SequenceNumber"] for each in records]
-    for reader, read in (("fast.Things", numbers[2]), ("slow.Things", numbers[0]), ("slow.Things.draft", "")):
-        store_position(kept.folder / "positions" / reader, read)
-    kept.renew()
-    kept = kept.come_back()
-    [records] = [each for _, each in dynamodb._stream_records.all_items() if each]
-    assert [each["dynamodb"]["SequenceNumber"] for each in records] == numbers[1:]
-    (kept.folder / "positions" / "new.Things").write_text("")
-    kept.renew()
-    assert len(records) == 3
-
-
 def test_what_a_dead_process_held_of_a_queue_is_shown_at_once_and_what_is_delayed_is_not(kept: KeptHere) -> None:
     url = call(sqs, "CreateQueue", QueueName="q")["QueueUrl"]
     call(sqs, "SendMessage", QueueUrl=url, MessageBody="held")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from local.engine.browser_guard import BrowserGuard
 from local.engine.engine_process import Running, guard_delivery, guard_task
+from local.engine.http_server import BrowserGuard
 from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions, role_as_json
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role

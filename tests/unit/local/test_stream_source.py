@@ -57,12 +57,6 @@ def test_only_records_that_match_a_filter_are_handed_over() -> None:
     assert run(Stream("MSG#1", "DUE#1", "MSG#2"), rules, lambda _: DONE) == ([["MSG#1", "MSG#2"]], [])
 
 
-def test_a_partial_failure_is_repeated_from_its_first_record() -> None:
-    refusals = [Invocation(b'{"batchItemFailures": [{"itemIdentifier": "1"}]}')]
-    batches, _ = run(Stream("a", "b", "c"), StreamRules(), lambda _: refusals.pop() if refusals else DONE)
-    assert batches == [["a", "b", "c"], ["b", "c"]]
-
-
 def test_a_batch_that_moves_on_has_all_its_attempts_again() -> None:
     refusals = [Invocation(b'{"batchItemFailures": [{"itemIdentifier": "%d"}]}' % number) for number in (2, 1)]
     batches, given_up = run(

@@ -1,9 +1,13 @@
-"""Answers long polling when a message comes, instead of polling ten times a second."""
+"""Changes the engine's queues: long polls are answered when a message comes, and a returned message is not in flight.
+
+By default a long poll looks ten times a second, and each send scans all ids of the last five minutes.
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 LOOK_S = 0.5
@@ -64,12 +68,43 @@ class LongPoll:
         return act
 
 
-def install(handlers: MutableMapping[str, Action]) -> None:
-    """Make the engine's queue actions wait and wake."""
+def install(queues: ModuleType) -> None:
+    """Change the engine's queue service."""
+    refuse_returned(queues)
+    handlers: MutableMapping[str, Action] = queues._HANDLERS
     long_poll = LongPoll(handlers["ReceiveMessage"])
     handlers["ReceiveMessage"] = long_poll.receive
     for name in WAKERS:
         handlers[name] = long_poll.waking(handlers[name])
+    queues._prune_dedup = forget_the_expired  # type: ignore[attr-defined]
+
+
+def refuse_returned(queues: ModuleType) -> None:
+    """Refuse, like SQS, to change the visibility of a message that is not in flight."""
+    change = queues._HANDLERS["ChangeMessageVisibility"]
+
+    def change_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
+        queue = queues._get_q(request.get("QueueUrl", queue_url), "sqs:ChangeMessageVisibility")
+        now, receipt = queues.time.time(), request.get("ReceiptHandle")
+        if any(each["receipt_handle"] == receipt and each["visible_at"] <= now for each in queue["messages"]):
+            raise queues._Err("MessageNotInflight", "The specified message isn't in flight.")
+        return change(request, queue_url)
+
+    queues._HANDLERS["ChangeMessageVisibility"] = change_in_flight
+
+
+def forget_the_expired(queue: dict[str, Any]) -> None:
+    """Drop the expired deduplication ids, which are the oldest, because all windows are equal.
+
+    >>> queue = {"dedup_cache": {"old": {"expire": 0.0}, "new": {"expire": time.time() + 300}}}
+    >>> forget_the_expired(queue)
+    >>> list(queue["dedup_cache"])
+    ['new']
+    """
+    known: dict[str, Any] = queue["dedup_cache"]
+    now = time.time()
+    while known and known[oldest := next(iter(known))]["expire"] <= now:
+        del known[oldest]
 
 
 def _name(url: str) -> str:
