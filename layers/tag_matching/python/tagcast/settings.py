@@ -199,7 +199,11 @@ class SubscriptionSettings:
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
     signature: Annotated[
         Signature,
-        Setting("Signature of pushes: v1 by the secret; v1a also by a key of the service.", only=Only.PUSHES, section="Secrets"),
+        Setting(
+            "Signature of pushes: v1 by the secret; v1a also by a key of the service.",
+            only=Only.PUSHES,
+            section="Secrets",
+        ),
     ] = Signature.V1
     unverified: str | None = None
     allowed_per_second: float | None = None

@@ -126,7 +126,9 @@ class SubscriptionBody(_Settings):
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
     verification: Literal["none", "required"] | None = Field(
-        None, description="Verification of the endpoint before the first push; default: that of the deployment.", json_schema_extra={"x-only": "pushes"}
+        None,
+        description="Verification of the endpoint before the first push; default: that of the deployment.",
+        json_schema_extra={"x-only": "pushes"},
     )
 
     @classmethod
