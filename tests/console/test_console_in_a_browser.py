@@ -219,7 +219,7 @@ def test_a_verdict_changes_while_a_filter_is_typed_and_it_is_shadowed_promoted_a
 
 def test_what_is_published_searched_and_retried_in_the_browser_happens(window: Window) -> None:
     page = window.open("/topics/payments")
-    page.get_by_label("Body").fill("paid 18")
+    page.get_by_label("Body", exact=True).fill("paid 18")
     page.get_by_label("Properties").fill("amount=30")
     page.get_by_role("button", name="Publish").click()
     expect(page.locator("main")).to_contain_text("amount=30")
@@ -308,7 +308,7 @@ def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_sam
     page = window.open("/topics/payments/subscribe")
     page.get_by_label("Name: a letter").fill("typed")
     page.get_by_label("Address").fill("http://127.0.0.1:9/hook")
-    page.get_by_label("Timeout of an attempt").fill("4")
+    page.get_by_label("Timeout of one attempt").fill("4")
     command = "tagcast subscribe payments typed --url http://127.0.0.1:9/hook"
     expect(page.locator("#command")).to_contain_text(command)
     assert window.violations() == []
