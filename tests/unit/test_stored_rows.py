@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
@@ -32,6 +32,7 @@ from tagcast.ports import Key, Table
 from tagcast.queues import Audience
 from tagcast.rows import keys
 from tagcast.rows.claim import NONCE_ROWS, Nonce, nonce_put
+from tagcast.rows.codec import Codec
 from tagcast.rows.due import DUES, PLACES, PendingDelivery, position
 from tagcast.rows.host import HOSTS, Host, host_put
 from tagcast.rows.lane import LANES, Lane
@@ -506,3 +507,12 @@ def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> No
     counts = {"left_out": 4, "published": 5, "delivered": 6, "failed": 7, "ttl": 605}
     assert put.row == {"events": put.row["events"], **counts}
     assert TAIL_ROWS.value_of({"pk": key.pk, "sk": key.sk, **put.row}) == batch
+
+
+def test_a_setting_whose_default_is_neither_none_nor_false_cannot_be_left_out_of_a_row() -> None:
+    @dataclass
+    class On:
+        on: bool = True
+
+    with pytest.raises(TypeError, match="on: a missing attribute means None or False"):
+        Codec(On).attributes(On())

@@ -53,12 +53,15 @@ class Codec(Generic[_T]):
     def _readers(self) -> dict[str, Read]:
         """Return the reader of each scalar field. Types are resolved at the first use, not at the import."""
         hints = get_type_hints(self._kind)
-        named = [each.name for each in fields(self._kind)]  # type: ignore[arg-type]
-        return {
-            name: _reader(without_none(hints[name])[0])
-            for name in named
-            if name not in self._parts and name not in self._elsewhere
-        }
+        found: dict[str, Read] = {}
+        for each in fields(self._kind):  # type: ignore[arg-type]
+            if each.name in self._parts or each.name in self._elsewhere:
+                continue
+            type_, is_optional = without_none(hints[each.name])
+            if (is_optional and each.default is not None) or (type_ is bool and each.default is not False):
+                raise TypeError(f"{each.name}: a missing attribute means None or False, so that has to be its default")
+            found[each.name] = _reader(type_)
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
