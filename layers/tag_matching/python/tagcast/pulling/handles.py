@@ -1,7 +1,7 @@
 """Receipt handles: a member's token for each message that it pulled.
 
 A handle contains everything about its pull, so nothing is stored; only the service can create one. See
-docs/semantics.md, Pull groups.
+docs/semantics.md, Consumer groups.
 """
 
 from __future__ import annotations

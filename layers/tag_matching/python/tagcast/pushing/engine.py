@@ -687,7 +687,7 @@ async def _enqueue(world: World, run: Run) -> RunResult:
     """Send the deliveries to the group's queue, in their order, ten at a time, within the run's time.
 
     This is no attempt; a pull is. A delivery that the queue refuses fails with its number of attempts unchanged,
-    because the fault is the service's. The rest is left for later. See docs/protocol.md, Pull groups.
+    because the fault is the service's. The rest is left for later. See docs/protocol.md, Consumer groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
     waiting = drop_expired(world, group, run.deliveries, result, world.clock.now())
