@@ -38,8 +38,8 @@ def put_subscription(
     replaced.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
-    PreconditionFailedError (other version), ConflictError (too many subscriptions, or a change of a setting that is fixed
-    for a group), UnavailableError.
+    PreconditionFailedError (other version), UnavailableError, ConflictError (too many subscriptions, or a change of a
+    setting that is fixed for a group).
     """
     (made,) = put_together(
         world, topic, (validate(world, topic, SubscriptionRequest(name, settings, if_match, keeps)),), also

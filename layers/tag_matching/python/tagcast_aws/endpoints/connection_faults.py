@@ -53,7 +53,8 @@ def failure(error: Exception) -> str:
 def is_unreached(error: Exception) -> bool:
     """Return whether a request got no response.
 
-    False if the service itself refused the address, or if the receiver refused the client certificate: that is a response.
+    False if the service itself refused the address, or if the receiver refused the client certificate, which is a
+    response.
     """
     if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False
