@@ -112,9 +112,9 @@ class Runner(Protocol):
 
 @dataclass
 class LocalJobs:
-    """Runs jobs over the archive of the stack on *folder*, like the command line.
+    """Runs jobs over the archive of the local stack, like the command line.
 
-    *jobs* runs them; the default is the stack.
+    *folder* is the state folder of the stack. *jobs* is the runner; by default the stack runs them.
     """
 
     folder: Path

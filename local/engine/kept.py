@@ -55,7 +55,10 @@ class PersistentState:
         gc.enable()
 
     async def keep_short(self) -> None:
-        """Save memory, and renew the journal when it has grown, for ever; exclude restored objects from collection."""
+        """Run forever: rewrite the journal when it has grown, and compact the tables in memory.
+
+        Restored objects are excluded from garbage collection.
+        """
         look_seldom()
         await asyncio.gather(self.journal.renew_when_grown(self.state), self._keep_small())
 

@@ -152,7 +152,11 @@ class LambdaHost:
         fed: bool = False,
         young_max: int | None = None,
     ) -> None:
-        """Add a function. A *fed* one gets events of the queue or the workflow, each about a topic."""
+        """Add a function with *size* workers.
+
+        The queue or the workflow invokes a *fed* function; no single topic occupies all its workers. *young_max* limits
+        the recently started invocations of a topic.
+        """
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 
     async def warm(self, later: Collection[str] = ()) -> None:

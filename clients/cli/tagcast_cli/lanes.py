@@ -333,10 +333,11 @@ def skip(
     subscription: SubscriptionName,
     reason: Annotated[str, typer.Option(help="Reason; recorded with the delivery.")],
     message: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only this message: the head, or any that is retried by itself.")
+        str | None,
+        typer.Option(metavar="ID", help="Only this message: the head, or any waiting message under INDEPENDENT_RETRY."),
     ] = None,
 ) -> None:
-    """Cancel the head of the lane, or a message that is retried by itself."""
+    """Cancel the head of the lane, or with --message any waiting message under INDEPENDENT_RETRY."""
     _command(
         ctx,
         topic,

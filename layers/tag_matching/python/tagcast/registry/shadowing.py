@@ -30,7 +30,7 @@ class ReadyShadow:
     def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
         """Return the comparison of both filters; *matched* are the ordinals whose active filters matched.
 
-        Unknown (None) is no match, as everywhere. A shadow that fails would not deliver: it is an error.
+        A filter that evaluates to unknown (None) does not match. If the shadow's filter fails, the result is ERRORS.
         """
         is_active = self.ordinal in matched
         try:

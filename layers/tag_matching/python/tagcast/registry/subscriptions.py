@@ -34,10 +34,12 @@ def put_subscription(
 ) -> tuple[Subscription, bool]:
     """Create or replace the subscription, together with *also*; return it and whether it is new.
 
-    *if_match* is its required version, ``NO_VERSION`` if it must not exist. Existing secrets in *keeps* stay.
+    *if_match* is its required version, ``NO_VERSION`` if it must not exist. Existing secrets that *keeps* names are not
+    replaced.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
-    PreconditionFailedError (other version), ConflictError (too many, or a fixed setting of a group), UnavailableError.
+    PreconditionFailedError (other version), UnavailableError, ConflictError (too many subscriptions, or a change of a
+    setting that is fixed for a group).
     """
     (made,) = put_together(
         world, topic, (validate(world, topic, SubscriptionRequest(name, settings, if_match, keeps)),), also

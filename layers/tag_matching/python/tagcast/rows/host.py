@@ -45,7 +45,7 @@ class Host:
     probe_at: int | None = None
 
     def is_open(self, now: int) -> bool:
-        """Return whether the circuit is open: one probe at a time."""
+        """Return whether the circuit is open. An open circuit allows one probe at a time."""
         return self.probe_at is not None and now < self.kept_until
 
 

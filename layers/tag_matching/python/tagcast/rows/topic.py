@@ -95,7 +95,10 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 
 
 def settings_update(known: Topic, changed: Topic) -> Update:
-    """Return the write of *changed* settings, unless *known* or the topic behind its name changed since it was read."""
+    """Return a conditional write of the *changed* settings.
+
+    It fails if the topic was changed or replaced after *known* was read.
+    """
     row = TOPICS.row_of(changed)
     names = (*SETTINGS.names, "updated_at")
     settings = {name: row[name] for name in names if name in row}

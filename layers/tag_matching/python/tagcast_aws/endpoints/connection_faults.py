@@ -51,9 +51,10 @@ def failure(error: Exception) -> str:
 
 
 def is_unreached(error: Exception) -> bool:
-    """Return whether a request failed before any response, and not because its address is refused here.
+    """Return whether a request got no response.
 
-    A receiver that refuses a certificate did respond: it may accept another certificate.
+    False if the service itself refused the address, or if the receiver refused the client certificate, which is a
+    response.
     """
     if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
         return False

@@ -81,7 +81,7 @@ class EndpointPusher:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run *coroutine* on the loop of this pusher; calls from several threads take turns.
 
-        Tasks that it leaves are ended, too: nothing of one invocation runs in the next.
+        Unfinished tasks of *coroutine* are cancelled, so none continues in the next invocation.
         """
         with self._running:
             if self._runner is None:

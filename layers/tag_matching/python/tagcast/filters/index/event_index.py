@@ -78,7 +78,7 @@ class Posting:
             _ask(self._present, number, event, found)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines that are read on demand: the lookup table, then the cells."""
+        """Yield the lines of the snapshot that are loaded at first use: the lookup table, then the cells."""
         yield self._line if self._looked_up is None else _pack(self._looked_up.as_row())
         for cell in (*self._cells, *self._present):
             yield cell if isinstance(cell, bytes) else _write_cell(cell)

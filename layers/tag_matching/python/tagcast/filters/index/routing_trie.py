@@ -100,18 +100,14 @@ class RoutingTrie:
         return found
 
     def walk(self, key: str) -> tuple[int, ...]:
-        """Return the same as :meth:`match`, without the cache.
-
-        All reached nodes advance together, word by word, with the nodes that a ``#`` adds. A ``#`` with words behind it
-        stays reachable, so *lasting* holds it once. Other nodes are reached once per word, because their parents are.
-        Below such a ``#`` a node, and so an owner, may be reached twice.
-        """
+        """Return the same as :meth:`match`, without the cache."""
         if not key:
             return self._wordless
         before = key.split(SEPARATOR)
         last = before.pop()
         found: list[int] = []
         reached = [self._root]
+        # A `#` node stays active for all later words; `lasting` holds each once. Nodes below it may be found twice.
         lasting: dict[_Node, None] = {}
         for word in before:
             following: list[_Node] = []

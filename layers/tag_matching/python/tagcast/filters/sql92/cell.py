@@ -54,7 +54,7 @@ class SqlCell:
                 self._tests.append(test_of(kind, name, test, values, places, count))
 
     def match(self, view: PropertyReadings, found: list[int]) -> None:
-        """Add the owners of all entries that are TRUE."""
+        """Add to *found* the ordinals of the subscriptions whose expression is TRUE."""
         texts = view.texts
         if self._always:
             found += self._always
@@ -116,7 +116,7 @@ class SqlList:
                 self._always += entry.owners
 
     def match(self, view: PropertyReadings, found: list[int]) -> None:
-        """Add the owners of all entries that are TRUE."""
+        """Add to *found* the ordinals of the subscriptions whose expression is TRUE."""
         found += self._always
         for owners, terms, whole in self._asked:
             for term in terms:

@@ -41,9 +41,9 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane. Lists count a backlog up to 1,000 and then set ``backlog_has_more``.
+    """The state of a lane. In lists ``backlog`` stops at 1,000, and ``backlog_has_more`` is set.
 
-    For a single group, ``queued`` and ``in_flight`` are its approximate numbers of waiting and of pulled messages.
+    The answer about one group also has ``queued`` and ``in_flight``: about how many messages are visible, and pulled.
     ``filling`` is true while earlier messages join the backlog of a new group.
     """
 

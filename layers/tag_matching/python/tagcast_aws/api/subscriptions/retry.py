@@ -146,7 +146,7 @@ OF_ORDERED: list[JsonValue] = [
 
 
 def asks_for_order(subscription: Mapping[str, object]) -> bool:
-    """Return whether a subscription with pushes, as in the request, keeps an order.
+    """Return whether the request for a push subscription makes it ordered.
 
     >>> asks_for_order({"ordered": True}), asks_for_order({"retry": {"strategy": "BACKOFF_RETRY"}}), asks_for_order({})
     (True, True, False)
