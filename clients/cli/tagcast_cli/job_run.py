@@ -213,6 +213,8 @@ class StackJobs:
                         said(answer["said"])
                     else:
                         return self._result(job, answer)
+        except ConnectionResetError:
+            pass
         except OSError as fault:
             raise JobError(f"the stack does not accept {job}: {fault}") from fault
         raise JobError(f"{job} stopped: the stack closed the connection")

@@ -61,7 +61,8 @@ class NewMessage:
         """
         look = other.get if isinstance(other, Mapping) else partial(getattr, other)
         given = {name: look(name) for name in MessageAttributes.__annotations__}
-        return cls(body, **{name: value for name, value in given.items() if value is not None})
+        present = {name: value for name, value in given.items() if value is not None}
+        return cls(body, **present | {"tags": list_tags(present.get("tags", ()))})
 
     def as_json(self) -> dict[str, Any]:
         """Return the message in the API's form.
