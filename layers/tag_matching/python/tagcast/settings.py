@@ -170,7 +170,13 @@ class SubscriptionSettings:
     ] = False
     dead_letter_topic: Annotated[
         str | None,
-        Setting("Publish discarded messages to this topic.", pattern=NAME, metavar="TOPIC", section="Dead letters"),
+        Setting(
+            "Publish discarded messages to this topic.",
+            pattern=NAME,
+            format="other-topic",
+            metavar="TOPIC",
+            section="Dead letters",
+        ),
     ] = None
     dead_letter_expired: Annotated[
         bool, Setting("Publish expired messages to the dead-letter topic, too.", section="Dead letters")

@@ -61,5 +61,6 @@ class TopicSettings:
         Setting("Keep bodies while a delivery is pending, or for life, for groups created later.", is_shown=True),
     ] = Keep.PENDING
     events_topic: Annotated[
-        str | None, Setting("Topic that gets the events of this topic.", pattern=NAME, metavar="TOPIC")
+        str | None,
+        Setting("Topic that gets the events of this topic.", pattern=NAME, format="other-topic", metavar="TOPIC"),
     ] = None

@@ -127,7 +127,8 @@ def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:
     if not is_bounded or each.type is bool:
         return each.type
     if each.type is str:
-        return Annotated[str, StringConstraints(pattern=setting.pattern or None)]
+        bounds: Any = Annotated[str, StringConstraints(pattern=setting.pattern or None)]
+        return Annotated[bounds, Field(json_schema_extra={"format": setting.format})] if setting.format else bounds
     return Annotated[each.type, Field(ge=setting.at_least, le=setting.at_most)]
 
 
