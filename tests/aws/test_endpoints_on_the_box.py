@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 from tagcast.model import (
     ContentFormat,
-    Draft,
-    Endpoint,
-    Message,
     Outcome,
     Protocol,
-    Push,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
 )
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.sqs import QueueEndpoint
@@ -28,29 +20,9 @@ from tests.aws.box import Box
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.sqs import SQS
 from tests.aws.stack import deployed
+from tests.fakes.pushes import push_to
 
 PUSHING = ("FanOutFunction", "RetryFunction")
-
-
-def push_to(target: str) -> Push:
-    subscription = Subscription(
-        topic="fruit",
-        name="A",
-        topic_id="07457000000000000001",
-        ordinal=0,
-        settings=SubscriptionSettings(
-            endpoint=Endpoint(Protocol.SQS, target),
-            filter=None,
-            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-            timeout_s=5,
-            content_format=ContentFormat.SIMPLIFIED,
-            secret=None,
-        ),
-        version=1,
-        created_at=0,
-        updated_at=0,
-    )
-    return Push(subscription, Message("fruit", "07457000000000000042", Draft(b"hi"), 0, 1), 1)
 
 
 def delivered(box: Box, role: str, target: str) -> Outcome:
@@ -60,7 +32,9 @@ def delivered(box: Box, role: str, target: str) -> Outcome:
     async def deliver() -> Outcome:
         endpoint = QueueEndpoint(AdapterEnvironment(SystemClock(), "1", make_client=make_client))
         try:
-            return await endpoint.deliver(push_to(target))
+            return await endpoint.deliver(
+                push_to(target, Protocol.SQS, content_format=ContentFormat.SIMPLIFIED, timeout_s=5)
+            )
         finally:
             await endpoint.close()
 

@@ -10,18 +10,6 @@ from random import Random
 
 import aiohttp
 import pytest
-from tagcast.model import (
-    ContentFormat,
-    Draft,
-    Endpoint,
-    Message,
-    Protocol,
-    Push,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
-)
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.executor import ThreadExecutor
@@ -30,6 +18,7 @@ from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Connection, Network, Request
 from tests.aws.strands import Host, Killed
 from tests.aws.timeline import EPOCH, Timeline
+from tests.fakes.pushes import push_to
 
 
 class Stage:
@@ -181,27 +170,6 @@ def test_the_http_client_speaks_real_bytes_over_kept_connections() -> None:
     assert [(request.path, len(request.body)) for request in listener.requests] == [("/in", 12_000)] * 2
 
 
-def push_to(name: str, timeout_s: int) -> Push:
-    subscription = Subscription(
-        topic="t",
-        name="A",
-        topic_id="1",
-        ordinal=1,
-        settings=SubscriptionSettings(
-            endpoint=Endpoint(Protocol.HTTP, f"http://{name}/"),
-            filter=None,
-            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-            timeout_s=timeout_s,
-            content_format=ContentFormat.JSON,
-            secret=None,
-        ),
-        version=1,
-        created_at=0,
-        updated_at=0,
-    )
-    return Push(subscription, Message("t", "1" * 20, Draft(b"x"), EPOCH, EPOCH + 1000), 1)
-
-
 class Clock:
     def now(self) -> int:
         return EPOCH
@@ -225,7 +193,7 @@ def test_the_shipped_pusher_meets_what_listeners_do(meets: str, after_ms: int, d
     pusher = EndpointPusher(around, lambda: stage.loop)
 
     def work() -> None:
-        outcome = pusher.run(pusher.push(push_to("a.example", 5)))
+        outcome = pusher.run(pusher.push(push_to("http://a.example/", timeout_s=5)))
         stage.tell(outcome.detail)
 
     stage.timeline.start("main", stage.host, work)

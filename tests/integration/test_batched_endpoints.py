@@ -29,7 +29,7 @@ from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.sqs import QueueEndpoint
 
-from tests.integration.pushes import NOW, push_to
+from tests.fakes.pushes import NOW, push_to
 from tests.integration.test_endpoint_words import Clients
 from tests.integration.test_endpoints_http import OK as HTTP_OK
 from tests.integration.test_endpoints_http import pusher_with, request_head, serving_elsewhere

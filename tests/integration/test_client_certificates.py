@@ -28,8 +28,8 @@ from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
 from tests.certificates import Certified, Issuer
+from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.pushes import NOW, push_to
 
 OURS, THEIRS = Issuer("receivers"), Issuer("somebody else")
 SERVER, CLIENT, OTHER, FOREIGN = (

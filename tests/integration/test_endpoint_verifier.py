@@ -19,8 +19,8 @@ from tagcast_aws.endpoints import questions
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
+from tests.fakes.pushes import NOW, push_to
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.pushes import NOW, push_to
 from tests.integration.test_endpoints_http import serving_elsewhere
 
 ORIGIN, TOKEN = "123456789012.eu-west-1.tagcast", "an-unguessable-token"

@@ -28,8 +28,8 @@ from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
 from tagcast_aws.runtime.clock import SystemClock
 
-from tests.integration import pushes
-from tests.integration.pushes import NOW
+from tests.fakes import pushes
+from tests.fakes.pushes import NOW
 from tests.integration.scripted import ScriptedClient, refusal
 
 KEY = ConnectionKey("a.test", 443, True, True, None, None, None)

@@ -25,8 +25,8 @@ from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
 from tests.certificates import Issuer
+from tests.fakes.pushes import NOW, PATIENT_S, push_to
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.pushes import NOW, PATIENT_S, push_to
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

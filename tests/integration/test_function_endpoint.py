@@ -13,8 +13,8 @@ from tagcast.model import Outcome, Protocol
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
+from tests.fakes.pushes import PATIENT_S, push_to
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.pushes import PATIENT_S, push_to
 
 
 class FakeLambda:
