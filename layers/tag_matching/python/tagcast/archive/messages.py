@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
 
-from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record
+from tagcast.archive.record import Field, KeepsBody, Record, RecordKind, RowChange, record, split_columns
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
 from tagcast.rows.due import DUES, PendingDelivery
@@ -84,13 +83,9 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
     )
 
 
-def _attributes(draft: Draft) -> dict[str, Any]:
-    """Return the attributes of a message: those with a column, and all others as JSON in one column."""
+def _attributes(draft: Draft) -> dict[str, Field]:
     found = declared_json(draft) | {"properties": dict(draft.properties) or None}
-    others = {name: value for name, value in found.items() if name not in _COLUMNS}
-    given = {name: value for name, value in others.items() if value is not None}
-    columns = {name: found[name] for name in _COLUMNS}
-    return columns | {"attributes": json.dumps(given, sort_keys=True) if given else None}
+    return split_columns(found, _COLUMNS, "attributes")
 
 
 def archived_body(draft: Draft) -> dict[str, Field]:

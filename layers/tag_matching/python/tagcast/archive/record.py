@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +22,17 @@ class RecordKind(StrEnum):
     DELIVERIES = "deliveries"
     SUBSCRIPTIONS = "subscriptions"
     LANES = "lanes"
+
+
+def split_columns(values: Mapping[str, Field], columns: Iterable[str], rest: str) -> dict[str, Field]:
+    """Return the values with a column of their own, and all others as JSON in the column *rest*.
+
+    >>> split_columns({"tags": ["a"], "region": "eu", "zone": None}, ("tags",), "attributes")
+    {'tags': ['a'], 'attributes': '{"region": "eu"}'}
+    """
+    found = {name: values[name] for name in columns}
+    others = {name: value for name, value in values.items() if name not in found and value is not None}
+    return found | {rest: json.dumps(others, sort_keys=True) if others else None}
 
 
 @dataclass(frozen=True, slots=True)

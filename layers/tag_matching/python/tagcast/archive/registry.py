@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from tagcast.archive.record import Field, Record, RecordKind, RowChange, record
+from tagcast.archive.record import Field, Record, RecordKind, RowChange, record, split_columns
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.subscription import FILTER_VERSIONS, SETTINGS, SUBSCRIPTIONS
 from tagcast.rows.topic import SETTINGS as TOPIC_SETTINGS
@@ -16,7 +16,7 @@ from tagcast.rows.topic import TOPICS
 _LEFT_OUT = {each.name for each in fields(SubscriptionSettings) if not each.repr} | {"sealed"}
 """Settings that are not archived, because they are secrets."""
 _COLUMNS = (
-    *("filter", "protocol", "target", "strategy", "max_retries", "interval_s", "interval_s_max", "timeout_s"),
+    *("filter", "protocol", "endpoint", "strategy", "max_retries", "interval_s", "interval_s_max", "timeout_s"),
     "start_from",
     "unverified",
 )
@@ -36,10 +36,7 @@ def of_topic(change: RowChange) -> Iterator[Record]:
         part="topic",
         topic=topic.name,
         topic_id=topic.topic_id,
-        ordering=topic.settings.ordering.value,
-        settings=_json(
-            {name: it for name, it in TOPIC_SETTINGS.attributes(topic.settings).items() if name != "ordering"}
-        ),
+        **split_columns(TOPIC_SETTINGS.attributes(topic.settings), ("ordering",), "settings"),
         changed_at=topic.updated_at,
     )
 
@@ -70,12 +67,8 @@ def _settings_fields(subscription: Subscription) -> dict[str, Field]:
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
     chosen = SETTINGS.attributes(replace(subscription.settings, endpoint=place))
-    columns: dict[str, Field] = {"endpoint" if name == "target" else name: chosen.pop(name) for name in _COLUMNS}
-    return columns | {"settings": _json({name: it for name, it in chosen.items() if name not in _LEFT_OUT})}
-
-
-def _json(values: Mapping[str, object]) -> str:
-    return json.dumps({name: it for name, it in values.items() if it is not None}, sort_keys=True)
+    shown = {"endpoint" if name == "target" else name: it for name, it in chosen.items() if name not in _LEFT_OUT}
+    return split_columns(shown, _COLUMNS, "settings")
 
 
 def _without_secrets(endpoint: Endpoint) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from tagcast.errors import Fault, FaultCode, InvalidRequestError
 from tagcast.instant import rfc3339
-from tagcast.model import Draft, Entry, EntryState
+from tagcast.model import Entry, EntryState
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import (
     FAILING,
@@ -26,10 +26,10 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.answer_types import AnyEntryState, Instant, one_of
 from tagcast_aws.api.http.authorization import covers
-from tagcast_aws.api.http.declared import answer_base
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request, required_name
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.webhooks import ShownAttributes
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 SECTION_DIGITS_MAX = 5
@@ -48,15 +48,7 @@ class EntryAnswer(TypedDict):
     added_at: NotRequired[Instant]
 
 
-if TYPE_CHECKING:
-
-    class _Shown(TypedDict):
-        pass
-else:
-    _Shown = answer_base(Draft)
-
-
-class MessageAnswer(_Shown):
+class MessageAnswer(ShownAttributes):
     """A message or its receipt, with its deliveries. The body is text, base64, or null after its deletion.
 
     A message with more than 1,000 subscriptions shows one page of deliveries, failing ones first; ``next_cursor`` leads

@@ -15,6 +15,7 @@ from tagcast_aws.api.http.answer_types import Instant
 from tagcast_aws.api.http.authorization import check_publishing
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.declared import answer_base, body_base, patch_base, settings_in, show_settings
+from tagcast_aws.api.http.merge_patch import apply_patch
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -42,9 +43,7 @@ class TopicPatch(_Changes):
 
     def of(self, present: TopicSettings) -> TopicSettings:
         """Return the *present* settings with this patch."""
-        merged = show_settings(present) | self.named_fields()
-        chosen = {name: value for name, value in merged.items() if value is not None}
-        body: TopicBody = TopicBody.model_validate(chosen)
+        body: TopicBody = TopicBody.model_validate(apply_patch(show_settings(present), self.named_fields()))
         return body.settings()
 
 
@@ -69,14 +68,14 @@ class TopicsAnswer(TypedDict):
 
 def show_topic(value: Topic) -> TopicAnswer:
     """Return the answer with a topic."""
-    answer: TopicAnswer = {
+    return {
         "name": value.name,
+        **show_settings(value.settings),  # type: ignore[typeddict-item]
         "subscriptions": value.subscription_count,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
         "version": value.version,
     }
-    return {**answer, **show_settings(value.settings)}  # type: ignore[typeddict-item]
 
 
 def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, Literal, NotRequired, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
 
 from pydantic import BaseModel, Field, StringConstraints, create_model
 from pydantic.config import JsonDict
@@ -15,8 +15,6 @@ from tagcast.setting import Declared, Only, as_json, settings_of
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -37,29 +35,30 @@ class Wire:
 
 
 Wires = Mapping[str, Wire]
+NO_WIRES: Wires = {}
 
 
-def body_base(kind: type, wires: Wires | None = None) -> Any:
+def body_base(kind: type, wires: Wires = NO_WIRES) -> Any:
     """Return a body with the settings that *kind* declares, each with its bounds, default and help."""
-    found: dict[str, Any] = {each.wire: _field(each, (wires or {}).get(each.name)) for each in settings_of(kind)}
+    found: dict[str, Any] = {each.wire: _field(each, wires.get(each.name)) for each in settings_of(kind)}
     return create_model("Settings", __base__=Body, __module__=__name__, **found)
 
 
-def patch_base(kind: type, wires: Wires | None = None) -> Any:
+def patch_base(kind: type, wires: Wires = NO_WIRES) -> Any:
     """Return a merge patch with the settings that *kind* declares; each may be missing or null."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
-        wire = (wires or {}).get(each.name)
+        wire = wires.get(each.name)
         type_ = _scalar(each) if wire is None else wire.patch or wire.body
         found[each.wire] = (type_ | None, Field(None, **_described(each, wire)))
     return create_model("Changes", __base__=Body, __module__=__name__, **found)
 
 
-def answer_base(kind: type, wires: Wires | None = None) -> Any:
+def answer_base(kind: type, wires: Wires = NO_WIRES) -> Any:
     """Return the type of answers with the settings of *kind*; settings that answers may omit are optional."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
-        wire = (wires or {}).get(each.name)
+        wire = wires.get(each.name)
         type_ = _shown_type(each) if wire is None else wire.answer
         if type_ is not None:
             found[each.wire] = type_ if each.setting.is_shown else NotRequired[type_]
@@ -67,11 +66,11 @@ def answer_base(kind: type, wires: Wires | None = None) -> Any:
     return make("Shown", found)
 
 
-def settings_in(kind: type[_T], body: Body, wires: Wires | None = None) -> dict[str, Any]:
+def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, Any]:
     """Return the settings of *kind* in a *body*, by their names in the core."""
     found: dict[str, Any] = {}
     for each in settings_of(kind):
-        value, wire = getattr(body, each.wire), (wires or {}).get(each.name)
+        value, wire = getattr(body, each.wire), wires.get(each.name)
         if wire is not None:
             found[each.name] = wire.read(value)
         else:
@@ -79,18 +78,18 @@ def settings_in(kind: type[_T], body: Body, wires: Wires | None = None) -> dict[
     return found
 
 
-def show_settings(value: Any, wires: Wires | None = None, only: Only | None = None) -> dict[str, Any]:
+def show_settings(value: Any, wires: Wires = NO_WIRES, only: Only | None = None) -> dict[str, Any]:
     """Return the settings in *value* in the API's form. A setting with a default is omitted unless it is always shown.
 
     *only* are the subscriptions of *value*: settings limited to groups are always shown for a group.
     """
     found: dict[str, Any] = {}
     for each in settings_of(type(value)):
-        present, wire = getattr(value, each.name), (wires or {}).get(each.name)
+        present, wire = getattr(value, each.name), wires.get(each.name)
         if wire is not None and wire.answer is None:
             continue
-        is_default = present is None or (not each.setting.is_shown and present == each.default)
-        if each.setting.only is only is Only.GROUPS or not is_default or each.setting.is_shown:
+        is_chosen = present is not None and present != each.default
+        if is_chosen or each.setting.is_shown or each.setting.only is only is Only.GROUPS:
             found[each.wire] = present if wire is None else wire.show(present)
     return {name: str(it) if isinstance(it, str) else as_json(it) for name, it in found.items()}
 

@@ -13,13 +13,13 @@ from tagcast_aws.api.http.declared import answer_base
 
 if TYPE_CHECKING:
 
-    class _Shown(TypedDict):
-        pass
+    class ShownAttributes(TypedDict):
+        """The attributes of a message, as answers and pushes show them."""
 else:
-    _Shown = answer_base(Draft)
+    ShownAttributes = answer_base(Draft)
 
 
-class PushBody(_Shown):
+class PushBody(ShownAttributes):
     """The envelope of content format ``json``. A body that is not text is in ``body_base64``."""
 
     topic: str
