@@ -33,6 +33,7 @@ async def topic(request: web.Request) -> web.Response:
         raise web.HTTPSeeOther(path_of("topics", name))
 
     values: dict[str, Any] = {"name": name, "is_new": True, "title": "New topic", "back": "/topics"}
+    values["sections"] = forms.sections(TOPIC_SETTINGS)
     return await _form(desk, "topic_form.html", said, send, forms.topic_command("create", name, said), values)
 
 
@@ -57,7 +58,7 @@ async def topic_edit(request: web.Request) -> web.Response:
         "title": f"Settings of {name}",
         "back": path_of("topics", name),
     }
-    values["version"] = present.version
+    values |= {"version": present.version, "sections": forms.sections(TOPIC_SETTINGS)}
     command = forms.topic_command("update", name, changed) if changed.keys() & before.keys() else ""
     return await _form(desk, "topic_form.html", said, send, command, values)
 
@@ -73,7 +74,7 @@ async def subscription(request: web.Request) -> web.Response:
         return _done(desk, made, "made")
 
     values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"New subscription of {topic}"}
-    values["back"] = path_of("topics", topic)
+    values |= {"back": path_of("topics", topic), "sections": forms.sections(SUBSCRIPTION_SETTINGS)}
     command = forms.subscription_command(topic, name, said)
     return await _form(desk, "subscription_form.html", said, send, command, values)
 
@@ -101,6 +102,7 @@ async def subscription_edit(request: web.Request) -> web.Response:
     command = forms.subscription_command(topic, name, shown, before) if differs else ""
     values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Settings of {name}"}
     values |= {"back": lane_path(topic, name), "version": present.version, "signatures": present.signatures}
+    values["sections"] = forms.sections(SUBSCRIPTION_SETTINGS)
     return await _form(desk, "subscription_form.html", said, send, command, values)
 
 
@@ -152,7 +154,6 @@ async def _form(
         protocols=forms.PROTOCOLS,
         strategies=forms.STRATEGIES,
         filter=FilterForm.of(said),
-        sections=forms.sections(TOPIC_SETTINGS if template == "topic_form.html" else SUBSCRIPTION_SETTINGS),
         **{"version": "", "signatures": (), **values},
     )
 

@@ -14,13 +14,13 @@ from tagcast_cli.options import option_of
 from tagcast_cli.push_options import LIFE
 from tagcast_client import AnyFilter
 from tagcast_client.models import Subscription
+from tagcast_client.operation import Json, drop_none
 from tagcast_client.setting import Setting
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
 
 Said = Mapping[str, str]
-Json = dict[str, Any]
 YES = "yes"
 STRATEGIES = {
     "INDEPENDENT_RETRY": "independent: each message is retried by itself, 1, 2, 4 … s apart",
@@ -172,12 +172,20 @@ def subscription_settings(said: Said) -> Json:
     settings: Json = {"endpoint": _endpoint(said)}
     if (filter := _filter(said)) is not None:
         settings["filter"] = filter
-    only = "groups" if said.get("protocol") == "pull" else "pushes"
-    fitting = [each for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only]
-    parts: Json = values_of(fitting, said) | {"retry": _retry(said)}
-    if only == "pushes":
-        parts |= {"batch": _batch(said), "secret": said.get("secret", "").strip(), "headers": _headers(said)}
-    return settings | {name: value for name, value in _present(parts).items() if value != ""}
+    parts: Json = values_of(_fitting(said), said) | {"retry": _retry(said)}
+    if not _is_group(said):
+        parts |= {"batch": _batch(said), "secret": said.get("secret", "").strip() or None, "headers": _headers(said)}
+    return settings | _present(parts)
+
+
+def _is_group(said: Said) -> bool:
+    return said.get("protocol") == "pull"
+
+
+def _fitting(said: Said) -> list[Setting]:
+    """Return the settings that a subscription with this endpoint has."""
+    only = "groups" if _is_group(said) else "pushes"
+    return [each for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only]
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
@@ -220,8 +228,8 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
     new = {key: value for key, value in said.items() if before is None or before.get(key, "") != value}
     words: list[str] = []
     if "target" in new or "protocol" in new:
-        words += [{"url": "--url", "sqs": "--sqs", "lambda": "--lambda"}.get(said.get("protocol", ""), "--url"),
-                  said.get("target", "")]  # fmt: skip
+        option = {"sqs": "--sqs", "lambda": "--lambda"}.get(said.get("protocol", ""), "--url")
+        words += ["--pull"] if _is_group(said) else [option, said.get("target", "")]
     if before is None:
         words += _filter_words(said)
     options = {
@@ -229,7 +237,7 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
         "max_interval_seconds": "--max-interval", "batch_messages": "--batch-messages", "batch_bytes": "--batch-bytes",
     }  # fmt: skip
     words += _given(new, options)
-    words += _options(SUBSCRIPTION_SETTINGS, new, is_update=before is not None)
+    words += _options(_fitting(said), new, is_update=before is not None)
     if said.get("secret", "").strip():
         words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
     try:
@@ -238,8 +246,6 @@ def subscription_command(topic: str, name: str, said: Said, before: Said | None 
         headers = {}
     words += [word for each in headers for word in ("--header", f"{each}: …")]
     verb = ["subscribe"] if before is None else ["subscription", "update"]
-    if said.get("protocol") == "pull" and before is None:
-        return _command(["consume", topic, name or "NAME"], _filter_words(said))
     return _command([*verb, topic, name or "NAME"], words)
 
 
@@ -314,8 +320,7 @@ def _retry(said: Said) -> Json:
     values: Json = {name: _number(said, name) for name in ("interval_seconds", "max_interval_seconds")}
     values["max_retries"] = LIFE if _is_for_life(said) else _number(said, "max_retries")
     values.pop(_not_of_strategy(said), None)
-    given: Json = {name: value for name, value in values.items() if value is not None}
-    return {"strategy": said["strategy"], **given} if said.get("strategy") else given
+    return drop_none(strategy=said.get("strategy") or None, **values)
 
 
 def _is_for_life(said: Said) -> bool:
@@ -333,8 +338,7 @@ def _not_of_strategy(said: Said) -> str:
 
 
 def _batch(said: Said) -> Json:
-    wanted = {"max_messages": _number(said, "batch_messages"), "max_bytes": _number(said, "batch_bytes")}
-    return {name: value for name, value in wanted.items() if value is not None}
+    return drop_none(max_messages=_number(said, "batch_messages"), max_bytes=_number(said, "batch_bytes"))
 
 
 def _headers(said: Said) -> dict[str, str]:

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from functools import partial, wraps
+from functools import wraps
+from operator import methodcaller
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -111,23 +112,18 @@ def _written_out(hint: Any) -> tuple[list[inspect.Parameter], Make] | None:
     for each in fields(hint):
         options = _written_out(hints[each.name])
         parameters += [_parameter(each.name, hints[each.name], each.default)] if options is None else options[0]
-        made[each.name] = partial(_taken, each.name) if options is None else options[1]
+        made[each.name] = methodcaller("pop", each.name) if options is None else options[1]
     return parameters, lambda values: hint(**{name: make(values) for name, make in made.items()})
-
-
-def _taken(name: str, values: Values) -> Any:
-    return values.pop(name)
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting], *others: str) -> Json:
-    """Return the settings that ``--without`` names, each as null; BadParameter names those that can be removed."""
-    known = {option_of(each).removeprefix("--"): each.name for each in settings if each.default in (None, False)}
-    known |= {name.replace("_", "-"): name for name in others}
+def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting]) -> Json:
+    """Return the settings that ``--without`` names, each as null. BadParameter lists the known names."""
+    known = {option_of(each).removeprefix("--"): each.name for each in settings}
     if unknown := [name for name in names or () if name not in known]:
         allowed = ", ".join(sorted(known))
-        raise typer.BadParameter(f"{', '.join(unknown)} cannot be removed. Allowed: {allowed}", param_hint="--without")
+        raise typer.BadParameter(f"{', '.join(unknown)} is not a setting. Allowed: {allowed}", param_hint="--without")
     return {known[name]: None for name in names or ()}

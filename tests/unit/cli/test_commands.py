@@ -625,6 +625,13 @@ def test_a_group_and_its_dead_letter_topic_are_named_and_removed(api: FakeApi, r
     assert "--pull" in run("subscribe", "test1", "A", "--pull", "--url", "http://x/").stderr
 
 
+def test_without_resets_any_setting_and_refuses_other_names(api: FakeApi, run: Run) -> None:
+    api.teach("PATCH /topics/t", {"name": "t"})
+    assert run("topic", "update", "t", "--without", "retention", "--without", "events-topic").exit_code == 0
+    assert api.requests[-1].body == {"retention_seconds": None, "events_topic": None}
+    assert "colour is not a setting. Allowed: events-topic" in run("topic", "update", "t", "--without", "colour").stderr
+
+
 def test_the_words_of_options_are_those_of_the_service() -> None:
     assert [each.value for each in push_options.Strategy] == [each.value for each in model.Strategy]
 
