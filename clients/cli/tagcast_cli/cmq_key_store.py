@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tagcast_cli.job_run import read_stack
+from tagcast_cli.absent import need
+from tagcast_cli.job_run import client_of, read_stack
 
 if TYPE_CHECKING:
     from tagcast_aws.cmq.keys import KeyRing
@@ -42,15 +43,9 @@ class KeyStore:
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
         """Return the keys of the stack that runs on *folder*; JobError if none does."""
-        import boto3  # Its absence is told first, whether a stack runs or not.
-
+        need("boto3")  # Its absence is reported first, whether a stack runs or not.
         where = read_stack(folder, "a stack on AWS with --stack")
-        owner = where["owner_environment"]
-        session = boto3.session.Session(
-            owner["AWS_ACCESS_KEY_ID"], owner["AWS_SECRET_ACCESS_KEY"], region_name=owner["AWS_DEFAULT_REGION"]
-        )
-        secrets = session.client("secretsmanager", endpoint_url=owner["AWS_ENDPOINT_URL"])
-        return cls(secrets, secret_name(where["stack"]))
+        return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
 
     def read(self) -> KeyRing:
         """Return the keys; empty if none were ever created."""

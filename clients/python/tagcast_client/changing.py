@@ -26,13 +26,18 @@ def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> di
         ...
     TypeError: 'max' is not a setting: allowed are certificate, private_key
     """
-    known = kind.__annotations__
-    if others := sorted(settings.keys() - known.keys()):
-        raise TypeError(f"{', '.join(map(repr, others))} is not a setting: allowed are {', '.join(sorted(known))}")
+    check_names(kind, settings)
     found = with_endpoint({**settings, **more})
     if found.get("start_from") is not None:
         found["start_from"] = instant(found["start_from"])
     return found
+
+
+def check_names(kind: type[Any], given: Mapping[str, Any], what: str = "a setting") -> None:
+    """Raise TypeError for a name that the TypedDict *kind* does not have."""
+    known = kind.__annotations__
+    if others := sorted(given.keys() - known.keys()):
+        raise TypeError(f"{', '.join(map(repr, others))} is not {what}: allowed are {', '.join(sorted(known))}")
 
 
 def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from tagcast_client._async.operations import AsyncOperations
 from tagcast_client.batches import named_again
 from tagcast_client.changing import (
     GENERATE,
+    check_names,
     needs_present,
     patch_of,
     settings_of,
@@ -55,8 +56,7 @@ class AsyncClient(AsyncOperations):
 
         An object or a list as *body* becomes JSON. `MessageAttributes` lists what else a message may have.
         """
-        if unknown := attributes.keys() - MessageAttributes.__annotations__.keys():
-            raise TypeError(f"unknown attributes of a message: {', '.join(sorted(unknown))}")
+        check_names(MessageAttributes, attributes, "an attribute of a message")
         message = NewMessage.like(attributes, body)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4()), **current_trace()}
         path = path_of("topics", topic, "messages")
