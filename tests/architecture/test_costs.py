@@ -186,7 +186,7 @@ def _by_default(value: Any) -> Any:
 
 
 def unpriced(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Return the properties of which nobody has said what they cost."""
+    """Return the properties that have no known price."""
     used = {(each["Type"], name) for each in resources.values() for name in ("", *each.get("Properties", {}))}
     known = {(kind, name) for kind, names in FREE.items() for name in ("", *names.split())}
     return used - known - {(kind, name) for kind, names in BILLED.items() for name in ("", *names)}

@@ -1,6 +1,6 @@
 """What expressions of DynamoDB are made of, in the forms that the shipped code asks for: names, marks, projections.
 
-Documents, functions of values and arithmetic are not played: whoever asks for one is told so loudly.
+Documents, functions of values and arithmetic are not played: a request with one is an UnplayedError.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Quotas:
         return True
 
     def taken_s(self) -> dict[str, float]:
-        """Return by quota how many seconds it takes to give what was taken by whoever took most of it."""
+        """Return by quota the seconds in which it refills what its heaviest user took."""
         found: dict[str, float] = {}
         for (name, _), bucket in self._buckets.items():
             if bucket.taken:
@@ -74,7 +74,7 @@ class Quotas:
 def shares_of(action: str, resource: str) -> Iterable[Share]:
     """Return what one call takes of the quotas that are an account's or a bucket's, by the action and what it is for.
 
-    An action without a row in the table of limits is a mistake of whoever called it first.
+    An action without a row in the table of limits is an error at its first call.
 
     >>> list(shares_of("s3:GetObject", "arn:aws:s3:::kept/a/b"))
     [('s3: reads', 'kept', 1.0)]

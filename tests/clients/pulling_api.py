@@ -15,7 +15,7 @@ from tagcast.operating.messages import message_view
 from tests.clients.in_memory_api import InMemoryApi
 
 POLL_S = 0.005
-"""So long a pull takes in the test's time that finds nothing."""
+"""How long a pull without messages takes, in the test's time."""
 
 
 class PullingApi(InMemoryApi):

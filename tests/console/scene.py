@@ -77,7 +77,7 @@ def played(url: str) -> Iterator[Scene]:
 
 
 def talk(api: Client) -> None:
-    """Let two members of a group say that they live, of whom one wants another filter."""
+    """Send heartbeats of two members of a group; one has another filter."""
     api.heartbeat("payments", "settlement", "10.0.0.1@7", None)
     with suppress(DisagreementError):
         api.heartbeat("payments", "settlement", "10.0.0.2@7", filter={"kind": "tags", "tags": ["late"]})

@@ -50,7 +50,7 @@ TROUBLES: Mapping[str, tuple[str, range]] = {
     "timeout": ("search-index", range(80, 100)),
     "paused": ("crm", range(100, 110)),
 }
-"""What goes wrong for whom, in which topics by their places: 150 lanes."""
+"""The faults by subscriber and topic: 150 lanes."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def topic_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where pushes go: to whom all is well, who fails, who is gone, who is slow."""
+    """The receivers of pushes: healthy, failing, gone and slow ones."""
 
     well: str
     failing: str

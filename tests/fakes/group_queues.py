@@ -24,7 +24,7 @@ class Held:
 class FakeGroupQueues:
     """Entries by group, in the order in which they came; *broken* answers nothing.
 
-    Nobody waits: whoever asks an empty queue lets the time pass by *sleep*.
+    No call waits: a pull of an empty queue lets the time pass by *sleep*.
     """
 
     now: Callable[[], int]

@@ -49,7 +49,7 @@ def subscribe(
         world.store.write(version_put(one, since=number + 1))
     subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
     world.store.write(Put(topic_key(topic), TOPICS.row_of(subscribed)))
-    kept_directory_of(world, topic).index.get()  # As whoever published before left it, if it is large.
+    kept_directory_of(world, topic).index.get()  # An earlier publish would have left it so, if it is large.
 
 
 def _condition(number: int) -> str:
