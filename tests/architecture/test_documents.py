@@ -260,6 +260,12 @@ def _is_there(module: str, path: str) -> bool:
     return True
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_row_of_a_table_is_a_line_of_its_own(name: str) -> None:
+    rulers = [line.strip() for line in text_of(name).splitlines() if re.search(r"\|\s*:?---", line)]
+    assert [line for line in rulers if not re.fullmatch(r"\|[-:| ]+\|", line)] == []
+
+
 def test_the_first_page_is_short() -> None:
     assert text_of("README.md").count("\n") <= 160
 
