@@ -39,7 +39,7 @@ LAG_MS = 3_600_000
 KINDS = {
     "never_ended": "every delivery ends, unless its message has not expired",
     "ended_twice": "no delivery ends twice",
-    "removed_owed": "the row of a pending delivery is never removed",
+    "removed_pending": "the row of a pending delivery is never removed",
     "unmatched": "only matching subscriptions get deliveries",
     "orphan": "every delivery belongs to a known message",
     "after_expiry": "no push ends later than the expiry plus its timeout",

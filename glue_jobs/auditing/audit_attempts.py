@@ -107,7 +107,7 @@ def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame
     """
     groups = policies.where("is_pulled").select(*LANE).distinct()
     pushed = entries.join(groups, list(LANE), "left_anti")
-    ended = pushed.where("pending = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
+    ended = pushed.where("matched = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
     seen = ended.join(attempts, list(ENTRY), "left").where("attempt is null or attempt < attempts")
     counted = seen.groupBy(*ENTRY, "attempts", "ended_at").agg(sql.count("attempt").alias("recorded"))
     alone = ended.join(counted, list(ENTRY), "left_anti").withColumn("recorded", sql.lit(0))

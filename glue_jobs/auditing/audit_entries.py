@@ -58,11 +58,11 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
     One shuffle of fixed-width columns: entries and deliveries are grouped together, not joined.
     """
-    pending = messages.select(
+    matched = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
     )
-    pending = pending.withColumn("pending", sql.lit(1))
-    return _by_entry(pending.unionByName(_happened(deliveries), allowMissingColumns=True))
+    matched = matched.withColumn("matched", sql.lit(1))
+    return _by_entry(matched.unionByName(_happened(deliveries), allowMissingColumns=True))
 
 
 def entries_told_of(deliveries: DataFrame) -> DataFrame:
@@ -85,7 +85,7 @@ def _happened(deliveries: DataFrame) -> DataFrame:
         sql.when(ended & ~gone, 1).alias("ended"),
         sql.when(waited & ~gone, 1).alias("waited"),
         sql.when(gone, 1).alias("removed"),
-        sql.when(sql.col("added_at").isNotNull(), 1).alias("pending"),
+        sql.when(sql.col("added_at").isNotNull(), 1).alias("matched"),
         sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
     )
 
@@ -95,7 +95,7 @@ def _by_entry(together: DataFrame) -> DataFrame:
         return sql.when(sql.col(flag) == 1, sql.col(column))
 
     return together.groupBy(*ENTRY).agg(
-        sql.max("pending").alias("pending"),
+        sql.max("matched").alias("matched"),
         sql.min("accepted_at").alias("accepted_at"),
         sql.max("expires_at").alias("expires_at"),
         sql.count("ended").alias("ends"),
@@ -116,13 +116,13 @@ def _by_entry(together: DataFrame) -> DataFrame:
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that could break a promise, and one row with the number of all others (``usual``).
 
-    The others are pending, or were delivered by their only attempt within their life, while their lane was open in that
-    hour (*closed_hours*). They are nearly all, and need no other check.
+    The usual ones matched and were delivered by their only attempt before they expired, while their lane was open in
+    that hour (*closed_hours*). They need no other check.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
     marked = entries.withColumn("hour", hour).join(sql.broadcast(closed), ["topic", "ordinal", "hour"], "left")
-    usual = (sql.col("pending") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
+    usual = (sql.col("matched") == 1) & (sql.col("ends") == 1) & (sql.col("waits") == 0) & end_is(EntryState.DELIVERED)
     usual &= (sql.col("attempts") <= 1) & sql.col("dropped").isNull() & sql.col("is_closed").isNull()
     usual &= sql.coalesce(sql.col("last_attempt_at") <= sql.col("expires_at") + terms.skew_ms, sql.lit(True))
     usual = sql.coalesce(usual, sql.lit(False))
@@ -139,22 +139,22 @@ def end_is(state: EntryState) -> Column:
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries without an end after expiry, with two ends, or removed."""
-    pending = entries.where("pending = 1")
+    matched = entries.where("matched = 1")
     twice = violation(
-        "ended_twice", pending.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
+        "ended_twice", matched.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"
     )
-    gone = pending.where("ends = 0 and removed_at is not null")
-    removed = violation("removed_owed", gone, sql.col("removed_at"), "its row was removed while it was pending")
-    open_ = pending.where(
+    gone = matched.where("ends = 0 and removed_at is not null")
+    removed = violation("removed_pending", gone, sql.col("removed_at"), "its row was removed while it was pending")
+    open_ = matched.where(
         (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.as_of)
     )
-    never = violation("never_ended", open_, sql.col("expires_at"), "its life is over, and no end is recorded")
+    never = violation("never_ended", open_, sql.col("expires_at"), "it expired, and no end is recorded")
     return twice.unionByName(removed).unionByName(never)
 
 
 def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
     """Return deliveries without an entry in their message: no match, or the archive lacks the message."""
-    stray = entries.where("pending is null and (ends > 0 or waits > 0)")
+    stray = entries.where("matched is null and (ends > 0 or waits > 0)")
     known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
     told = stray.join(known, ["topic", "message_id"], "left")
     at = sql.coalesce("ended_at", "waits_since")
@@ -165,14 +165,14 @@ def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
     """Return the counts of the certificate: entries by end, and those still alive; *usual* ones were delivered."""
-    pending = sql.col("pending") == 1
-    alive = pending & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
+    matched = sql.col("matched") == 1
+    alive = matched & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
     sums = [
-        sql.sum(pending.cast("int")).alias("entries"),
+        sql.sum(matched.cast("int")).alias("entries"),
         sql.sum(alive.cast("int")).alias("within_life"),
-        sql.sum((pending & (sql.col("ends") > 0) & (sql.col("waits") > 0)).cast("int")).alias("waited"),
+        sql.sum((matched & (sql.col("ends") > 0) & (sql.col("waits") > 0)).cast("int")).alias("waited"),
     ]
-    sums += [sql.sum((pending & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
+    sums += [sql.sum((matched & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
     row = entries.agg(*sums).collect()[0]
     found = {name: int(value or 0) for name, value in row.asDict().items()}
     also = ("entries", EntryState.DELIVERED.value)

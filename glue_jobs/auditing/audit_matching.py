@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, number bigint"
 VIOLATIONS = {
-    "not_in_filter": "it was pending, and the filter of its time does not match it",
-    "missed": "the filter of its time matches it, and it was not pending",
+    "not_in_filter": "it has a delivery, and the filter of its time does not match it",
+    "missed": "the filter of its time matches it, and it has no delivery",
 }
 COUNTED = (
     *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),

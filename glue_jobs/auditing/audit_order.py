@@ -28,7 +28,7 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries in the backlog of an ordered lane.
 
-    (entry, place, stood_at, tried_at: its first attempt after it joined, owed_until)
+    (entry, place, stood_at, tried_at: its first attempt after it joined, pending_until)
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -42,7 +42,7 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
     by_push = end_is(EntryState.DELIVERED) | end_is(EntryState.DISCARDED)
     until = sql.when(by_push, sql.coalesce("last_attempt_at", "ended_at")).otherwise(sql.col("ended_at"))
     until = sql.coalesce(until, "removed_at", sql.lit(terms.as_of))
-    ended = ended.select(*ENTRY, until.alias("owed_until"))
+    ended = ended.select(*ENTRY, until.alias("pending_until"))
     all_of = stood.join(ended, list(ENTRY)).join(first, list(ENTRY), "left")
     return all_of.join(sql.broadcast(lanes), list(LANE), "left_semi")
 
@@ -60,14 +60,14 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
     order = Window.partitionBy(*LANE).orderBy("stood_at", sql.desc("begins"))
     known = both.withColumn("life", sql.sum("begins").over(order.rowsBetween(Window.unboundedPreceding, 0)))
     before = Window.partitionBy(*LANE, "life").orderBy("place", "message_id").rowsBetween(Window.unboundedPreceding, -1)
-    known = known.where("begins = 0").withColumn("earlier_until", sql.max("owed_until").over(before))
+    known = known.where("begins = 0").withColumn("earlier_until", sql.max("pending_until").over(before))
     suspect = known.where(sql.col("tried_at") + terms.skew_ms < sql.col("earlier_until"))
     earlier = backlog.select(
         *LANE,
         sql.col("message_id").alias("earlier_id"),
         sql.col("place").alias("earlier_place"),
         sql.col("stood_at").alias("earlier_stood_at"),
-        sql.col("owed_until").alias("until"),
+        sql.col("pending_until").alias("until"),
     )
     pairs = suspect.join(earlier, list(LANE)).where(
         (sql.col("earlier_place") < sql.col("place"))

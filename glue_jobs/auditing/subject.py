@@ -47,7 +47,7 @@ class Subject:
         settings = subscriptions.where("part = 'settings'")
         names = settings.groupBy("topic", "ordinal").agg(sql.max_by("subscription", "version").alias("subscription"))
         each = sql.struct("subscription", "ordinal", "end", "attempts", "ended_at")
-        ended = entries.where("pending = 1").join(names, ["topic", "ordinal"], "left")
+        ended = entries.where("matched = 1").join(names, ["topic", "ordinal"], "left")
         by_message = ended.groupBy(*MESSAGE).agg(sql.sort_array(sql.collect_list(each)).alias("deliveries"))
         accepted = mine.select(*MESSAGE, "accepted_at", "tags")
         listed = accepted.join(by_message, list(MESSAGE), "left").orderBy(*MESSAGE).limit(LISTED_MAX)

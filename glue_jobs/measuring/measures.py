@@ -45,10 +45,10 @@ def outcomes(entries: DataFrame) -> DataFrame:
     *attempt_ms* and *end_to_end_ms* are sorted arrays of the latencies of successes. The first exists for successes at
     the first attempt: from the start of their round to the attempt's end.
     """
-    pending = entries.where("pending = 1").withColumn("hour", hour_of("accepted_at"))
+    matched = entries.where("matched = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     ends = [sql.sum((sql.col("end") == n + 1).cast("bigint")).alias(state) for n, state in enumerate(ENDS)]
-    return pending.groupBy(*PAIR_HOUR).agg(
+    return matched.groupBy(*PAIR_HOUR).agg(
         sql.count("*").alias("matched"),
         *(sql.coalesce(each, sql.lit(0)).alias(state) for each, state in zip(ends, ENDS, strict=True)),
         sql.sum((sql.col("ends") == 0).cast("bigint")).alias("pending"),

@@ -47,8 +47,8 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
         ("matched by both", sums["both"], ""),
         ("newly matched", new, "good" if new else ""),
         ("no longer matched", gone, "bad" if gone else ""),
-        ("the candidate failed on", sums["failed"], "warn" if sums["failed"] else ""),
-        *([("not judged, without what a filter reads", sums["unjudged"], "warn")] if sums["unjudged"] else []),
+        ("errors of the candidate", sums["failed"], "warn" if sums["failed"] else ""),
+        *([("not evaluated: contents not archived", sums["unjudged"], "warn")] if sums["unjudged"] else []),
     ]
     verdict = f"{title} for {result['subscription']}"
     parts = [
@@ -58,7 +58,7 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
                      _code(result["current"])),
     ]  # fmt: skip
     if hours:
-        caption = "Messages by hour of acceptance: what both filters match, and where they differ."
+        caption = "Messages by hour of acceptance: matched by both filters, newly matched, no longer matched."
         parts.append(page.section("Hour by hour", page.figure(caption, lambda axes: _bars(axes, hours, COLOURS))))
     for way in ("newly_matched", "newly_unmatched"):
         found = [sample for sample in result["samples"] if sample["way"] == way]
@@ -71,12 +71,12 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
 def _counts(result: Mapping[str, Any], below: str) -> str:
     told = result["candidates"]
     matched = [each for each in told if each["matched"]]
-    title = f"{len(told):,} candidates, of which {len(matched):,} match something"
+    title = f"{len(told):,} candidates, {len(matched):,} with matches"
     if len(told) == 1:
         share = page.share(told[0]["matched"], result["messages"])
         title = f"The candidate matches {told[0]['matched']:,} messages ({share})"
     if not result["messages"]:
-        title = "There is no message to try it on"
+        title = "No messages in this window"
     ranked = sorted(told, key=lambda each: (-each["matched"], each["name"]))[:LISTED_MAX]
     rows = [
         (each["name"], each["matched"], page.share(each["matched"], result["messages"]), each["failed"],
@@ -88,7 +88,7 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
         caption = "Messages that the candidate matches, by hour of acceptance."
         hours = result["hours"]
         parts.append(page.figure(caption, lambda axes: _bars(axes, hours, {"matched": "line"})))
-    heads = ("Candidate", "Matched", "Share", "Failed", "Not judged", "Filter")
+    heads = ("Candidate", "Matched", "Share", "Failed", "Not evaluated", "Filter")
     rest = len(told) - len(rows)
     more = page.paragraph(f"{rest:,} more are in backtest.json and the table hours.", "soft") if rest else ""
     return page.document(title, _what(result), *parts, page.section("Candidates", page.table(heads, rows), more))

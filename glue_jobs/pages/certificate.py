@@ -8,13 +8,12 @@ from typing import Any
 from glue_jobs.pages import page
 
 LIMITS = (
-    "An attempt is known by its end. One that a crash kept from being recorded is not seen, and one that began before "
-    "the end of a life may end within its timeout after it.",
-    "What a filter function said cannot be evaluated again; that it was asked can.",
-    "The order is the queue's, and the queue leaves no record: in a backlog it is proved by position, on the direct "
-    "way only that nothing is pushed past a closed lane.",
-    "Times of changes are whole seconds, and clocks differ: what is closer together than the stated tolerance is not "
-    "judged.",
+    "Attempts are recorded at their end. An attempt that a crash kept from being recorded is not checked. An attempt "
+    "that began before the expiry may end within its timeout after it.",
+    "The verdicts of filter functions cannot be evaluated again. The audit checks that the function was called.",
+    "The queue decides the order and leaves no record of it. In a backlog, positions prove the order. For direct "
+    "pushes the audit proves only that none passed a closed lane.",
+    "Records have whole seconds, and clocks differ. Differences below the stated tolerance are not checked.",
 )
 
 
@@ -30,10 +29,10 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     ended = counts["entries"] - counts["within_life"]
     cards = [
         ("messages", counts["messages"], ""),
-        ("deliveries pending", counts["entries"], ""),
-        ("of them ended", ended, ""),
-        ("within their life", counts["within_life"], ""),
-        ("matches evaluated again", counts["evaluated"], ""),
+        ("deliveries", counts["entries"], ""),
+        ("ended", ended, ""),
+        ("not yet expired", counts["within_life"], ""),
+        ("filters evaluated again", counts["evaluated"], ""),
         ("violations", found, "bad" if found else "good"),
     ]
     return page.document(
@@ -44,9 +43,9 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         _listed(certificate) if found else "",
         "" if subject is None else _subject(subject),
         page.section("Promises", _promises(certificate["by_kind"], kinds)),
-        page.section("How it ended", _ends(counts)),
-        page.section("What was looked at", _looked_at(counts, certificate["skew_ms"])),
-        page.section("What this cannot prove", *(page.paragraph(text) for text in LIMITS)),
+        page.section("Deliveries by end", _ends(counts)),
+        page.section("Checks", _looked_at(counts, certificate["skew_ms"])),
+        page.section("Limits of the proof", *(page.paragraph(text) for text in LIMITS)),
         page.section("Merkle roots", _roots(certificate)),
     )
 
@@ -57,7 +56,7 @@ def _title(certificate: Mapping[str, Any]) -> tuple[str, str]:
         return page.count_noun(found, "violation"), "bad"
     if certificate["judged"]:
         return (
-            f"Every promise was kept, as far as {page.count_noun(certificate['judged'], 'judgement')} can tell",
+            f"Every promise was kept: {page.count_noun(certificate['judged'], 'check')}, no violation",
             "good",
         )
     if certificate["counts"]["messages"]:
@@ -119,31 +118,32 @@ def _subject(subject: Mapping[str, Any]) -> str:
 
 def _ends(counts: Mapping[str, int]) -> str:
     names = ("delivered", "discarded", "expired", "cancelled", "filtered", "within_life")
-    rows = [(name.replace("_", " "), counts[name], page.share(counts[name], counts["entries"])) for name in names]
+    labels = {"within_life": "not yet expired"}
+    rows = [(labels.get(name, name), counts[name], page.share(counts[name], counts["entries"])) for name in names]
     return page.table(("End", "Deliveries", "Share"), rows)
 
 
 def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
     rows = (
         ("pairs of message and filter evaluated again", counts["evaluated"]),
-        ("entries that were added for groups that are younger than their messages", counts["late_entries"]),
-        ("of them by filters that read a body that was not archived, not judged", counts["late_unjudged"]),
-        ("matches whose verdict a filter function gave later", counts["matches_judged_later"]),
-        ("matches of filters that the archive does not know", counts["matches_of_unknown_filters"]),
-        ("misses near the removal of a subscription, not provable", counts["misses_not_provable"]),
-        ("matches that read a body that was not archived, not judged", counts["unjudged_without_body"]),
-        ("messages that were erased; the verdicts of their filters were kept", counts["erased"]),
-        ("messages whose body went by its age; the verdicts of filters that read it were kept", counts["bodies_gone"]),
-        ("messages whose properties went by their age; the same", counts["properties_gone"]),
+        ("late entries: added for groups created after the message", counts["late_entries"]),
+        ("late entries not checked: their filters read a body that was not archived", counts["late_unjudged"]),
+        ("matches that a filter function decided later", counts["matches_judged_later"]),
+        ("matches of filters that are not in the archive", counts["matches_of_unknown_filters"]),
+        ("missing matches near the deletion of a subscription, not provable", counts["misses_not_provable"]),
+        ("filters not checked: they read a body that was not archived", counts["unjudged_without_body"]),
+        ("erased messages; the stored verdicts of their filters count", counts["erased"]),
+        ("messages whose body was deleted by its age; stored verdicts count", counts["bodies_gone"]),
+        ("messages whose properties were deleted by their age; stored verdicts count", counts["properties_gone"]),
         ("replayed messages (for one subscription each)", counts["replays"]),
-        ("recorded attempts of deliveries that waited", counts["failed_attempts"]),
-        ("gaps between attempts / of them judged", f"{counts['gaps']:,} / {counts['gaps_judged']:,}"),
-        ("places in backlogs of ordered lanes", counts["backlog_of_ordered_lanes"]),
+        ("recorded attempts of deliveries in backlogs", counts["failed_attempts"]),
+        ("waits between attempts / of these checked", f"{counts['gaps']:,} / {counts['gaps_judged']:,}"),
+        ("deliveries in backlogs of ordered lanes", counts["backlog_of_ordered_lanes"]),
         ("direct deliveries to ordered lanes", counts["direct_deliveries"]),
-        ("of them before one accepted earlier (no violation)", counts["before_an_earlier_one"]),
+        ("direct deliveries before a message accepted earlier (no violation)", counts["before_an_earlier_one"]),
         ("tolerance for clocks", f"{skew_ms:,} ms"),
     )
-    return page.table(("What", "Number"), [(what, page.format_value(number)) for what, number in rows])
+    return page.table(("Check", "Number"), [(what, page.format_value(number)) for what, number in rows])
 
 
 def _roots(certificate: Mapping[str, Any]) -> str:

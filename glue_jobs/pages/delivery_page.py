@@ -28,19 +28,19 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
     latency = told["latency"]
     cards = [
         ("messages accepted", told["accepted"], ""),
-        ("deliveries pending by them", told["matched"], ""),
+        ("deliveries", told["matched"], ""),
         ("delivered", page.share(told["delivered"], told["matched"]), "good" if not given_up else ""),
-        ("given up (retries or life spent)", given_up, "bad" if given_up else "good"),
+        ("given up (discarded or expired)", given_up, "bad" if given_up else "good"),
         ("still pending", told["pending"], "warn" if told["pending"] else ""),
         ("retries", told["retries"], ""),
-        ("95 % delivered within", page.duration(latency.get("end_to_end_ms_p95")), ""),
+        ("p95 latency", page.duration(latency.get("end_to_end_ms_p95")), ""),
     ]
     return page.document(
         title,
         f"deliveries of {told['window'].replace('_', ' to ')}, {where}",
         page.headline(title, below, tone),
         page.cards(cards),
-        page.section("What went wrong", _trouble(told)),
+        page.section("Failures", _trouble(told)),
         _plots(told),
         page.section("Subscriptions", _subscriptions(told["subscriptions"])),
         page.section("Words", *(page.paragraph(text) for text in _WORDS)),
@@ -48,13 +48,12 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
 
 
 _WORDS = (
-    "Given up, as the rules say: discarded (all retries failed) or expired (the message's life ended first). That "
-    "the rules were kept is what the audit proves. Cancelled and filtered are what somebody asked for. "
-    "Still pending: in a backlog, or not reported when this was made.",
-    "Time of an attempt: from the start of the round that pushed the message to the end of the attempt; known of "
-    "deliveries at the first attempt. End to end: from acceptance to the end of the attempt that delivered.",
-    "Closed: the time in which a lane was blocked, out of contact, paused or suspended, within the window, until its "
-    "subscription was removed and no later than this was made.",
+    "Given up: discarded (all retries failed) or expired (the message expired first). The audit proves that each was "
+    "given up by the rules. Cancelled: a person skipped the delivery, or deleted its subscription. Filtered: a filter "
+    "function rejected the message. Still pending: in a backlog, or not yet in the archive.",
+    "Attempt: from the start of the first round to the end of the attempt, for deliveries at the first attempt. End to "
+    "end: from acceptance to the end of the successful attempt.",
+    "Closed for: how long the lane was blocked, out of contact, paused or suspended within the window.",
 )
 
 
@@ -62,7 +61,7 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
     if not told["accepted"]:
         return "No message was accepted", ""
     if not told["matched"]:
-        return "Messages were accepted, and nobody was pending any", "warn"
+        return "No message matched a subscription", "warn"
     share = page.share(told["delivered"], told["matched"])
     pending = told["pending"]
     if given_up:
@@ -73,7 +72,7 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
     if pending:
         are = "is" if pending == 1 else "are"
         what = page.count_noun(pending, "delivery", "deliveries")
-        return f"None was given up; {what} {are} still pending, {share} were delivered", "warn"
+        return f"{what} {are} still pending, {share} were delivered; none was given up", "warn"
     return "Every delivery was made", "good"
 
 
@@ -88,7 +87,7 @@ def _first_failure(row: Mapping[str, Any]) -> str:
 
 def _trouble(told: Mapping[str, Any]) -> str:
     if not told["matched"]:
-        return page.paragraph("Nobody was pending anything.")
+        return page.paragraph("No message matched a subscription.")
     troubled = [row for row in told["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
         return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")
@@ -122,7 +121,7 @@ def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
 
 def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = (
-        "Subscription", "Owed by messages", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
+        "Subscription", "Deliveries", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
         "Still pending", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
     )  # fmt: skip
     listed = sorted(rows, key=lambda row: (row["topic"], row["ordinal"]))[:SUBSCRIPTIONS_SHOWN]
@@ -157,15 +156,15 @@ def _plots(told: Mapping[str, Any]) -> str:
     hours = told["hours"]
     if not hours or not told["matched"]:
         return ""
-    parts = [page.figure("Deliveries by hour of acceptance, and what became of them.", lambda axes: _bars(axes, hours))]
+    parts = [page.figure("Deliveries by hour of acceptance and by end.", lambda axes: _bars(axes, hours))]
     if any(row["expired"] + row["discarded"] + row["pending"] for row in hours):
-        parts.append(page.figure("Only those that were not delivered.", lambda axes: _bars(axes, hours, ENDS[3:])))
+        parts.append(page.figure("Deliveries without success.", lambda axes: _bars(axes, hours, ENDS[3:])))
     if told["latency_by_hour"]:
-        caption = "From acceptance to delivery (logarithmic): half, 95 % and 99 % of deliveries were faster."
+        caption = "Latency from acceptance to delivery (logarithmic)."
         parts.append(page.figure(caption, lambda axes: _speeds(axes, told["latency_by_hour"])))
     if any(row["blocked_ms"] for row in hours):
         parts.append(
-            page.figure("Hours for which lanes were closed, all lanes together.", lambda axes: _closed(axes, hours))
+            page.figure("Hours in which lanes were closed, sum of all lanes.", lambda axes: _closed(axes, hours))
         )
     return page.section("Hour by hour", *parts)
 
@@ -220,9 +219,9 @@ def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
     at: Any = [_when(row["hour"]) for row in rows]
     reached: list[float] = []
-    for name, label, colour in (("p50", "half", "line"), ("p95", "95 %", "second"), ("p99", "99 %", "third")):
+    for name, colour in (("p50", "line"), ("p95", "second"), ("p99", "third")):
         values = [max(1.0, row[f"end_to_end_ms_{name}"] or 1.0) for row in rows]
-        axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=4, linewidth=1.6)
+        axes.plot(at, values, color=page.COLOURS[colour], label=name, marker="o", markersize=4, linewidth=1.6)
         reached += values
     axes.set_yscale("log")
     # Whole decades: a shorter range might have no labelled line.

@@ -156,15 +156,15 @@ def planted() -> dict[str, Plot]:
     """One plot for each kind of violation, in a topic of the kind's name."""
     plots = {kind: Plot([message(1, kind)], [], subscribed(kind)) for kind in audit.KINDS}
     one = {kind: plot.messages[0] for kind, plot in plots.items()}
-    for kind in ("unmatched", "attempt_unrecorded", "not_in_filter", "removed_owed", "overtaken"):
+    for kind in ("unmatched", "attempt_unrecorded", "not_in_filter", "removed_pending", "overtaken"):
         plots[kind].lanes = [lane(kind, NOON)]
     plots["ended_twice"].deliveries = [
         end(one["ended_twice"]),
         end(one["ended_twice"], state="expired", after_ms=LIFE_MS + 1, row_version=3),
     ]
-    plots["removed_owed"].deliveries = [
-        wait(one["removed_owed"], attempts=1),
-        wait(one["removed_owed"], attempts=1, removed_by="ttl", record_id="x"),
+    plots["removed_pending"].deliveries = [
+        wait(one["removed_pending"], attempts=1),
+        wait(one["removed_pending"], attempts=1, removed_by="ttl", record_id="x"),
     ]
     plots["unmatched"].deliveries = [end(one["unmatched"]), end(one["unmatched"], 7)]
     plots["orphan"].deliveries = [end(one["orphan"]), end(message(2, "orphan"))]

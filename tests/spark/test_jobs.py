@@ -149,7 +149,7 @@ def test_a_day_that_is_not_over_ends_now_and_a_removed_subscription_is_closed_to
     assert hours == {0: 600_000, -1: 60_000}
     [key] = [key for key in bucket.keys("reports/report/") if key.endswith("index.html")]
     page = bucket.text(key)
-    wrong = page[page.index("What went wrong") : page.index("Hour by hour")]
+    wrong = page[page.index("Failures") : page.index("Hour by hour")]
     assert [name for name in ("s0", "s1", "s2", "s3") if f"fruit / {name}" in wrong] == ["s1", "s2"]
     assert "until 2026\u201111\u201120\u00a012:10:00.000 UTC" in page
 

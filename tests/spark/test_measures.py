@@ -13,7 +13,7 @@ from glue_jobs.measuring import measures
 
 DELIVERED = ENDS.index(EntryState.DELIVERED.value) + 1
 ENTRIES = (
-    "topic string, ordinal int, pending int, end int, ends bigint, accepted_at bigint, round_at bigint, "
+    "topic string, ordinal int, matched int, end int, ends bigint, accepted_at bigint, round_at bigint, "
     "last_attempt_at bigint, attempts int, attempts_waiting int"
 )
 

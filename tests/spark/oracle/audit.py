@@ -127,7 +127,7 @@ class Audit:
                 if len(each.ends) > 1:
                     yield "ended_twice", *place, each.ended_at
                 if not each.ends and each.removed_at is not None:
-                    yield "removed_owed", *place, each.removed_at
+                    yield "removed_pending", *place, each.removed_at
                 if not each.ends and each.removed_at is None and (each.expires_at or FOREVER) <= self.as_of:
                     yield "never_ended", *place, each.expires_at
             elif each.ends or each.waits:
