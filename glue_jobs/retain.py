@@ -121,14 +121,14 @@ def list_pending_files(objects: Objects, day: str, aside: Collection[str], until
     done = json_of(objects.read(done_key(day)))
     before, seen = done.get("until", {}), frozenset(done.get("files", ()))
 
-    def is_owed(key: str) -> bool:
+    def is_pending(key: str) -> bool:
         last = before if key in seen else {}
         return any(last.get(part, "") < of for of in (day, *days.get(key, ())) for part in due(until, of))
 
     files = {*aside, *days}
-    if due(until, day) and (any(map(is_owed, files)) or not seen):
+    if due(until, day) and (any(map(is_pending, files)) or not seen):
         files |= {*objects.sizes(f"{RAW}dt={day}/")}
-    return PendingFiles(day, tuple(sorted(files)), tuple(sorted(filter(is_owed, files))))
+    return PendingFiles(day, tuple(sorted(files)), tuple(sorted(filter(is_pending, files))))
 
 
 def to_do(archive: Archive, until: Until) -> list[PendingFiles]:

@@ -75,8 +75,8 @@ class RunningStack:
         """Whether the archive tells of so many messages of a topic, and how every delivery of them ended."""
         accepted = {record["message_id"]: record["matched"] for record in self.archived("messages", topic)}
         ended = {(record["message_id"], record["ordinal"]) for record in self.archived("deliveries", topic)}
-        owed = {(message_id, ordinal) for message_id, matched in accepted.items() for ordinal in matched}
-        return len(accepted) == messages and owed <= ended
+        pending = {(message_id, ordinal) for message_id, matched in accepted.items() for ordinal in matched}
+        return len(accepted) == messages and pending <= ended
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)

@@ -33,8 +33,8 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
         "sent": swept.sent,
         "removed": swept.removed,
         "oldest_overdue_seconds": swept.oldest_overdue_s,
-        "oldest_blocked_head_seconds": swept.owed.oldest_s,
-        "expiring_within_hour": swept.owed.expiring,
+        "oldest_blocked_head_seconds": swept.backlogs.oldest_s,
+        "expiring_within_hour": swept.backlogs.expiring,
     }
 
 

@@ -83,8 +83,8 @@ def outcome_of(lane: UrgentLane) -> str:
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
     """Return the sort key of a lane: its need, then the age of its backlog."""
-    owed_since = LATEST if lane.head is None else lane.head.accepted_at
-    return list(LaneNeed).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
+    pending_since = LATEST if lane.head is None else lane.head.accepted_at
+    return list(LaneNeed).index(need_of(lane)), pending_since, (lane.topic, lane.subscription)
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,10 @@ class MessageCriteria:
             and (not self.routing_key or self.routing_key == message.routing_key)
             and all(message.properties.get(name) == value for name, value in (self.properties or {}).items())
             and (self.since is None or message.accepted_at >= self.since)
-            and self._is_owed(message)
+            and self._is_pending(message)
         )
 
-    def _is_owed(self, message: Message) -> bool:
+    def _is_pending(self, message: Message) -> bool:
         if not self.subscription and not self.state:
             return True
         entries = message.subscribers.items()
@@ -139,16 +139,18 @@ async def act_preview(request: web.Request) -> web.Response:
     desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
     messages, _, _ = await _found(desk, topic, parse_criteria(query))
-    lanes = lanes_owed(messages, query.get("subscription", "").strip())
+    lanes = lanes_pending(messages, query.get("subscription", "").strip())
     ids = [each.message_id for each in messages] if act == "skip" else []
     asked = {name: value.strip() for name, value in query.items() if value.strip()}
     return page_of(desk, act, lanes, f"/search?{request.query_string}", chosen=asked, messages=ids)
 
 
-def lanes_owed(messages: Iterable[Message], subscription: str) -> list[Name]:
+def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
     """Return the lanes with pending deliveries of *messages*; with *subscription*, only its lanes."""
-    owed = ((each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked")
-    return [lane for lane in dict.fromkeys(owed) if subscription in ("", lane[1])][:LANES_MAX]
+    pending = (
+        (each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked"
+    )
+    return [lane for lane in dict.fromkeys(pending) if subscription in ("", lane[1])][:LANES_MAX]
 
 
 ROUTES = (web.get("/search", search), web.get("/search/{act:retry|skip}", act_preview))

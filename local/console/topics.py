@@ -55,7 +55,7 @@ async def retained_count(request: web.Request) -> web.Response:
         desk.api.get_topic(name),
         desk.api.list_messages(name, limit=1).page(),
     )
-    return desk.page("owed.html", topic=topic, oldest=next(iter(oldest.items), None))
+    return desk.page("retained.html", topic=topic, oldest=next(iter(oldest.items), None))
 
 
 async def topic(request: web.Request) -> web.Response:
@@ -113,6 +113,6 @@ def pairs(text: str) -> dict[str, str]:
 ROUTES = (
     web.get("/topics", topics),
     web.get("/topics/{topic}", topic),
-    web.get("/topics/{topic}/owed", retained_count),
+    web.get("/topics/{topic}/retained", retained_count),
     web.post("/topics/{topic}/messages", publish),
 )

@@ -178,7 +178,7 @@ def part_b(play: Play, listening: ExitStack) -> None:
     play.say("100 new ones published")
     play.check("retained, old and new", 210, lambda: api.get_topic(topic).retained_messages or 0)
     play.check("C received exactly the 100 new", True, lambda: sorted(c.accepted_ids()) == sorted(old + new))
-    play.check("owed to A and to B", [210, 210], lambda: [play.lane(topic, name).backlog for name in "AB"])
+    play.check("backlogs of A and B", [210, 210], lambda: [play.lane(topic, name).backlog for name in "AB"])
     _check_push(play, topic)
     play.check("still retained", 210, lambda: api.get_topic(topic).retained_messages or 0)
     if play.suffix:

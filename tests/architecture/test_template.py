@@ -86,7 +86,7 @@ def test_who_pushes_can_never_push_to_the_service_itself(name: str) -> None:
 
 
 def test_the_queue_has_no_queue_for_what_failed() -> None:
-    """It would break the order and hide what is owed."""
+    """It would break the order and hide what is pending."""
     assert "RedrivePolicy" not in SOURCE["Resources"]["DeliveryQueue"]["Properties"]
 
 

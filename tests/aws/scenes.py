@@ -156,7 +156,7 @@ class Scene:
         return {row.message.message_id: row.map.entry(0).state for row in known}
 
     def left_over(self) -> list[str]:
-        """Return the partitions of what is still owed, listed or waited for."""
+        """Return the partitions of what is still pending, listed or waited for."""
         partitions = map(str, self.deployment.tables["MessagesTable"].partitions)
         return [name for name in partitions if name.startswith(("DUE#", "LANES#", "RETAINED#", "UNSENT#"))]
 

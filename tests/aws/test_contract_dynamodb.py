@@ -173,8 +173,8 @@ def batch_of_keys(world: World) -> Any:
 @case
 def many_updates(world: World) -> Any:
     for sk in "abc":
-        put(world, {**item(sk, "many", n=1), "owed": {"B": b"x"}})
-    text = 'UPDATE "rows" SET "n"=? SET "b"=? REMOVE "owed" REMOVE "absent" WHERE "pk"=? AND "sk"=? AND "n"=?'
+        put(world, {**item(sk, "many", n=1), "body": {"B": b"x"}})
+    text = 'UPDATE "rows" SET "n"=? SET "b"=? REMOVE "body" REMOVE "absent" WHERE "pk"=? AND "sk"=? AND "n"=?'
     expected = {"a": "1", "b": "7", "c": "1", "absent": "1"}
     statements = [
         {"Statement": text, "Parameters": [{"N": "2"}, {"B": b"\x00"}, {"S": "many"}, {"S": sk}, {"N": n}]}

@@ -1,4 +1,4 @@
-"""Lanes that all owe the same messages: pushes made twice, how long the table takes, what removed ones hold.
+"""Lanes with the same pending messages: pushes made twice, how long the table takes, what removed ones hold.
 
     python -m tests.benchmarks.herd [LANES_MAX]
 
@@ -19,7 +19,7 @@ SETTLED_S_MAX = 2.0
 HERDS = ((10, 4), (100, 4), (1_000, 4), (100, 64), (100, 256))
 """Lanes and KiB of body."""
 REMOVALS = ((100, 90), (400, 90))
-"""Removed lanes, eight of which are worked on at a time, and messages that each owes."""
+"""Removed lanes, eight of which are worked on at a time, and pending messages of each."""
 HELD_S_MAX = 0.01
 """A delivery that is cancelled may hold a function this long; one by one it was 0.04 s."""
 
@@ -42,7 +42,7 @@ def main() -> None:
         if herd.seconds > SETTLED_S_MAX or herd.extra or herd.counts["conflicts"]:
             over.append(f"{lanes} lanes with {body_kib} KiB")
     print()
-    print_heading("removed lanes", "messages owed by each", "over after", "functions were held for")
+    print_heading("removed lanes", "pending messages of each", "over after", "functions were held for")
     for lanes, messages in [each for each in REMOVALS if each[0] <= most]:
         came = removal(lanes, messages, at_once=8)
         print(f"| {lanes} | {messages} | {came.seconds:.1f} s | {came.worker_s:.0f} s |", flush=True)

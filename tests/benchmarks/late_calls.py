@@ -1,7 +1,7 @@
 """Table writes of late entries and of bodies that are kept: ``python -m tests.benchmarks.late_calls``.
 
-Messages of 1 KiB to one subscription that is pushed to, on simulated tables: in a topic that keeps what is owed, in one
-that keeps for life, and there for a group that is made afterwards and consumes from the earliest. Counts do not depend
+Messages of 1 KiB to one subscription that is pushed to, on simulated tables: in a topic that keeps
+bodies while a delivery is pending, in one that keeps them for life, and there for a group that is made afterwards and consumes from the earliest. Counts do not depend
 on the machine.
 """
 
@@ -62,9 +62,9 @@ def writes(meter: Meter) -> float:
 
 def main() -> None:
     """Print the table."""
-    owed, life, late = measure(Keep.PENDING), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
+    pending, life, late = measure(Keep.PENDING), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
     print(f"{MESSAGES} messages of 1 KiB to one subscription; table writes per message\n\n| what | writes |\n|---|---|")
-    print(f"| published and delivered, keep: owed | {writes(owed):.2f} |")
+    print(f"| published and delivered, keep: pending | {writes(pending):.2f} |")
     print(f"| published, delivered and over, keep: life | {writes(life):.2f} |")
     print(f"| more of a late entry, from the look for it to its end | {writes(late) - writes(life):.2f} |")
 

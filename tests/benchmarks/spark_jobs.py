@@ -268,11 +268,11 @@ def in_duckdb(archive: str, cores: int, sizes: list[int]) -> dict[str, tuple[flo
     keys = "topic, ordinal, accepted_at // 3600000 as hour"
     quantiles = ", ".join(f"quantile_disc(last_attempt_at - accepted_at, {q})" for q in (0.5, 0.95, 0.99))
     ends = "count(*) filter (state = 'delivered'), count(*) filter (state = 'expired'), sum(attempts - 1)"
-    owed = "select topic, message_id, unnest(matched) as ordinal, expires_at from messages"
+    pending = "select topic, message_id, unnest(matched) as ordinal, expires_at from messages"
     ended = (
         "select topic, message_id, ordinal, count(*) as n, max(last_attempt_at) as last from deliveries group by all"
     )
-    both = f"({owed}) o full join ({ended}) e using (topic, message_id, ordinal)"
+    both = f"({pending}) o full join ({ended}) e using (topic, message_id, ordinal)"
     prove = f"select count(*) from {both} where n is distinct from 1"
 
     def test(number: int) -> Callable[[], None]:

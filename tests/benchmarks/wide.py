@@ -118,7 +118,7 @@ def measure(count: int) -> None:
     units = fake.store.units
     row = whole_message(fake.store, "wide", message_id)
     assert row is not None
-    assert not row.has_body, "nobody is owed it"
+    assert not row.has_body, "nothing is pending"
     assert receivers.pushes == dict.fromkeys(range(count), 1), "everybody got it once"
     writes = fake.store.writes - writes
     per_thousand = writes * 1_000 / count

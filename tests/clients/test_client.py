@@ -147,8 +147,8 @@ def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, a
     [listed] = client.list_messages("orders", bodies=True)
     assert (listed.message_id, listed.body) == (accepted.message_id, "äöü".encode())
     assert [each.body for each in client.list_messages("orders")] == [None]
-    [owed] = client.list_backlog("orders", "billing")
-    assert owed.message_id == accepted.message_id
+    [pending] = client.list_backlog("orders", "billing")
+    assert pending.message_id == accepted.message_id
     assert client.skip("orders", "billing", "not wanted").backlog == 0
     assert client.resume("orders", "billing").state in ("active", "blocked")
     assert client.explain("orders", accepted.message_id, "billing")["subscription"] == "billing"

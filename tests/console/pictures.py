@@ -30,7 +30,7 @@ SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 HEIGHT_MAX = 6_000
 """Of longer pages the beginning is pictured."""
 READ_MS = 30_000
-"""What is read beside a page, such as how much lanes owe, is in its place when it is read again."""
+"""What is read beside a page, such as the backlogs of lanes, is in its place when it is read again."""
 FAULT = "fault"
 """The one page that is pictured because something is not there."""
 

@@ -22,7 +22,7 @@ TROUBLES = {
     "search-index": ("lost_contact", 13),
     "ticker": ("blocked", 1),
 }
-"""The lanes that are not active in the end, and how much each owes."""
+"""The lanes that are not active in the end, and the backlog of each."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def talk(api: Client) -> None:
 
 
 def _states(api: Client) -> dict[str, tuple[str, int]]:
-    """Return the lanes that are not active, with what they owe."""
+    """Return the lanes that are not active, with their backlogs."""
     listed = [(lane.topic, lane.subscription) for lane in api.list_lanes()]
     lanes = {name: api.get_subscription(topic, name).lane for topic, name in listed}
     return {name: (lane.state, lane.backlog) for name, lane in lanes.items() if lane is not None}

@@ -251,7 +251,7 @@ class Experiment:
                 self.forgotten.append("a secret")
 
     def settle(self) -> float:
-        """Wait until nobody is owed anything; return how long it took, in seconds."""
+        """Wait until nothing is pending; return how long it took, in seconds."""
         began = time.monotonic()
         open_ones = [each.message_id for each in self.sent]
         while open_ones and time.monotonic() - began < SETTLE_S:
@@ -341,7 +341,7 @@ class Outcome:
             ("killed", told),
             ("requests refused meanwhile", self.refused),
             ("messages acknowledged", self.acknowledged),
-            ("deliveries owed", self.pairs),
+            ("deliveries", self.pairs),
             ("lost", len(self.lost)),
             ("acknowledgements and secrets forgotten", len(self.forgotten)),
             ("the archive lacks something", "yes" if self.unarchived else "no"),

@@ -114,7 +114,7 @@ def run(stack: RunningStack, messages: int, seed: int, folder: Path, *, kills: b
 
 
 def _is_done(client: Client, shared: Shared) -> bool:
-    """Whether nothing is owed any more: the last published messages are looked at first, then all."""
+    """Whether nothing is pending any more: the last published messages are looked at first, then all."""
     lane = client.get_subscription(TOPIC, GROUP).lane
     if lane is None or lane.backlog or lane.queued or lane.in_flight:
         return False

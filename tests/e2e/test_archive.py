@@ -69,7 +69,7 @@ def test_what_a_stack_archived_is_replayed(
 
     again = tagcast(stack, tmp_path, "replay", TOPIC, "shop", "--send", "--rate", "50")
 
-    assert (again["sent"], again["refused"]) == (2, 0)  # Nobody was owed the pear: its body was never kept.
+    assert (again["sent"], again["refused"]) == (2, 0)  # No delivery of the pear was pending: its body was never kept.
     assert wait_until(lambda: len(received) == 4)
     assert [push["body"] for push in received] == ["apple"] * 4
     # EXPONENTIAL_DECAY_RETRY keeps no order.

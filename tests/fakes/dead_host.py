@@ -58,7 +58,7 @@ class Outage:
 
 
 def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
-    """Let *lanes* lanes owe a message to a host that gives no answer for so long, and then does."""
+    """Give *lanes* lanes of one host a pending message; the host gives no answer for so long, and then does."""
     timed = TimedWorld(0.0)
     names = [f"D{place}" for place in range(lanes)]
     timed.subscribe(*names, host="dead", strategy=DECAY, max_retries=176, answers=(ANSWER_S, UNREACHED))
@@ -89,7 +89,7 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
 
 
 async def _execution(world: World, task: Task) -> None:
-    """Play the workflow of one lane, each time in another process, until nothing is owed."""
+    """Play the workflow of one lane, each time in another process, until nothing is pending."""
     while True:
         async with PushSlots(world.clock) as slots:
             answer = await redeliver(replace(world, memory=OtherProcess(world.memory)), task, BUDGET_S, slots)

@@ -1,4 +1,4 @@
-"""A thousand lanes that owe the same message, all receivers healthy again: workers in virtual time over its rows.
+"""A thousand lanes with the same pending message, all receivers healthy again: workers in virtual time over its rows.
 
 The table behaves as DynamoDB does where it matters here: a call takes milliseconds; a transaction holds its rows until
 it is committed, and who comes between gets a conflict; a condition is judged when the transaction begins; one row gives
@@ -192,7 +192,7 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
     timed.run(everybody())
     row = whole_message(store, "test1", first.ids[0])
     assert row is not None
-    assert not row.map.owed
+    assert not row.map.pending
     assert {entry.state.value for entry in row.map.ended.values()} == {"delivered"}
     extra = sum(receivers.received.values()) - lanes
     lost = timed.fake.telemetry.counts["OutcomesLost"]
@@ -214,7 +214,7 @@ class Removal:
 
 
 def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Removal:
-    """Remove *lanes* subscriptions that owe so many messages each; so many workers end what they owe at once."""
+    """Remove *lanes* subscriptions with so many pending messages each; so many workers end them at the same time."""
     timed = TimedWorld(0.0)
     names = [f"s{number}" for number in range(lanes)]
     timed.subscribe(*names, answers=(0.0, FAIL))
@@ -242,7 +242,7 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
 
     timed.run(everybody())
     rows = [row for each in first.ids if (row := whole_message(store, "test1", each)) is not None]
-    assert not any(row.map.owed for row in rows)
+    assert not any(row.map.pending for row in rows)
     entries = [entry for row in rows for entry in row.map.ended.values()]
     assert {entry.state.value for entry in entries} == {"cancelled"}
     assert not any(key.pk.startswith("DUE#") for key in store.rows)

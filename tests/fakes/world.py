@@ -242,7 +242,7 @@ class QuietTelemetry:
         """What ended without a push: the body, whose delivery it was, and how."""
         self.waits: dict[str, list[float]] = defaultdict(list)
         self.watched: set[str] = set()
-        self.owed: dict[tuple[str, str], dict[str, float]] = {}
+        self.backlogs: dict[tuple[str, str], dict[str, float]] = {}
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -267,8 +267,8 @@ class QuietTelemetry:
     def watches(self, topic: str) -> bool:
         return topic in self.watched
 
-    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
-        self.owed[topic, subscription] = dict(values)
+    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        self.backlogs[topic, subscription] = dict(values)
 
 
 class MemoryIndexArchive:
@@ -513,7 +513,7 @@ class FakeWorld:
             return await redeliver(self.world, task, 60.0, slots)
 
     def relay_ends(self) -> None:
-        """Let the relay hear of every message of which something is owed or ended, as the table's stream would."""
+        """Let the relay hear of every message of which something is pending or ended, as the table's stream would."""
         pending = [row for key, row in self.store.rows.items() if key.sk == "MSG" and row["pending"]]
         relay(self.world, [Arrival("", EndArrival(str(row["topic"]), str(row["message_id"]))) for row in pending])
 

@@ -17,7 +17,7 @@ PAGES_MAX = 50
 
 
 class Endpoints(FakePusher):
-    """Endpoints of which those of every other length of name fail, so that something is owed."""
+    """Endpoints of which those of every other length of name fail, so that something is pending."""
 
     async def push(self, push: Push) -> Outcome:
         return OK if len(push.subscription.name) % 2 else FAIL

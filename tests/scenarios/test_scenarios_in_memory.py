@@ -33,7 +33,7 @@ class UseCases:
     def publish(self, topic: str, bodies: list[str], *tags: str) -> list[str]:
         return list(self.fake.publish(*bodies, topic=topic, tags=tags))
 
-    def owed(self, name: str) -> int:
+    def pending(self, name: str) -> int:
         return len(lanes.backlog(self.fake.world, "test1", name, 1000, None).items)
 
     def retained(self, topic: str = "test1") -> int:
@@ -44,7 +44,7 @@ class UseCases:
 class ByCmq(Program):
     """What CMQ has no action for is asked of the use cases."""
 
-    def owed(self, name: str) -> int:
+    def pending(self, name: str) -> int:
         return int(self.account.get_subscription("test1", name).get_attributes().inactiveMsgNum)
 
     def retained(self, topic: str = "test1") -> int:
@@ -79,7 +79,7 @@ def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(doo
 
     backlog = lanes.backlog(fake.world, "test1", "A", 1000, None).items
     assert [delivery.attempts for delivery in backlog] == [1] + [0] * 99
-    assert [door.owed(name) for name in "ABC"] == [100, 0, 0]
+    assert [door.pending(name) for name in "ABC"] == [100, 0, 0]
     assert fake.pusher.received["A"] == BODIES[:100]
     assert fake.pusher.received["B"] == fake.pusher.received["C"] == BODIES
     assert door.retained() == 100
@@ -97,7 +97,7 @@ def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(doo
 
     assert fake.pusher.received["A"] == BODIES[:100] + BODIES[101:]
     assert lane_state(fake, "A") == "active"
-    assert (door.owed("A"), door.retained()) == (0, 0)
+    assert (door.pending("A"), door.retained()) == (0, 0)
 
 
 def lane_state(fake: FakeWorld, name: str) -> str:
@@ -119,7 +119,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     door.publish("test1", BODIES[:100])
     fake.deliver()
 
-    assert (door.retained(), door.owed("A"), door.owed("C")) == (210, 210, 0)
+    assert (door.retained(), door.pending("A"), door.pending("C")) == (210, 210, 0)
     assert fake.pusher.received["C"] == BODIES[:100]
     assert lanes.retry_topic(fake.world, "test1") == ()
     assert {push.subscription.name for push in fake.pusher.pushes[before:]} == {"C"}

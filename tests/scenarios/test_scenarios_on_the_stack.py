@@ -87,7 +87,7 @@ class Stage:
         return lane
 
     def attempts(self, name: str) -> list[int]:
-        """Attempts of every delivery that *name* is owed, in order."""
+        """Attempts of every pending delivery of *name*, in order."""
         found = pages(self.api, f"{self.path}/subscriptions/{name}/backlog", 100)
         return [delivery["attempts"] for page in found for delivery in page.json["deliveries"]]
 

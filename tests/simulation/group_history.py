@@ -329,7 +329,7 @@ class GroupHistory:
     def stream(self) -> None:
         """Let the stream tell the relay of the ends and rounds since the last time; a batch that fails comes again.
 
-        Then whatever is owed to nobody is let go, unless somebody died who was to look at that: the search finds it.
+        Messages without pending deliveries are released, unless a worker died before: then the search finds them.
         """
         rows = {key: dict(row) for key, row in self.world.store.rows.items() if key.sk.startswith(("END#", "ROUND#"))}
         news = [row for key, row in rows.items() if self.streamed.get(key) != row]
@@ -345,8 +345,8 @@ class GroupHistory:
             row = whole_message(self.world.store, "test1", message_id)
             assert row is not None
             is_listed = retained_key("test1", message_id) in self.world.store.rows
-            if not row.map.owed and (row.is_owed or is_listed or (row.has_body and not row.is_kept)):
-                raise BrokenPromiseError("what is owed to nobody was not let go")
+            if not row.map.pending and (row.is_pending or is_listed or (row.has_body and not row.is_kept)):
+                raise BrokenPromiseError("a message without pending deliveries was not released")
 
     def check(self) -> None:
         for message_id in self.published:
@@ -354,16 +354,16 @@ class GroupHistory:
             if row is None:
                 raise BrokenPromiseError("a message is gone")
             is_listed = retained_key("test1", message_id) in self.world.store.rows
-            if row.map.owed - row.map.waiting - row.map.enqueued and not is_listed:
-                raise BrokenPromiseError("the list of what is retained is not what is owed")
-            if is_listed and not row.is_owed:
+            if row.map.pending - row.map.waiting - row.map.enqueued and not is_listed:
+                raise BrokenPromiseError("the list of what is retained is not what is pending")
+            if is_listed and not row.is_pending:
                 raise BrokenPromiseError("what was let go is listed as retained")
-            if (row.is_kept and not row.has_body) or (row.map.owed and not (row.has_body and row.is_owed)):
-                raise BrokenPromiseError("the body is not kept as long as it is owed")
-            if not row.map.enqueued <= row.map.owed:
-                raise BrokenPromiseError("what is handed over is not owed")
+            if (row.is_kept and not row.has_body) or (row.map.pending and not (row.has_body and row.is_pending)):
+                raise BrokenPromiseError("the body is not kept as long as it is pending")
+            if not row.map.enqueued <= row.map.pending:
+                raise BrokenPromiseError("what is handed over is not pending")
             for name, group in self.groups.items():
-                if group.ordinal in row.map.owed:
+                if group.ordinal in row.map.pending:
                     self._check_in_sight(row, name)
                 else:
                     self._check_end(message_id, name, row.map.entry(group.ordinal))
@@ -377,7 +377,7 @@ class GroupHistory:
             raise BrokenPromiseError("what was handed over does not lie in the queue")
         is_in_round = group.ordinal in row.map.waiting
         if not is_in_round and group.ordinal not in row.map.enqueued and message_id not in dues:
-            raise BrokenPromiseError("after the first round something is owed that nobody works on")
+            raise BrokenPromiseError("after the first round something is pending that nobody works on")
 
     def _check_end(self, message_id: str, name: str, entry: Entry) -> None:
         if self.ends.setdefault((message_id, name), entry) != entry:
@@ -419,7 +419,7 @@ class GroupHistory:
             raise BrokenPromiseError("a member was told something else than the state map says")
 
     def come_to_rest(self) -> None:
-        """Let all trouble end: then everything is pulled, or a group goes; and nothing is owed any more."""
+        """Let all trouble end: then everything is pulled, or a group goes; and nothing is pending any more."""
         self.world.group_queues.broken = False
         while self.world.queue.entries:
             self.first_round()
@@ -455,7 +455,7 @@ class GroupHistory:
 
     def _check_rest(self) -> None:
         if any(self._row(message_id).get("pending") for message_id in self.published):
-            raise BrokenPromiseError("something is owed for ever")
+            raise BrokenPromiseError("something is pending for ever")
         for name, group in self.groups.items():
             if name in self.removed and GroupQueue.of(group) in self.world.group_queues.queues:
                 raise BrokenPromiseError("the queue of a removed group stays")

@@ -248,8 +248,8 @@ class LateHistory(GroupHistory):
         if message_id not in self.added:
             self._check_new(row, late)
             self.added[message_id] = late
-        if ordinal in row.map.owed - row.map.enqueued and message_id not in in_backlog:
-            raise BrokenPromiseError("a late entry is owed that nobody works on")
+        if ordinal in row.map.pending - row.map.enqueued and message_id not in in_backlog:
+            raise BrokenPromiseError("a late entry is pending that nobody works on")
 
     def _check_new(self, row: MessageRow, late: AddedLater) -> None:
         if self.filters.get(late.filter_version) != self.tags[row.message.message_id]:

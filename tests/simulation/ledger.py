@@ -90,25 +90,25 @@ class Receipt:
     """A message, or a section of one, as the checks read it of all of its rows."""
 
     matched: set[int]
-    owed: set[int]
+    pending: set[int]
     finished: dict[int, int]
     exceptions: dict[int, list[Any]]
     waiting: frozenset[int] = frozenset()
-    """Those of the owed whose first round is open."""
+    """Those of the pending whose first round is open."""
     handed: frozenset[int] = frozenset()
-    """Those of the owed that lie in the queues of their groups."""
+    """Those of the pending that lie in the queues of their groups."""
 
     @property
     def is_open(self) -> bool:
         return bool(self.waiting)
 
     @property
-    def pending(self) -> int:
-        return len(self.owed)
+    def pending_count(self) -> int:
+        return len(self.pending)
 
     @property
     def in_backlogs(self) -> set[int]:
-        return self.owed - self.waiting - self.handed
+        return self.pending - self.waiting - self.handed
 
     @classmethod
     def of(cls, rows: Mapping[str, Mapping[str, Any]]) -> Receipt:
@@ -116,7 +116,7 @@ class Receipt:
         parts = sections_of(rows)
         return cls(
             matched=set().union(*(each.matched for each in parts)),
-            owed=set().union(*(each.owed for each in parts)),
+            pending=set().union(*(each.pending for each in parts)),
             finished={o: at for each in parts for o, at in each.finished.items()},
             exceptions={o: entry for each in parts for o, entry in each.exceptions.items()},
             waiting=frozenset().union(*(each.waiting for each in parts)),
@@ -178,8 +178,10 @@ def _receipt(
                 raise Broken("3 terminal is final", f"{end['message_id']} #{ordinal} ended twice")
             last = end.get("last_attempt_at"), end.get("last_outcome")
             exceptions[ordinal] = [end["state"], end["attempts"], *last]
-    owed = (members | late) - finished.keys() - exceptions.keys()
-    return Receipt(members | late, owed, finished, exceptions, frozenset(waiting & owed), frozenset(handed & owed))
+    pending = (members | late) - finished.keys() - exceptions.keys()
+    return Receipt(
+        members | late, pending, finished, exceptions, frozenset(waiting & pending), frozenset(handed & pending)
+    )
 
 
 @dataclass(frozen=True)
@@ -300,7 +302,7 @@ class Ledger:
         raise Broken("matching", f"ordinal {ordinal} never was")
 
     def attempts_max(self, message_id: str, ordinal: int) -> int:
-        """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry owed.
+        """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry pending.
 
         A group's queue counts what it gave, also where no answer came to anybody.
         """
@@ -344,8 +346,8 @@ class Ledger:
             return {message_id: self.receipts[message_id].matched}
         return {queued_name(message_id, number): each.matched for number, each in enumerate(sections)}
 
-    def owed_before(self, told: str, message_id: str, ordinal: int) -> Iterator[str]:
-        """Yield the messages that are owed to a subscription and stand before one in its order; *told* is where."""
+    def pending_before(self, told: str, message_id: str, ordinal: int) -> Iterator[str]:
+        """Yield the pending messages of a subscription before one in its order; *told* is where."""
         if self.stage.plan.ordering is Ordering.NONE:
             return
         own = next(name for name, whom in self.queued(message_id).items() if ordinal in whom)
@@ -355,7 +357,7 @@ class Ledger:
             if name == own:
                 return
             earlier = name.partition("#")[0]
-            if ordinal in self.queued(earlier)[name] and ordinal in self.receipts[earlier].owed:
+            if ordinal in self.queued(earlier)[name] and ordinal in self.receipts[earlier].pending:
                 yield earlier
 
     def uncarried(self) -> set[str]:
@@ -368,8 +370,8 @@ class Ledger:
         by = {each: self.accepted[each]["by"] for each in found}
         return {each for each in found if by[each] not in self.asked or stored[by[each]] < self.asked[by[each]]}
 
-    def owed_without_due(self, message_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
-        """Yield the entries that are owed after their first round and stand in nobody's backlog."""
+    def pending_without_due(self, message_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
+        """Yield the entries that are pending after their first round and stand in nobody's backlog."""
         for message_id in message_ids:
             known = self.receipts.get(message_id)
             for ordinal in set() if known is None else known.in_backlogs:

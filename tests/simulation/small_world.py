@@ -46,18 +46,18 @@ def check_push(rows: Rows, pushed: Pushed, push: Push) -> None:
             (each, owner) == (earlier, ordinal) and (success or (success is False and number > RETRIES))
             for each, owner, number, success in pushed
         )
-        if ordinal in known.owed and not over:
-            raise Broken("order", f"{message_id} is pushed to #{ordinal} while {earlier} is owed before it")
+        if ordinal in known.pending and not over:
+            raise Broken("order", f"{message_id} is pushed to #{ordinal} while {earlier} is pending before it")
 
 
 def check_end(rows: Rows) -> None:
-    """Check a world in which nothing can happen any more: only a lane that sleeps may owe something."""
+    """Check a world in which nothing can happen any more: only a lane that sleeps may have a backlog."""
     asleep = {
         ordinal_in(key.sk) for key, row in rows.items() if key.pk.startswith("LANES#") and row["state"] == "paused"
     }
     for message_id, known in receipts(rows).items():
-        if known.owed - asleep:
-            raise Broken("liveness", f"{message_id} still owes {sorted(known.owed - asleep)}")
+        if known.pending - asleep:
+            raise Broken("liveness", f"{message_id} still has pending {sorted(known.pending - asleep)}")
     for key in rows:
         if key.pk.startswith("DUE#") and ordinal_in(key.pk) not in asleep:
             raise Broken("liveness", f"{key.sk} stays in the backlog of #{ordinal_in(key.pk)}")
@@ -66,15 +66,15 @@ def check_end(rows: Rows) -> None:
 def _message(pk: str, rows_before: Rows, rows_after: Rows) -> None:
     message_id = pk.rpartition("#")[2]
     own, now = rows_after[Key(Table.MESSAGES, pk, "MSG")], receipts(rows_after)[message_id]
-    if now.owed and not (own["pending"] and "body" in own):
-        raise Broken("2 content", f"{message_id}: owed {now.owed}, pending {own['pending']}")
+    if now.pending and not (own["pending"] and "body" in own):
+        raise Broken("2 content", f"{message_id}: pending {now.pending}, pending {own['pending']}")
     listed = Key(Table.MESSAGES, f"RETAINED#{own['topic']}", message_id) in rows_after
     if (now.in_backlogs and not listed) or (listed and not own["pending"]):
-        raise Broken("2 retained list", f"{message_id}: listed {listed}, owed {now.owed}")
+        raise Broken("2 retained list", f"{message_id}: listed {listed}, pending {now.pending}")
     before = receipts(rows_before).get(message_id)
     if before is None:
         return
-    for ordinal in before.matched - before.owed:
+    for ordinal in before.matched - before.pending:
         same = before.exceptions.get(ordinal) == now.exceptions.get(ordinal)
         if not same or before.finished.get(ordinal) != now.finished.get(ordinal):
             raise Broken("3 terminal is final", f"{message_id} #{ordinal} changed after its end")
@@ -85,12 +85,12 @@ def _lanes(after: Rows) -> None:
     backlogs = {(key.pk.removeprefix("DUE#"), key.sk.partition("#")[2]) for key in after if key.pk.startswith("DUE#")}
     active = sorted({sid for sid, _ in backlogs} - blocked)
     if active:
-        raise Broken("4 an active lane owes nothing", f"{active} are active and have due rows")
+        raise Broken("4 an active lane has nothing pending", f"{active} are active and have due rows")
     due = {(ordinal_in(sid), message_id) for sid, message_id in backlogs}
     for message_id, known in receipts(after).items():
         for ordinal in known.in_backlogs:
             if (ordinal, message_id) not in due:
-                raise Broken("5 owed has a due row", f"{message_id} #{ordinal} is in nobody's backlog")
+                raise Broken("5 pending has a due row", f"{message_id} #{ordinal} is in nobody's backlog")
 
 
 def _fenced(before: Rows, after: Rows, keys: Sequence[Key], sid: str, generation: str) -> None:
@@ -100,6 +100,6 @@ def _fenced(before: Rows, after: Rows, keys: Sequence[Key], sid: str, generation
         return
     for key in keys:
         is_due = key.pk.startswith("DUE#") and key not in after
-        if is_due and ordinal_in(sid) not in receipts(before)[key.sk.partition("#")[2]].owed:
+        if is_due and ordinal_in(sid) not in receipts(before)[key.sk.partition("#")[2]].pending:
             continue
         raise Broken("6 fencing", f"a worker of {generation} wrote {key.pk}/{key.sk}")

@@ -32,5 +32,5 @@ def test_the_explorer_finds_a_planted_bug_and_tells_how() -> None:
         walk = explore(SECONDS, Bounds(crashes=0, copies=0, failures=1, changes=()))
 
     assert walk.broken is not None
-    assert walk.broken.invariant == "5 owed has a due row"
+    assert walk.broken.invariant == "5 pending has a due row"
     assert walk.story[0] == "the batch is delivered"

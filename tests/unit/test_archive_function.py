@@ -395,8 +395,8 @@ def test_a_lane_is_told_whenever_its_state_or_its_generation_changes_and_never_f
 
 @pytest.mark.parametrize(("by_ttl", "remover"), [(True, "ttl"), (False, "deletion")])
 def test_an_owed_entry_whose_row_went_is_told_with_whoever_removed_it(by_ttl: bool, remover: str) -> None:
-    owed = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7)
-    row: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(owed)}
+    pending = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7)
+    row: Row = {"pk": "MSG#t#m", "sk": "MSG", **MESSAGES.row_of(pending)}
 
     [record] = records_of(RowChange(row, None, 5_000, removed_by_ttl=by_ttl), lambda topic: False)
 

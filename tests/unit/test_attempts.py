@@ -1,4 +1,4 @@
-"""What is remembered of attempts: while a delivery is owed, in the receipt of what failed, and never anywhere else."""
+"""Attempts are remembered while a delivery is pending, and in the receipt of a failed one; nowhere else."""
 
 from __future__ import annotations
 

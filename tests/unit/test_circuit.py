@@ -60,7 +60,7 @@ def lane_at(fake: FakeWorld, name: str, outcome: Outcome = UNREACHED, *tags: str
 
 
 def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREACHED) -> list[str]:
-    """Let so many lanes fail at the dead host, and return what they are owed."""
+    """Let so many lanes fail at the dead host, and return their pending deliveries."""
     for place in range(count):
         lane_at(fake, f"D{place}", outcome)
     ids = fake.publish("1")

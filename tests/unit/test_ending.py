@@ -72,7 +72,7 @@ def test_a_late_entry_and_the_removal_of_the_body_decide_by_one_condition() -> N
     with pytest.raises(ConditionLostError):
         write_all(store, completion(ended, (None,)))
 
-    assert (set(read(store).map.owed), read(store).late) == ({1, 9}, 1)
+    assert (set(read(store).map.pending), read(store).late) == ({1, 9}, 1)
 
     other, row = accepted(1)
     write_all(other, completion(replace(row, map=ended.map), (None,)))

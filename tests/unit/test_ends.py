@@ -62,7 +62,7 @@ def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
     return happen
 
 
-def owed(fake: FakeWorld, name: str = "A") -> list[str]:
+def pending(fake: FakeWorld, name: str = "A") -> list[str]:
     return [due.message_id for due in lanes.backlog(fake.world, "test1", name, 100, None).items]
 
 
@@ -76,7 +76,7 @@ def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: F
     fake.sweep()
 
     assert entry(fake, message_id) == Entry(EntryState.EXPIRED, 1, failed_at, "http 500")
-    assert owed(fake) == []
+    assert pending(fake) == []
 
 
 def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld) -> None:
@@ -123,12 +123,12 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
     [short] = fake.publish("short")
     fake.deliver()
     fake.sweep()
-    assert owed(fake) == [long, short]
+    assert pending(fake) == [long, short]
 
     fake.clock.sleep(60)
     fake.sweep()
 
-    assert owed(fake) == [long]
+    assert pending(fake) == [long]
     assert entry(fake, short).state is EntryState.EXPIRED
 
 

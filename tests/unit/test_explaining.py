@@ -26,11 +26,11 @@ def test_a_subscription_that_was_removed_before_says_when(fake: FakeWorld) -> No
 def test_a_message_that_was_accepted_before_the_removal_was_for_it(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     [other] = fake.publish("pear", tags=["pear"])
-    [owed] = fake.publish("apple", tags=["apple"])
+    [pending] = fake.publish("apple", tags=["apple"])
     subscriptions.delete_subscription(fake.world, "test1", "A")
     assert told(fake, other) == (True, "its filter did not match")
     fake.deliver()
-    assert told(fake, owed) == (True, "its filter matched; the delivery is cancelled")
+    assert told(fake, pending) == (True, "its filter matched; the delivery is cancelled")
 
 
 def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no_tree(fake: FakeWorld) -> None:

@@ -157,7 +157,7 @@ def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
 
     round_ = world.first_round("0")
 
-    assert round_.row(0).map.pending == 0
+    assert round_.row(0).map.pending_count == 0
     assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
     assert world.fake.telemetry.counts["PushesDeferred"] == 0
 
@@ -223,7 +223,7 @@ def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_ag
 
     assert len(first.failures) == 2
     assert [started.body for started in world.receivers.pushes_of("slow")] == ["0", "1"]
-    assert [len(first.row(place).map.owed) for place in (0, 1)] == [1, 1]
+    assert [len(first.row(place).map.pending) for place in (0, 1)] == [1, 1]
     assert list(first.row(0).rounds.values()) == [None]
 
 

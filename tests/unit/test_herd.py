@@ -35,7 +35,7 @@ def test_what_removed_subscriptions_owe_ends_many_at_once() -> None:
 
 @pytest.fixture
 def fake() -> FakeWorld:
-    """A lane that owes two messages; the receiver is healthy again."""
+    """A lane with two pending messages; the receiver is healthy again."""
     fake = FakeWorld()
     fake.topic()
     blocked(fake, "1", "2")

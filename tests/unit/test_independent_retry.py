@@ -42,7 +42,7 @@ def lane(fake: FakeWorld) -> lanes.LaneView:
     return lanes.lane_view(fake.world, get_subscription(fake.world, "test1", "A"))
 
 
-def owed(fake: FakeWorld) -> list[DueDelivery]:
+def pending(fake: FakeWorld) -> list[DueDelivery]:
     return list(lanes.backlog(fake.world, "test1", "A", 100, None).items)
 
 
@@ -208,7 +208,7 @@ def test_any_message_of_the_backlog_is_skipped_by_its_id(fake: FakeWorld) -> Non
 
     entry = messages.message_view(fake.world, "test1", y).subscribers["A"]
     assert (entry.state, entry.last_outcome) == (EntryState.CANCELLED, "skipped: poison")
-    assert len(owed(fake)) == 2
+    assert len(pending(fake)) == 2
 
 
 def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> None:
@@ -219,9 +219,9 @@ def test_people_see_when_each_delivery_is_attempted_next(fake: FakeWorld) -> Non
     fake.publish("y")
     fake.deliver()
 
-    waits = [((due.next_attempt_at or 0) - fake.clock.instant) / 1000 for due in owed(fake)]
+    waits = [((due.next_attempt_at or 0) - fake.clock.instant) / 1000 for due in pending(fake)]
 
-    assert [due.attempts for due in owed(fake)] == [1, 3]
+    assert [due.attempts for due in pending(fake)] == [1, 3]
     assert waits[0] == 1
     assert 3 < waits[1] < 4
 

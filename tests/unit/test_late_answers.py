@@ -207,5 +207,5 @@ def test_a_quick_receiver_is_never_left_however_long_its_batch_takes_to_start(ti
     came = timed.first_round("1")
 
     assert came.took_s > ANSWERED_WITHIN_S
-    assert came.row(0).map.pending == 0
+    assert came.row(0).map.pending_count == 0
     assert not any(name.startswith("LANES#") for name in (key.pk for key in timed.store.rows))

@@ -328,8 +328,8 @@ def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld)
         fake.clock.sleep(2 * 86_400)
         fake.sweep()
         written.append(fake.store.writes - before)
-    owed, life = written
-    assert life - owed == 3
+    pending, life = written
+    assert life - pending == 3
 
 
 def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_was(

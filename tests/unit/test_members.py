@@ -95,7 +95,7 @@ def test_what_is_published_after_the_first_answer_is_owed_to_the_group(fake: Fak
     [message_id] = fake.publish("now", tags=["TagA"])
     row = whole_message(fake.world.store, "test1", message_id)
     assert row is not None
-    assert group_of(fake).ordinal in row.map.owed
+    assert group_of(fake).ordinal in row.map.pending
 
 
 def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> None:
@@ -361,7 +361,7 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
     [message_id] = fake.publish("x", tags=["TagA"])
     row = whole_message(fake.world.store, "test1", message_id)
     assert row is not None
-    assert row.map.owed == {one.subscription.ordinal, other.subscription.ordinal}
+    assert row.map.pending == {one.subscription.ordinal, other.subscription.ordinal}
 
 
 def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: FakeWorld) -> None:

@@ -63,8 +63,8 @@ def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: Fa
 
     after = row_of(fake, message_id)
     [open_half] = [each for each, done in half.rounds.items() if done is None]
-    assert (open_half is not first, half.has_body, half.is_owed) == (True, True, True)
-    assert (all(after.rounds.values()), after.has_body, after.is_owed) == (True, False, False)
+    assert (open_half is not first, half.has_body, half.is_pending) == (True, True, True)
+    assert (all(after.rounds.values()), after.has_body, after.is_pending) == (True, False, False)
     assert fake.store.writes - writes == 3
     assert [len(done.finishes) for done in after.rounds.values() if done is not None] == [1, 1]
 
@@ -108,7 +108,7 @@ def test_a_message_whose_second_half_was_closed_by_a_worker_that_died_is_let_go_
     fake.queue.entries = [entry]
     fake.deliver()
 
-    assert (before.has_body, bool(before.map.owed)) == (True, False)
+    assert (before.has_body, bool(before.map.pending)) == (True, False)
     assert not row_of(fake, message_id).has_body
 
 

@@ -32,27 +32,27 @@ def due_rows(fake: FakeWorld) -> list[str]:
 
 
 def check_invariants(fake: FakeWorld) -> None:
-    """Before the relay hears of ends, a message may be kept longer than it is owed; after that it is not."""
+    """Before the relay hears of ends, a message may be kept longer than it is pending; after that it is not."""
     lanes_of_topic = {key.sk for key in fake.store.rows if key.pk.startswith("LANES#")}
     for key in fake.store.rows:
         if key.pk.startswith("DUE#"):
             assert key.pk.removeprefix("DUE#") in lanes_of_topic
-    for is_owed, is_in_backlog, kept in kept_of_messages(fake):
-        needed = (is_owed, is_owed, is_in_backlog)
+    for is_pending, is_in_backlog, kept in kept_of_messages(fake):
+        needed = (is_pending, is_pending, is_in_backlog)
         assert [has or not needs for has, needs in zip(kept, needed, strict=True)] == [True] * 3
     fake.relay_ends()
-    for is_owed, is_in_backlog, kept in kept_of_messages(fake):
-        assert kept == (is_owed, is_owed, is_in_backlog)
+    for is_pending, is_in_backlog, kept in kept_of_messages(fake):
+        assert kept == (is_pending, is_pending, is_in_backlog)
 
 
 def kept_of_messages(fake: FakeWorld) -> list[tuple[bool, bool, tuple[bool, bool, bool]]]:
-    """Of each message: is it owed, does a backlog have it; is it kept as owed, with its body, in the list."""
+    """Of each message: is it pending, does a backlog have it; is it kept as pending, with its body, in the list."""
     found = []
     for message_id in [str(row["message_id"]) for key, row in fake.store.rows.items() if key.sk == "MSG"]:
         row = row_of(fake, message_id)
-        backlogged = row.map.owed - row.map.waiting - row.map.enqueued
-        kept = (row.is_owed, row.has_body, retained_key("test1", message_id) in fake.store.rows)
-        found.append((bool(row.map.owed), bool(backlogged), kept))
+        backlogged = row.map.pending - row.map.waiting - row.map.enqueued
+        kept = (row.is_pending, row.has_body, retained_key("test1", message_id) in fake.store.rows)
+        found.append((bool(row.map.pending), bool(backlogged), kept))
     return found
 
 
@@ -103,7 +103,7 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
     row = whole_message(fake.store, "short", over)
     assert row is not None
     assert row.map.entry(0).state is EntryState.EXPIRED
-    assert not row.is_owed
+    assert not row.is_pending
 
 
 def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake: FakeWorld) -> None:
@@ -112,14 +112,14 @@ def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake: FakeWorl
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
     fake.deliver()
-    assert row_of(fake, message_id).map.pending == 1
+    assert row_of(fake, message_id).map.pending_count == 1
     check_invariants(fake)
 
     fake.pusher.behaviours["A"] = lambda push: OK
     lanes.retry_now(fake.world, "test1", "A")
     fake.run_workflows(until=fake.clock.instant + 1)
 
-    assert row_of(fake, message_id).map.pending == 0
+    assert row_of(fake, message_id).map.pending_count == 0
     check_invariants(fake)
 
 
@@ -195,7 +195,7 @@ def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_f
     assert backlog[0].next_attempt_at <= fake.clock.instant
     fake.run_workflows(until=fake.clock.instant + 60_000)
     assert fake.pusher.received["A"] == list("123456")
-    assert {row_of(fake, message_id).map.pending for message_id in ids} == {0}
+    assert {row_of(fake, message_id).map.pending_count for message_id in ids} == {0}
 
 
 def test_unsubscribing_cancels_what_is_owed_and_keeps_the_name_in_receipts(fake: FakeWorld) -> None:
@@ -249,7 +249,7 @@ def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(
 
     assert fake.sweep().expired == 1
 
-    assert row_of(fake, message_id).map.pending == 0
+    assert row_of(fake, message_id).map.pending_count == 0
     assert due_rows(fake) == []
     assert fake.pusher.pushes == []
     check_invariants(fake)

@@ -121,7 +121,7 @@ def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) ->
     row = whole_message(world.store, "test1", message_id)
 
     assert row is not None
-    assert row.map.owed == row.map.enqueued == {0}
+    assert row.map.pending == row.map.enqueued == {0}
     assert (row.map.waiting, row.has_body) == (frozenset(), True)
     assert retained_key("test1", message_id) not in world.store.rows
     assert {key.pk.partition("#")[0] for key in world.store.rows if key.table is Table.MESSAGES} == {"MSG"}
@@ -381,7 +381,7 @@ def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorl
     assert pull(world) == []
     assert entry(world, message_id) == ("expired", 0, None)
     row = row_of(world, message_id)
-    assert not row.map.owed
+    assert not row.map.pending
 
 
 def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None:
@@ -393,7 +393,7 @@ def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None
 
     assert [entry(world, each) for each in ids] == [("expired", 1, "returned"), ("expired", 0, None)]
     row = row_of(world, ids[0])
-    assert not row.map.owed
+    assert not row.map.pending
 
 
 def test_an_acknowledgement_after_the_life_still_counts(world: FakeWorld) -> None:
@@ -460,8 +460,8 @@ def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_firs
     if is_told:
         world.relay_ends()
     row = row_of(world, message_id)
-    assert row.is_owed == (not is_told)
-    assert (list(row.rounds.values()), row.map.owed, row.has_body) == ([None], frozenset(), True)
+    assert row.is_pending == (not is_told)
+    assert (list(row.rounds.values()), row.map.pending, row.has_body) == ([None], frozenset(), True)
 
     world.clock.sleep(86_400 + 3_601)
     world.sweep()
@@ -579,7 +579,7 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
     [message_id] = published(world, "a")
     row = row_of(world, message_id)
     waiting = row.map.matched | {1}
-    still_open = replace(row, map=replace(row.map, matched=waiting, owed=waiting, waiting=frozenset({1})))
+    still_open = replace(row, map=replace(row.map, matched=waiting, pending=waiting, waiting=frozenset({1})))
 
     this = SubscriptionRound(0, {message_id: still_open}, None)
 

@@ -52,7 +52,7 @@ def fake(store: ObservedStore) -> FakeWorld:
 
 
 def blocked(fake: FakeWorld, *bodies: str, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Task:
-    """Let a lane owe these messages, the first of which failed once; its receiver is healthy again, and time is up."""
+    """Give a lane these pending messages; the first failed once, its receiver is healthy again, and time is up."""
     fake.subscribe("A", strategy=strategy)
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish(*bodies)

@@ -162,7 +162,7 @@ def test_what_was_delivered_at_the_first_attempt_stands_beside_what_ended_otherw
 
     closed = table.value.rounds[Audience.EVERYBODY]
     assert closed == Round(ACCEPTED_AT, {0: 100, 3: 103}, {1: entry("http 500")})
-    assert table.value.map.owed == {2, 4, 5}
+    assert table.value.map.pending == {2, 4, 5}
 
 
 MANY = 100_000

@@ -19,7 +19,7 @@ def test_whoever_neither_ended_nor_was_enqueued_in_a_round_stands_in_a_backlog()
 
     known = StateMap.folded([(everyone, done)], {})
 
-    assert (set(known.owed), set(known.waiting), set(known.enqueued)) == ({3, 4}, set(), {3})
+    assert (set(known.pending), set(known.waiting), set(known.enqueued)) == ({3, 4}, set(), {3})
     assert [known.is_with_lane(ordinal) for ordinal in (1, 2, 3, 4)] == [False, False, False, True]
     assert known.entry(1) == Entry(EntryState.DELIVERED, 1, 1_030, FIRST_ATTEMPT_OUTCOME)
 
@@ -27,7 +27,7 @@ def test_whoever_neither_ended_nor_was_enqueued_in_a_round_stands_in_a_backlog()
 def test_the_members_of_an_open_round_wait_but_for_those_that_ended_before_it_was_closed() -> None:
     known = StateMap.folded([(BOTH, None), (frozenset((3,)), Round(1_000))], {2: LATER})
 
-    assert (set(known.owed), set(known.waiting)) == ({1, 3}, {1})
+    assert (set(known.pending), set(known.waiting)) == ({1, 3}, {1})
     assert known.entry(2) == LATER
 
 
@@ -37,8 +37,8 @@ def test_a_late_entry_is_matched_and_owed_until_it_ends() -> None:
     added = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {}, late=late)
     ended = StateMap.folded([(BOTH, Round(1_000, {1: 3, 2: 4}))], {7: LATER}, late=late)
 
-    assert (set(added.matched), set(added.owed), set(added.waiting)) == ({1, 2, 7}, {7}, set())
-    assert (ended.pending, ended.entry(7)) == (0, LATER)
+    assert (set(added.matched), set(added.pending), set(added.waiting)) == ({1, 2, 7}, {7}, set())
+    assert (ended.pending_count, ended.entry(7)) == (0, LATER)
 
 
 @pytest.mark.parametrize(("took_ms", "compact"), [(0, True), (0xFFFF, True), (0x1_0000, False), (-1, False)])
@@ -71,7 +71,7 @@ def test_an_owed_entry_is_pending_and_one_that_is_not_matched_is_none_at_all() -
     some = StateMap.of([1, 2])
 
     assert some.entry(1) == Entry(EntryState.PENDING)
-    assert (some.pending, some.matched, some.waiting) == (2, BOTH, BOTH)
+    assert (some.pending_count, some.matched, some.waiting) == (2, BOTH, BOTH)
     with pytest.raises(KeyError):
         some.entry(3)
 
@@ -80,7 +80,7 @@ def test_a_section_sees_its_own_entries_only() -> None:
     known = StateMap.folded([(BOTH, Round.of(1_000, {1: FIRST}, {2}))], {}, late={7: AddedLater(5, 1)})
 
     assert known.within(frozenset((1,))) == StateMap.folded([(frozenset((1,)), Round.of(1_000, {1: FIRST}))], {})
-    assert known.within(frozenset((7,))).owed == {7}
+    assert known.within(frozenset((7,))).pending == {7}
 
 
 ENDS = [state for state in EntryState if state.is_terminal]
@@ -104,8 +104,8 @@ def test_every_matched_entry_is_owed_or_ended_whatever_was_put(
     behind = {ordinal: entry for ordinal, entry in behind.items() if ordinal not in in_round or not is_closed}
     known = StateMap.folded([(everyone, Round.of(1_000, in_round) if is_closed else None)], behind)
 
-    assert known.owed | known.ended.keys() == everyone
-    assert not known.owed & known.ended.keys()
-    assert known.waiting == (frozenset() if is_closed else known.owed)
+    assert known.pending | known.ended.keys() == everyone
+    assert not known.pending & known.ended.keys()
+    assert known.waiting == (frozenset() if is_closed else known.pending)
     for ordinal, entry in behind.items():
         assert known.entry(ordinal) == entry

@@ -257,7 +257,7 @@ def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() 
 
 
 def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() -> None:
-    nobody = replace(FIRST_ROUND, map=StateMap.of([]), in_order=frozenset(), has_body=False, is_owed=False)
+    nobody = replace(FIRST_ROUND, map=StateMap.of([]), in_order=frozenset(), has_body=False, is_pending=False)
 
     row = MESSAGES.row_of(nobody)
 
@@ -273,7 +273,7 @@ def test_a_closed_round_is_stored_in_its_message_and_read_back() -> None:
     assert update.expect == {"round": "open", "partial": 0}
     assert listed.key == keys.retained_key("t", MESSAGE.message_id)
     assert dict(closed_round().map.ended) == ENDED
-    assert closed_round().map.owed == {0}
+    assert closed_round().map.pending == {0}
 
 
 def test_of_two_halves_the_one_apart_stands_under_its_own_names_and_names_the_state_of_the_other() -> None:
@@ -354,7 +354,7 @@ def test_the_time_to_live_takes_nothing_that_is_owed() -> None:
     assert isinstance(over, Update)
     assert over.changes["ttl"] == 70 + GARBAGE_S
 
-    _, back, _ = late_writes(replace(closed_round(), is_owed=False, is_kept=True), 9, AddedLater(50_000, 3))
+    _, back, _ = late_writes(replace(closed_round(), is_pending=False, is_kept=True), 9, AddedLater(50_000, 3))
     assert isinstance(back, Update)
     assert "ttl" in back.remove
 

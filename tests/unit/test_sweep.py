@@ -82,7 +82,7 @@ def fake(store: SlowStore) -> FakeWorld:
 
 
 def suspend(fake: FakeWorld, name: str, backlog: int, topic: str = "test1") -> None:
-    """Subscribe somebody who wants nothing ever again and owe him *backlog* messages."""
+    """Create a subscription that is pushed nothing, with a backlog of *backlog* messages."""
     fake.subscribe(name, topic=topic)
     fake.pusher.behaviours[name] = lambda push: GONE
     fake.publish(*(str(number) for number in range(backlog)), topic=topic)
@@ -242,13 +242,13 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
     store.rows[key] = {name: value for name, value in row.items() if value is not None}
 
 
-def is_owed(store: MemoryStore, message_id: str) -> bool:
-    """Say whether anything of a message is owed; of one that cannot be read all is."""
+def is_pending(store: MemoryStore, message_id: str) -> bool:
+    """Say whether anything of a message is pending; of one that cannot be read all is."""
     try:
         row = whole_message(store, "test1", message_id)
     except (KeyError, ValueError, IndexError):
         return True
-    return row is not None and bool(row.map.owed)
+    return row is not None and bool(row.map.pending)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_an_unreadable_row_stops_nothing_else(
     ids = [
         str(row["message_id"]) for key, row in store.rows.items() if key.pk.startswith("MSG#test1") and key.sk == "MSG"
     ]
-    left = [message_id for message_id in ids if is_owed(store, message_id)]
+    left = [message_id for message_id in ids if is_pending(store, message_id)]
     assert len(left) <= 1 if prefix != "LANES#test1" else len(left) == 5 or not left
 
 
@@ -357,7 +357,7 @@ def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_sc
 
     swept = fake.sweep()
 
-    assert swept.owed.oldest_s == 12 * 3_600
+    assert swept.backlogs.oldest_s == 12 * 3_600
     assert swept.oldest_overdue_s < 60
 
 
@@ -367,11 +367,11 @@ def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspe
     fake.publish("1")
     fake.deliver()
     fake.clock.sleep(100)
-    assert fake.sweep().owed.oldest_s == 0
+    assert fake.sweep().backlogs.oldest_s == 0
 
     suspend(fake, "gone", 1)
     fake.clock.sleep(50)
-    assert fake.sweep().owed.oldest_s == 50
+    assert fake.sweep().backlogs.oldest_s == 50
 
 
 @pytest.mark.parametrize(("scale", "restarted"), [(1.0, 0), (2.0, 0), (5.0, 2), (90.0, 2)])
@@ -390,7 +390,7 @@ def test_of_many_blocked_lanes_the_oldest_are_read(fake: FakeWorld, monkeypatch:
         lose_lanes(fake, ["s"], topic)
         fake.clock.sleep(1)
 
-    assert fake.sweep().owed.oldest_s == 8
+    assert fake.sweep().backlogs.oldest_s == 8
 
 
 def test_of_overdue_lanes_the_oldest_is_told_of(fake: FakeWorld) -> None:
@@ -406,9 +406,9 @@ def test_of_overdue_lanes_the_oldest_is_told_of(fake: FakeWorld) -> None:
 def test_of_a_backlog_that_begins_to_expire_all_is_counted(fake: FakeWorld) -> None:
     suspend(fake, "gone", 3)
 
-    owed = fake.sweep().owed
+    pending = fake.sweep().backlogs
 
-    assert (owed.backlog, owed.expiring) == (3, 3)
+    assert (pending.backlog, pending.expiring) == (3, 3)
 
 
 @pytest.mark.parametrize(("scale", "expiring"), [(1.0, 3), (12.0, 3), (13.0, 0)])
@@ -416,7 +416,7 @@ def test_where_time_is_scaled_less_is_about_to_expire(fake: FakeWorld, scale: fl
     suspend(fake, "gone", 3)
     fake.world = replace(fake.world, time_scale=scale)
 
-    assert fake.sweep().owed.expiring == expiring
+    assert fake.sweep().backlogs.expiring == expiring
 
 
 def test_one_sweep_sends_all_that_is_listed_page_by_page(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -624,4 +624,4 @@ def test_an_empty_backlog_has_no_age(fake: FakeWorld) -> None:
     row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
     row.update({"state": "blocked", "wake_at": fake.clock.now() + 60_000, "wake_shard": "0"})
 
-    assert fake.sweep().owed.oldest_s == 0
+    assert fake.sweep().backlogs.oldest_s == 0

@@ -91,7 +91,7 @@ def test_every_subscriber_gets_a_wide_message_once_for_one_write_a_section(fake:
     fake.relay_ends()
     assert fake.store.writes - before == 1 + 3 + 1, "no section stood in a list"
     after = row_of(fake, message_id)
-    assert (after.has_body, after.is_owed, after.map.pending) == (False, False, 0)
+    assert (after.has_body, after.is_pending, after.map.pending_count) == (False, False, 0)
     assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
 
 
@@ -138,7 +138,7 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     fake.deliver()
 
     row = row_of(fake, message_id)
-    assert (row.has_body, row.map.pending) == (True, 1)
+    assert (row.has_body, row.map.pending_count) == (True, 1)
     fake.relay_ends()
     assert row_of(fake, message_id).has_body
     assert retained_key("test1", message_id, 1) in fake.store.rows
@@ -241,7 +241,7 @@ def test_attempts_are_listed_section_by_section_whatever_a_page_takes(fake: Fake
 
 
 class Watched(MemoryStore):
-    """Remembers what was read by queries: of an owed delivery the ordinal, of other rows their place."""
+    """Remembers what was read by queries: of a pending delivery the ordinal, of other rows their place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -315,21 +315,21 @@ def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_a
     [message_id] = fake.publish("1")
     fake.deliver()
     fake.relay_ends()
-    assert not row_of(fake, message_id).is_owed
+    assert not row_of(fake, message_id).is_pending
 
     fake.clock.instant += 1_000
     fake.group("g", start_from=fake.clock.instant - 60_000)
     fake.run_workflows(fake.clock.instant + 600_000)
 
-    assert row_of(fake, message_id).map.pending > 0
+    assert row_of(fake, message_id).map.pending_count > 0
     assert states(fake, message_id)["g"] is EntryState.PENDING
-    assert row_of(fake, message_id).is_owed
+    assert row_of(fake, message_id).is_pending
     fake.clock.instant += 3 * 86_400_000
     for _ in range(2):
         fake.sweep()
         fake.clock.instant += 7 * 3_600_000
     row = row_of(fake, message_id)
-    assert (row.is_owed, row.has_body, states(fake, message_id)["g"]) == (False, False, EntryState.EXPIRED)
+    assert (row.is_pending, row.has_body, states(fake, message_id)["g"]) == (False, False, EntryState.EXPIRED)
 
 
 def test_the_archive_is_told_of_every_end_once_and_nothing_when_rows_go(fake: FakeWorld) -> None:

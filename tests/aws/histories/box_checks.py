@@ -201,12 +201,12 @@ class BoxChecks(Checks):
         return min(said, row["expires_at"] - 1) if jumps and row is not None else said
 
     def not_reached(self, name: str | None) -> None:
-        """Hear that an attempt may end without a push: of one of the entries that *name*, or anybody, is owed.
+        """Hear that an attempt may end without a push: of one of the entries pending of *name*, or of any.
 
         No connection was made, or the process stood still until the time of the attempt was over.
         """
         for message_id, known in self.ledger.receipts.items():
-            for ordinal in known.owed:
+            for ordinal in known.pending:
                 if name in (None, self.ledger.owner(ordinal)["name"]):
                     self.ledger.judge_failures[message_id, ordinal] += 1
 

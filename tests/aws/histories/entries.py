@@ -37,7 +37,7 @@ class EntryChecks:
                 ledger.fail("3 terminal is final", f"{message_id} #{ordinal}: {entry} became {became}")
         if worker is not None and worker.kind == "fan_out":
             return  # A copy of its batch may not know of every attempt.
-        for ordinal in before.owed - after.owed:
+        for ordinal in before.pending - after.pending:
             terminal = after.terminal(ordinal)
             sid = f"{ledger.topic['topic_id']}.{ordinal}"
             known = ledger.dues.get((sid, message_id), {})

@@ -51,10 +51,12 @@ class GroupChecks:
         """Check that a queue takes nothing with it that anybody could have received and cancelled."""
         for ordinal in (ordinal for ordinal, own in self._queues.items() if own is queue):
             for queued in queue.messages():
-                is_owed = ordinal in self.ledger.receipts[_named(queued)].owed
+                is_pending = ordinal in self.ledger.receipts[_named(queued)].pending
                 is_behind = any(other.in_flight(queue.looked_at) for other in queue.lines.get(queued.group or "", ()))
-                if is_owed and not is_behind and max(queued.sent_at, queued.visible_at) < queue.looked_at:
-                    self.ledger.fail("what a removed group is owed is cancelled", f"{_named(queued)} of #{ordinal}")
+                if is_pending and not is_behind and max(queued.sent_at, queued.visible_at) < queue.looked_at:
+                    self.ledger.fail(
+                        "pending deliveries of a removed group are cancelled", f"{_named(queued)} of #{ordinal}"
+                    )
 
     def waiting(self) -> list[str]:
         """Return the names of the groups whose queues hold anything."""
@@ -86,9 +88,9 @@ class GroupChecks:
         beside.add(message_id)
 
     def _same_order(self, held: Held, message_id: str, ordinal: int) -> bool:
-        """Say whether what is held stands in one order with a message of an ordered group, and is owed still."""
+        """Say whether what is held stands in one order with a message of an ordered group, and is pending still."""
         ledger = self.ledger
-        if not keeps_order(ledger.owner(ordinal)) or ordinal not in ledger.receipts[held.message_id].owed:
+        if not keeps_order(ledger.owner(ordinal)) or ordinal not in ledger.receipts[held.message_id].pending:
             return False
         return self._order_of(held.message_id) == self._order_of(message_id)
 
@@ -100,23 +102,23 @@ class GroupChecks:
         return f"key {key}" if key is not None else message_id
 
     def _in_order(self, told: str, message_id: str, ordinal: int, beside: set[str]) -> None:
-        for earlier in self.ledger.owed_before(told, message_id, ordinal):
+        for earlier in self.ledger.pending_before(told, message_id, ordinal):
             if earlier not in beside:
                 self._may_be_passed(told, earlier, ordinal)
 
     def _may_be_passed(self, told: str, earlier: str, ordinal: int) -> None:
-        """Check that what is owed before a message has come to an end that is only not written yet."""
+        """Check that what is pending before a message has come to an end that is only not written yet."""
         ledger, key = self.ledger, (earlier, ordinal)
         is_over = max(ledger.latest, ledger.now) >= ledger.accepted[earlier]["expires_at"]
         if not is_over and key not in ledger.judge_no and not ledger.judge_failures[key]:
-            ledger.fail("order", f"{told} while {earlier} is owed before it")
+            ledger.fail("order", f"{told} while {earlier} is pending before it")
 
     def _dropped(self, ordinal: int, queued: QueuedMessage) -> None:
         """Check that what goes from a queue is over, or lies in it once more."""
         ledger, message_id = self.ledger, _named(queued)
-        is_owed = ordinal in ledger.receipts[message_id].owed
-        if is_owed and not self._lies_in(ordinal, message_id):
-            ledger.fail("what was handed over lies in its queue", f"{message_id} goes from that of #{ordinal}, owed")
+        is_pending = ordinal in ledger.receipts[message_id].pending
+        if is_pending and not self._lies_in(ordinal, message_id):
+            ledger.fail("what was handed over lies in its queue", f"{message_id} goes from that of #{ordinal}, pending")
 
     def _lies_in(self, ordinal: int, message_id: str) -> bool:
         return any(_named(other) == message_id for other in self._queues[ordinal].messages())
@@ -131,11 +133,11 @@ class GroupChecks:
     def _message(self, message_id: str, before: Receipt | None, now: Receipt) -> None:
         ledger = self.ledger
         handed = frozenset[int]() if before is None else before.handed
-        owed = set(now.matched) if before is None else before.owed
+        pending = set(now.matched) if before is None else before.pending
         for ordinal in now.handed - handed - ledger.removed:
             if not self._lies_in(ordinal, message_id):
                 ledger.fail("what was handed over lies in its queue", f"{message_id} does not in that of #{ordinal}")
-        for ordinal in owed - now.owed:
+        for ordinal in pending - now.pending:
             if is_group(ledger.owner(ordinal)):
                 self._ended(message_id, ordinal, now)
 

@@ -49,7 +49,7 @@ class LetterChecks:
         earlier.append(letter.expires_at)
 
     def _given_up(self, message_id: str, before: Receipt, after: Receipt) -> None:
-        for ordinal in before.owed - after.owed - self.ledger.removed:
+        for ordinal in before.pending - after.pending - self.ledger.removed:
             owner = self.ledger.owner(ordinal)
             state, _ = after.terminal(ordinal) or ("", 0)
             of_states = ("discarded", "expired") if "dead_letter_expired" in owner else ("discarded",)

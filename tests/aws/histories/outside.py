@@ -72,8 +72,8 @@ class Outside:
             case "claim":
                 deadlines = [lane.get("wake_at") for lane in ledger.lanes.values()]
             case _:
-                owed = [message_id for message_id, known in ledger.receipts.items() if known.pending]
-                deadlines = [ledger.accepted[message_id]["expires_at"] for message_id in owed]
+                pending = [message_id for message_id, known in ledger.receipts.items() if known.pending_count]
+                deadlines = [ledger.accepted[message_id]["expires_at"] for message_id in pending]
         coming = [at for at in deadlines if at is not None and at >= history.now]
         # A request takes some milliseconds to the instant at which it matters.
         lead_ms = history.turns.choice((0, 5, 10, 20, 500))

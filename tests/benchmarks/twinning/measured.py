@@ -19,7 +19,7 @@ from tests.benchmarks.twinning.sdk import Sdk
 PUBLISHERS = "its publishers"
 """That is: by nothing of AWS."""
 PUSHES_MAX = 20_000
-"""So many pushes are owed at most, or a wide topic would be all backlog."""
+"""So many pushes are pending at most, or a wide topic would be all backlog."""
 WARM, FULL, HALF = 0.3, 0.45, 0.25
 """The shares of a cell's processor time."""
 MESSAGES_MIN = 2

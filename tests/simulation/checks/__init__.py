@@ -77,7 +77,7 @@ class Checks:
                 halves = ledger.served[message_id, section]
                 halves.update(BOTH & {said.get("audience")} or BOTH)
                 known = ledger.receipts[message_id] if section is None else ledger.sections[message_id][section]
-                if halves == BOTH and known.is_open and known.owed:
+                if halves == BOTH and known.is_open and known.pending:
                     ledger.fail("a round ends", f"{message_id} was acknowledged and its first round is open")
 
     def operating(self, action: Action) -> None:
@@ -100,7 +100,7 @@ class Checks:
                 self.ledger.judge_no.add(key)
 
     def message_read(self, worker: Worker, message_ids: Iterable[str]) -> None:
-        """Take down who read which messages: rows that say what is owed, not the tally of a wide one."""
+        """Take down who read which messages: rows that say what is pending, not the tally of a wide one."""
         if worker.read_first_at is None:
             worker.read_first_at = self.ledger.stage.steps
         for message_id in message_ids:

@@ -144,12 +144,12 @@ class AttemptChecks:
 
     def _in_order(self, told: str, worker: Worker, key: tuple[str, int], beside: Sequence[str]) -> None:
         message_id, ordinal = key
-        for earlier in self.ledger.owed_before(told, message_id, ordinal):
+        for earlier in self.ledger.pending_before(told, message_id, ordinal):
             if earlier not in beside and not self._over(worker, earlier, ordinal):
-                self.ledger.fail("order", f"{told} while {earlier} is owed before it")
+                self.ledger.fail("order", f"{told} while {earlier} is pending before it")
 
     def _over(self, worker: Worker, message_id: str, ordinal: int) -> bool:
-        """Say whether an entry that is owed in the table has come to an end that is only not written yet."""
+        """Say whether an entry that is pending in the table has come to an end that is only not written yet."""
         ledger, key = self.ledger, (message_id, ordinal)
         expires_at = ledger.accepted[message_id]["expires_at"]
         seen = max(ledger.latest, ledger.now + worker.skew_ms)

@@ -130,7 +130,7 @@ class LaneChecks:
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
         if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
-            ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
+            ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still pending")
 
     def _moved(self, sid: str, message_id: str, old: Row, new: Row) -> None:
         """Check a due row that was given another place: only independent deliveries have one of their own."""
@@ -227,7 +227,7 @@ class LaneChecks:
                 continue
             if key.pk.startswith("DUE#") and new is None:
                 known = self.ledger.receipts.get(key.sk.partition("#")[2])
-                if known is None or ordinal_in(sid) not in known.owed:
+                if known is None or ordinal_in(sid) not in known.pending:
                     continue
             renewed = new is not None and old is not None and old.get("generation") != new.get("generation")
             if not mine and not (renewed and lane.get("generation") == generation):
@@ -277,11 +277,11 @@ class LaneChecks:
         for sid in sids:
             if ledger.dues_of[sid] and sid not in ledger.lanes:
                 ledger.fail(
-                    "4 an active lane owes nothing", f"lane {sid} is active with {ledger.dues_of[sid]} due rows"
+                    "4 an active lane has nothing pending", f"lane {sid} is active with {ledger.dues_of[sid]} due rows"
                 )
             self._joined_once(sid, message_ids)
-        for message_id, ordinal in ledger.owed_without_due(message_ids):
-            ledger.fail("5 owed has a due row", f"{message_id} #{ordinal} is owed and in nobody's backlog")
+        for message_id, ordinal in ledger.pending_without_due(message_ids):
+            ledger.fail("5 pending has a due row", f"{message_id} #{ordinal} is pending and in nobody's backlog")
 
     def _joined_once(self, sid: str, message_ids: Iterable[str]) -> None:
         """Check that no copy of a batch joined a backlog again, where the lane still names all that ever joined."""

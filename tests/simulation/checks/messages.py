@@ -73,9 +73,9 @@ class MessageChecks:
 
     def _consistent(self, message_id: str, sections: Sequence[Receipt], own: Row) -> None:
         """Check that the rows of a message add up, and that nothing goes before the last of it ended."""
-        ledger, owed = self.ledger, set[int]().union(*(each.owed for each in sections))
-        if owed and not (body_in(own) is not None and own["pending"]):
-            ledger.fail("2 content", f"{message_id}: owed {owed}, pending {own['pending']}")
+        ledger, pending = self.ledger, set[int]().union(*(each.pending for each in sections))
+        if pending and not (body_in(own) is not None and own["pending"]):
+            ledger.fail("2 content", f"{message_id}: pending {pending}, pending {own['pending']}")
         if not own["pending"] and "kept" not in own and body_in(own) is not None:
             ledger.fail("2 content", f"{message_id}: nothing is pending, and its body is there")
         if ("ttl" in own) != (not own["pending"]):
@@ -84,7 +84,7 @@ class MessageChecks:
             name = f"{message_id}#{number:05d}" if "bounds" in own else message_id
             listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", name))
             if each.in_backlogs and listed is None:
-                ledger.fail("2 retained list", f"{name} is not listed, and owed {each.in_backlogs}")
+                ledger.fail("2 retained list", f"{name} is not listed, and pending {each.in_backlogs}")
             if listed is not None and not own["pending"]:
                 ledger.fail("2 retained list", f"{name} is listed, and nothing is pending")
             if listed is not None and listed["expires_at"] != own["expires_at"]:
@@ -106,7 +106,7 @@ class MessageChecks:
         """Who ends an entry from its due row knows of every attempt that this told of; a copy of its batch may not."""
         if worker is not None and worker.kind == "fan_out":
             return
-        for ordinal in before.owed - now.owed:
+        for ordinal in before.pending - now.pending:
             standing = self.ledger.dues[f"{self.ledger.topic['topic_id']}.{ordinal}", message_id].values()
             told = [ended.get((message_id, ordinal), 0), *(due["attempts"] for due in standing)]
             terminal, made = now.terminal(ordinal), max(told)
@@ -139,11 +139,11 @@ class MessageChecks:
             ledger.fail("3 terminal is final", f"{message_id}: matched changed")
         if now.waiting - before.waiting:
             ledger.fail("3 terminal is final", f"{message_id}: its round opened again")
-        for ordinal in sorted(before.matched - before.owed):
+        for ordinal in sorted(before.matched - before.pending):
             same = before.exceptions.get(ordinal) == now.exceptions.get(ordinal)
             if not same or before.finished.get(ordinal) != now.finished.get(ordinal):
                 ledger.fail("3 terminal is final", f"{message_id} #{ordinal} changed after its end")
-        for ordinal in sorted(before.owed - now.owed):
+        for ordinal in sorted(before.pending - now.pending):
             ledger.ended_at[message_id, ordinal] = ledger.stage.steps
             self._ended(worker, ledger.rows[message_id]["MSG"], ordinal, now)
 

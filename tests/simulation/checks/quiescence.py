@@ -25,11 +25,11 @@ class QuiescenceChecks:
         """Say what is not settled yet; empty if everything is."""
         ledger = self.ledger
         for message_id, known in ledger.receipts.items():
-            if known.pending:
-                return f"{message_id} still owes {sorted(known.owed)}"
+            if known.pending_count:
+                return f"{message_id} still has pending {sorted(known.pending)}"
             own = ledger.stage.row(Key(Table.MESSAGES, f"MSG#{ledger.stage.plan.topic}#{message_id}", "MSG"))
             if own is not None and own["pending"]:
-                return f"{message_id} owes nothing and was not let go"
+                return f"{message_id} has nothing pending and was not released"
         for sid, number in ledger.dues_of.items():
             if number:
                 return f"{number} due rows of {sid} in the backlog"
@@ -68,17 +68,17 @@ class QuiescenceChecks:
         return totals
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:
-        """Invariant 7: the time to live takes nothing that somebody is owed or still relies on."""
+        """Invariant 7: the time to live takes nothing that is pending or still needed."""
         ledger = self.ledger
         kind = key.pk.partition("#")[0]
         if kind == "MSG" and old.get("pending"):
-            ledger.fail("7 life", f"TTL takes {old['message_id']}, which is owed")
+            ledger.fail("7 life", f"TTL takes {old['message_id']}, which is pending")
         if kind == "MSG":
             self.outlived.add(key.pk.rpartition("#")[2])
         if kind == "RETAINED":
             ledger.fail("7 life", f"TTL takes {key.sk} from the list of what is retained")
-        if kind == "DUE" and ordinal_owed(ledger, key):
-            ledger.fail("7 life", f"TTL takes the due row {key.sk}, which is owed")
+        if kind == "DUE" and ordinal_pending(ledger, key):
+            ledger.fail("7 life", f"TTL takes the due row {key.sk}, which is pending")
         if kind == "LANES" and ledger.dues_of[key.sk]:
             ledger.fail("7 life", f"TTL takes lane {key.sk} before its backlog")
         if kind == "IDEM" and ledger.clocks_agree and old["expires_at"] > ledger.now:
@@ -135,7 +135,7 @@ class QuiescenceChecks:
                     ledger.fail("isolation", f"{message_id} #{ordinal} ended {state}")
 
 
-def ordinal_owed(ledger: Ledger, due: Key) -> bool:
-    """Say whether the entry of a due row is owed."""
+def ordinal_pending(ledger: Ledger, due: Key) -> bool:
+    """Say whether the entry of a due row is pending."""
     known = ledger.receipts.get(due.sk.partition("#")[2])
-    return known is not None and int(due.pk.rpartition(".")[2]) in known.owed
+    return known is not None and int(due.pk.rpartition(".")[2]) in known.pending

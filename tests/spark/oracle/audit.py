@@ -108,7 +108,7 @@ class Audit:
         return self.counts["entries"] - self.counts["within_life"] + self.counts["evaluated"]
 
     def count(self) -> None:
-        pending = [each for each in self.entries if each.is_owed]
+        pending = [each for each in self.entries if each.is_pending]
         self.counts["messages"] = len(self.messages)
         self.counts["entries"] = len(pending)
         for each in pending:
@@ -123,7 +123,7 @@ class Audit:
     def unkept(self) -> Iterator[Violation]:
         for each in self.entries:
             place = each.topic, each.message_id, each.ordinal
-            if each.is_owed:
+            if each.is_pending:
                 if len(each.ends) > 1:
                     yield "ended_twice", *place, each.ended_at
                 if not each.ends and each.removed_at is not None:
@@ -164,7 +164,7 @@ class Audit:
             self.counts["failed_attempts"] += len(recorded)
             is_group = any(policy.is_pulled for policy in self.policies.get(each.lane, ()))
             failed = (each.attempts or 0) - 1
-            is_judged = each.is_owed and len(each.ends) == 1 and not is_group
+            is_judged = each.is_pending and len(each.ends) == 1 and not is_group
             if is_judged and failed > sum(attempt <= failed for attempt in recorded):
                 yield "attempt_unrecorded", each.topic, each.message_id, each.ordinal, each.ended_at
             yield from self.gaps(each, recorded)
@@ -339,7 +339,7 @@ class Place:
     place: int | None
     stood_at: int
     tried_at: int | None
-    owed_until: int
+    pending_until: int
     backlog: int
     """Which of the lane's backlogs: one begins whenever the lane closes."""
 
@@ -365,5 +365,5 @@ class Place:
         """Say whether this one was tried while the other one, before it in the same backlog, was pending."""
         if self.tried_at is None or self.place is None or other.place is None or self.backlog != other.backlog:
             return False
-        was_there = other.stood_at + BLUR_MS <= self.tried_at and self.tried_at + SKEW_MS < other.owed_until
+        was_there = other.stood_at + BLUR_MS <= self.tried_at and self.tried_at + SKEW_MS < other.pending_until
         return other.place < self.place and was_there

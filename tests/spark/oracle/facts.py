@@ -39,7 +39,7 @@ class Entry:
         return self.topic, self.ordinal
 
     @property
-    def is_owed(self) -> bool:
+    def is_pending(self) -> bool:
         return self.is_matched or any("added_at" in each for each in self.told)
 
     @property

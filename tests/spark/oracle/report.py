@@ -115,6 +115,6 @@ def by_time(entries: Iterable[Entry], width: int) -> dict[tuple[Lane, int], list
     """Return what is pending, by lane and the time of acceptance."""
     found = defaultdict(list)
     for each in entries:
-        if each.is_owed:
+        if each.is_pending:
             found[each.lane, each.accepted_at // width * width].append(each)
     return found

@@ -14,11 +14,11 @@ from ministack.services import dynamodb
 from local.engine import statements
 
 TABLE = "of-statements"
-SET = f'UPDATE "{TABLE}" SET "pending"=? REMOVE "owed" WHERE "pk"=? AND "sk"=? AND "version"=?'
+SET = f'UPDATE "{TABLE}" SET "pending"=? REMOVE "body" WHERE "pk"=? AND "sk"=? AND "version"=?'
 BATCHES: list[list[tuple[str, list[Any]]]] = [
     [(SET, [{"N": "0"}, {"S": "a"}, {"S": "1"}, {"N": "7"}]), (SET, [{"N": "0"}, {"S": "b"}, {"S": "1"}, {"N": "8"}])],
     [(SET, [{"N": "0"}, {"S": "nowhere"}, {"S": "1"}, {"N": "7"}])],
-    [(f'UPDATE "{TABLE}" REMOVE "owed" WHERE "pk"=? AND "sk"=?', [{"S": "b"}, {"S": "1"}])],
+    [(f'UPDATE "{TABLE}" REMOVE "body" WHERE "pk"=? AND "sk"=?', [{"S": "b"}, {"S": "1"}])],
     [(f'UPDATE "{TABLE}" SET "pending"=? WHERE "pk"=?', [{"N": "0"}, {"S": "a"}])],
     [(SET, [{"N": "0"}, {"S": "a"}])],
     [('UPDATE "no-table" SET "pending"=? WHERE "pk"=? AND "sk"=?', [{"N": "0"}, {"S": "a"}, {"S": "1"}])],
@@ -37,7 +37,7 @@ def table() -> Iterator[None]:
         "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     })  # fmt: skip
     for pk in "ab":
-        row = {"pk": {"S": pk}, "sk": {"S": "1"}, "version": {"N": "7"}, "owed": {"B": "AA=="}}
+        row = {"pk": {"S": pk}, "sk": {"S": "1"}, "version": {"N": "7"}, "body": {"B": "AA=="}}
         dynamodb._put_item({"TableName": TABLE, "Item": row})
     yield
     dynamodb._delete_table({"TableName": TABLE})
@@ -78,7 +78,7 @@ def test_the_stream_tells_of_every_update_that_was_carried_out(ours: ModuleType)
         before = len(dynamodb._stream_records[TABLE])
         played(ours)
         told = [record["dynamodb"] for record in dynamodb._stream_records[TABLE][before:]]
-    assert [(each["Keys"]["pk"]["S"], "owed" in each["OldImage"], "owed" in each["NewImage"]) for each in told] == [
+    assert [(each["Keys"]["pk"]["S"], "body" in each["OldImage"], "body" in each["NewImage"]) for each in told] == [
         ("a", True, False),
         ("b", True, False),
     ]

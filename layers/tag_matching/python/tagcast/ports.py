@@ -182,7 +182,7 @@ class Telemetry(Protocol):
     def watches(self, topic: str) -> bool:
         """Return whether *topic* has metrics per subscription."""
 
-    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
         """Record the backlog metrics of a subscription's lane, if its topic is watched."""
 
 

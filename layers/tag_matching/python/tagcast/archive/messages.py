@@ -30,7 +30,7 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
         assert after is not None
         yield _accepted(after, keeps_body(after.message.topic))
     elif after is None:
-        for ordinal in sorted(before.map.owed if before.is_owed else ()):
+        for ordinal in sorted(before.map.pending if before.is_pending else ()):
             yield _vanished(change, before, ordinal)
     else:
         for audience, done in after.rounds.items():

@@ -30,13 +30,13 @@ async def cancel(lease: LaneLease, dues: Sequence[PendingDelivery]) -> None:
     first = {due.message_id: due for due in reversed(dues)}
     read = partial(stored.messages_with, world.store, lease.task.topic, tuple(first), ordinal)
     rows = await world.executor.run(read)
-    owed = [(due, due.entry(EntryState.CANCELLED), rows[each]) for each, due in first.items()
+    pending = [(due, due.entry(EntryState.CANCELLED), rows[each]) for each, due in first.items()
             if each in rows and rows[each].map.is_with_lane(ordinal)]  # fmt: skip
-    for some in slices_of(owed, ENDED_AT_ONCE):
+    for some in slices_of(pending, ENDED_AT_ONCE):
         if not await lease.end_deliveries(some):
             for due, entry, row in some:
                 await lease.end_delivery(due, entry, known=row)
-    ended = {id(due) for due, _, _ in owed}
+    ended = {id(due) for due, _, _ in pending}
     for due in dues:
         if id(due) not in ended:
             await lease.end_delivery(due, due.entry(EntryState.CANCELLED))
@@ -71,7 +71,7 @@ async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> No
     read = partial(stored.message_with, world.store, lease.task.topic, received.message_id, ordinal)
     row = await world.executor.run(read)
     lost = 0
-    while row is not None and ordinal in row.map.owed:
+    while row is not None and ordinal in row.map.pending:
         if await world.executor.run(partial(end_alone, world.store, row, ordinal, entry)):
             return
         lost += 1

@@ -75,7 +75,7 @@ def complete(store: Store, topic: str, message_id: str) -> None:
     """
     for tries in range(1, TRIES_MAX + 1):
         row = stored.closed_message(store, topic, message_id)
-        if row is None or not row.is_owed or row.map.owed:
+        if row is None or not row.is_pending or row.map.pending:
             return
         parts = stored.sections(store, row) if row.is_wide else [row]
         listed = [each.section for each in parts if may_be_listed(each)]

@@ -233,7 +233,7 @@ class Slice:
 
     def begin(self) -> None:
         """Begin the round of every subscription with a pending delivery here."""
-        for each in set[int]().union(*(row.map.owed & self.addressed[name] for name, row in self.rows.items())):
+        for each in set[int]().union(*(row.map.pending & self.addressed[name] for name, row in self.rows.items())):
             lane = self.lanes.get(subscription_id(self.topic_id, each))
             subscription = None if self.directory is None else self.directory.by_ordinal.get(each)
             is_independent = subscription is not None and subscription.settings.is_independent
@@ -410,16 +410,16 @@ class Slice:
 
     def _plan(self, row: MessageRow) -> MessagePlan:
         """Return the writes for a message whose current state is *row*."""
-        message_id, owed = row.message.message_id, row.map.owed
-        if not row.is_owed:  # All deliveries ended before this round was closed, and the message was completed.
+        message_id, pending = row.message.message_id, row.map.pending
+        if not row.is_pending:  # All deliveries ended before this round was closed, and the message was completed.
             return MessagePlan((), may_complete=False)
         came = [each for each in self.rounds.values() if message_id in each.rows]
         entries = {each.ordinal: each.ended[message_id] for each in came if message_id in each.ended}
-        entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in owed}
-        enqueued = {each.ordinal for each in came if message_id in each.enqueued} & owed
+        entries = {ordinal: entry for ordinal, entry in entries.items() if ordinal in pending}
+        enqueued = {each.ordinal for each in came if message_id in each.enqueued} & pending
         served = {each.ordinal for each in came if each.is_served} & self.addressed[message_id]
         unclosed = [each for each, done in row.rounds.items() if done is None]
-        closing = [each for each in unclosed if row.of(each) & owed <= served]
+        closing = [each for each in unclosed if row.of(each) & pending <= served]
         within = frozenset[int]().union(*map(row.of, closing))
         its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in within}
         writes = [round_writes(row, self.round_at, closing, its, enqueued & within)] if closing else []
@@ -428,7 +428,7 @@ class Slice:
             writes.append(end_writes(row, {ordinal: entries[ordinal] for ordinal in some}))
             row = replace(row, partial={each: count + 1 for each, count in row.partial.items()})
         writes += [(enqueued_put(row, ordinal),) for ordinal in sorted(enqueued - within - row.map.enqueued)]
-        left = owed - entries.keys()
+        left = pending - entries.keys()
         only_others = bool(closing and closing == unclosed and left and not left & within)
         return MessagePlan(writes, bool(early) or only_others or _may_have_been_missed(row))
 
@@ -439,7 +439,7 @@ def _may_have_been_missed(row: MessageRow) -> bool:
     The relay gets no event for a round in the message's own row. So a repeated batch checks.
     """
     is_closed = None not in row.rounds.values()
-    return row.section is None and (not row.map.owed or (row.is_split and is_closed))
+    return row.section is None and (not row.map.pending or (row.is_split and is_closed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,12 +480,12 @@ class SubscriptionRound:
         """Whether the lane shows that the subscription was deleted."""
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
-    def owed(self) -> list[MessageRow]:
+    def pending(self) -> list[MessageRow]:
         """Return the subscription's pending messages in queue order, without those of its consumers or ended here."""
         return [
             row
             for message_id, row in self.rows.items()
-            if self.ordinal in row.map.owed
+            if self.ordinal in row.map.pending
             and self.ordinal not in row.map.enqueued
             and message_id not in self.ended
             and message_id not in self.enqueued
@@ -494,7 +494,7 @@ class SubscriptionRound:
     def open(self) -> list[MessageRow]:
         """Return pending messages that are not in the backlog, whose worker ends them."""
         lane = self.lane
-        return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
+        return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 
     def waits(self, row: MessageRow) -> bool:
         """Return whether the subscription still waits for its first round of a message."""
@@ -514,9 +514,9 @@ class SubscriptionRound:
         """Return the messages before the first one that is pending outside this round. If independent, return all."""
         if self.is_independent:
             return self.remainder()
-        owed = self.owed()
-        first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))
-        return [row.message for row in owed[:first]]
+        pending = self.pending()
+        first = next((place for place, row in enumerate(pending) if not self.waits(row)), len(pending))
+        return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
         """Return the messages that must join the backlog. Those after a closed round are already in it."""

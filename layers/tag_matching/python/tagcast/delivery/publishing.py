@@ -124,7 +124,7 @@ def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[
     directory = publishing_directory(world, topic)
     _check_sizes(world, directory, drafts)
     for draft in drafts:
-        if not _new_row(world, directory, draft, None, world.clock.now()).map.pending:
+        if not _new_row(world, directory, draft, None, world.clock.now()).map.pending_count:
             raise UnmatchedError(len(directory.by_ordinal))
     return _accept_all(world, directory, [(draft, None) for draft in drafts], None)
 
@@ -183,7 +183,7 @@ def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) ->
             row = _new_row(world, directory, draft, None, world.clock.now())
             if outgrows(row):
                 raise TooLargeError(
-                    f"the message with its {row.map.pending} matching subscriptions is too large to store"
+                    f"the message with its {row.map.pending_count} matching subscriptions is too large to store"
                 )
 
 
@@ -232,7 +232,7 @@ def _accept(
         now, topic = world.clock.now(), directory.topic.name
         row = carrying(_new_row(world, directory, draft, replay_of, now))
         message = row.message
-        accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
+        accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending_count)
         put = accepted_put(row)
         try:
             if claim is None:
@@ -294,5 +294,5 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         is_split=has_order and 0 < len(in_order) < len(matched.ordinals),
         is_kept=is_kept,
         bounds=bounds_of(matched.ordinals, world.section_max),
-        is_owed=bool(matched.ordinals),
+        is_pending=bool(matched.ordinals),
     )

@@ -134,9 +134,9 @@ async def _independent_step(
     world, lane = lease.world, lease.lane
     at = [retry_at(subscription.settings.retry, due, lane.retry_all_at or 0, world.time_scale) for due in dues]
     now = world.clock.now()
-    owed = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
-    if owed:
-        return await retry(lease, subscription, owed, streak)
+    pending = [due for due, instant in zip(dues, at, strict=True) if instant <= now]
+    if pending:
+        return await retry(lease, subscription, pending, streak)
     await lease.write(lane_transitions.wait(replace(lane, appended=appended), min(at)))
     return Drained.WAITING, streak
 

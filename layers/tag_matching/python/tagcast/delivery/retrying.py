@@ -66,31 +66,31 @@ async def retry(
     world = lease.world
     if lease.held_until - world.clock.now() < lease.attempt_s * 1000:
         await lease.acquire(subscription.settings.timeout_s)
-    owed = await _read_pending(lease, dues)
-    if not owed:
+    pending = await _read_pending(lease, dues)
+    if not pending:
         return Drained.GOING_ON, replace(streak, answering=False)
-    run = _run(lease, subscription, list(owed.values()), streak)
+    run = _run(lease, subscription, list(pending.values()), streak)
     result = await attempt_run(world, run)
-    head = next(iter(owed.values())).due
+    head = next(iter(pending.values())).due
     if result.held is not None and result.is_empty:
         await lease.reschedule(result.held.until, *_reason(head, result.held))
         if run.circuit.has_news:
             await run.circuit.tell()
         return Drained.WAITING, streak
-    came = await _Outcomes(lease, subscription, owed, result).write()
+    came = await _Outcomes(lease, subscription, pending, result).write()
     if run.circuit.has_news:
         await run.circuit.tell()
     got_through = result.got_through
     return came, Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Pending], streak: Streak) -> Run:
+def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pending], streak: Streak) -> Run:
     """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
     The run checks the circuit in three cases: the head got no response last time or was held by the circuit; the
     previous head failed under this claim; or contact is lost with independent deliveries. Other lanes do not check it.
     """
-    head = owed[0].due
+    head = pending[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
     has_lost = lease.is_independent and lease.lane.state is LaneState.LOST_CONTACT
     if is_in_doubt := _is_in_doubt(head) or (has_lost and not streak.answered):
@@ -98,11 +98,11 @@ def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Pending],
     claim_s = (lease.held_until - lease.world.clock.now()) / 1000
     return Run(
         subscription,
-        [(each.row.message, each.due.attempts) for each in owed],
+        [(each.row.message, each.due.attempts) for each in pending],
         lease.slots,
         min(lease.left_s(), claim_s - lease.attempt_s),
         circuit,
-        unjudged={each.due.message_id for each in owed if each.due.unjudged},
+        unjudged={each.due.message_id for each in pending if each.due.unjudged},
         answered=streak.answered,
         asks_circuit=is_in_doubt or not streak.answering,
         attempted_at=head.last_attempt_at,
@@ -148,13 +148,13 @@ class _Outcomes:
 
     lease: LaneLease
     subscription: Subscription
-    owed: Mapping[str, _Pending]
+    pending: Mapping[str, _Pending]
     result: RunResult
     unwritten: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         ended = self.result.ended.items()
-        attempted = {each for each, entry in ended if entry.attempts > self.owed[each].due.attempts}
+        attempted = {each for each, entry in ended if entry.attempts > self.pending[each].due.attempts}
         self.unwritten = attempted | self.result.failures.keys()
 
     async def write(self) -> Drained:
@@ -178,8 +178,8 @@ class _Outcomes:
         """Publish the dead letters of ended deliveries. Only published ones may end."""
         if self.subscription.settings.dead_letter_topic is None:
             return
-        messages = [each.row.message for each in self.owed.values()]
-        ended = {each: self.owed[each].due.as_last_seen(entry) for each, entry in self.result.ended.items()}
+        messages = [each.row.message for each in self.pending.values()]
+        ended = {each: self.pending[each].due.as_last_seen(entry) for each, entry in self.result.ended.items()}
         await publish_dead_letter_after_run(self.lease.world, self.subscription, messages, ended)
 
     async def _write_ends(self) -> bool:
@@ -187,7 +187,7 @@ class _Outcomes:
 
         Return whether some deliveries stay in the backlog, because of contention until the end of the budget.
         """
-        named = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
+        named = [(self.pending[each], entry) for each, entry in self.result.ended.items()]
         ends = [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in named]
         done = set[str]()
         if self.subscription.settings.batching is not None:
@@ -207,12 +207,12 @@ class _Outcomes:
     async def _write_unattempted(self) -> None:
         """Write deliveries enqueued for a group, and verdicts on deliveries that were not started."""
         result, lease = self.result, self.lease
-        for message_id, each in self.owed.items():
+        for message_id, each in self.pending.items():
             if message_id in result.enqueued:
                 enqueue = partial(enqueue_due, lease.world.store, each.row, each.due, lease.check())
                 await lease.world.executor.run(enqueue)
         waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued
-        for message_id, each in self.owed.items():
+        for message_id, each in self.pending.items():
             if message_id in waiting:
                 judged = replace(each.due, unjudged=False)
                 await self.lease.write(due_change(judged, judged), self.lease.check())
@@ -223,7 +223,7 @@ class _Outcomes:
         Return whether the lane continues.
         """
         failures = self.result.failures
-        failed = [self._judged(each.due) for message_id, each in self.owed.items() if message_id in failures]
+        failed = [self._judged(each.due) for message_id, each in self.pending.items() if message_id in failures]
         if self.lease.is_independent:
             return await self._move_failures(failed)
         for due in failed[1:]:
@@ -290,10 +290,10 @@ async def write_late(
     """
     world = lease.world
     try:
-        owed = await _read_pending(lease, dues)
-        result.ended = {each: entry for each, entry in result.ended.items() if each in owed}
-        result.failures = {each: failure for each, failure in result.failures.items() if each in owed}
-        came = await _Outcomes(lease, subscription, owed, result).write()
+        pending = await _read_pending(lease, dues)
+        result.ended = {each: entry for each, entry in result.ended.items() if each in pending}
+        result.failures = {each: failure for each, failure in result.failures.items() if each in pending}
+        came = await _Outcomes(lease, subscription, pending, result).write()
         if came is Drained.OVERTAKEN:
             await lease.verify()
         if came is not Drained.WAITING and not lease.lane.state.is_asleep:

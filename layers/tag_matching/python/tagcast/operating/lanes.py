@@ -230,10 +230,10 @@ def skip_head(world: World, topic: str, name: str, reason: str, message_id: str 
         lane = _unless_removed(_lane(world, subscription), name)
         head = _head(world, subscription)
         if subscription.settings.is_independent:
-            owed = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX)
-            if message_id is None and len(owed) > 1:
-                raise ConflictError(f"{len(owed)} deliveries of subscription {name} wait; name the message to skip")
-            head = next((due for due in owed if due.message_id == message_id), head)
+            pending = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX)
+            if message_id is None and len(pending) > 1:
+                raise ConflictError(f"{len(pending)} deliveries of subscription {name} wait; name the message to skip")
+            head = next((due for due in pending if due.message_id == message_id), head)
         if lane is None or head is None:
             besides = "; its members handle the messages in its queue" if subscription.settings.is_group else ""
             raise ConflictError(f"subscription {name} has nothing to skip in its backlog{besides}")

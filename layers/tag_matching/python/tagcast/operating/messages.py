@@ -138,7 +138,7 @@ def _states(backlogs: BacklogFront, row: MessageRow, pulls: Mapping[int, FailedP
     waiting = (row.map.waiting | row.map.enqueued) - pulls.keys()
     return {
         ordinal: row.map.entry(ordinal).state
-        if ordinal not in row.map.owed
+        if ordinal not in row.map.pending
         else EntryState.EXPIRED
         if expired
         else EntryState.PENDING
@@ -282,7 +282,7 @@ def _pulls(world: World, row: MessageRow) -> Mapping[int, FailedPulls]:
 
 
 def _state(row: MessageRow, *, expired: bool) -> MessageState:
-    if row.map.pending or (row.is_wide and row.is_owed):
+    if row.map.pending_count or (row.is_wide and row.is_pending):
         return MessageState.EXPIRED if expired else MessageState.RETAINED
     if row.is_kept and row.has_body and not expired:
         return MessageState.KEPT
@@ -296,7 +296,7 @@ def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping
     """
     in_map, expired = row.map, row.message.is_expired(backlogs.now)
     is_enqueued, late = ordinal in in_map.enqueued, in_map.added_later.get(ordinal)
-    if ordinal not in in_map.owed:
+    if ordinal not in in_map.pending:
         entry = in_map.entry(ordinal)
     elif known := pulls.get(ordinal) if is_enqueued else backlogs.due(ordinal, row.message.message_id):
         entry = known.entry(EntryState.EXPIRED if expired else EntryState.BLOCKED)

@@ -137,7 +137,7 @@ def _standing(
     row = rows.get(handle.message_id)
     if row is None:
         return HandleResult(text, Status.OVER)
-    if group.ordinal not in row.map.owed:
+    if group.ordinal not in row.map.pending:
         got = row.map.entry(group.ordinal).state is EntryState.DELIVERED
         return HandleResult(text, Status.ALREADY_ACKNOWLEDGED if got else Status.OVER)
     if now >= handle.until:

@@ -48,7 +48,7 @@ def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry)
     """
     known: MessageRow | None = row
     for _ in range(TRIES_MAX):
-        if known is None or group.ordinal not in known.map.owed:
+        if known is None or group.ordinal not in known.map.pending:
             return False
         if end_alone(world.store, known, group.ordinal, entry):
             return True

@@ -141,7 +141,7 @@ class _Visit:
         This pull may receive a message again: another copy, which is deleted, or the same entry after its visibility
         timeout, which stays, with only the later handle valid.
         """
-        if row is None or self.group.ordinal not in row.map.owed:
+        if row is None or self.group.ordinal not in row.map.pending:
             return False
         if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:
             return False

@@ -191,12 +191,12 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))
     rows = await _messages(world, topic, messages)
-    owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
+    pending = set[int]().union(*(row.map.pending for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], PendingDelivery | None] = {}
     reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))
-    for part in await each(world, "a backlog", sorted(owed), reading):
+    for part in await each(world, "a backlog", sorted(pending), reading):
         dues |= part
-    ordinals = set[int]().union(*(row.map.owed for row in rows))
+    ordinals = set[int]().union(*(row.map.pending for row in rows))
     owners = await world.executor.run(partial(_subscriptions_with_letters, world, topic, ordinals))
     settle = partial(_expire_message, world, dues, lanes.keys(), owners)
     return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
@@ -233,7 +233,9 @@ def _expire_message(
     message, row, store = known.message, known, world.store
     for _ in range(TRIES_MAX):
         enqueued = row.map.enqueued
-        within = [o for o in sorted(row.map.owed) if o in enqueued or o not in laned or (o, message.message_id) in dues]
+        within = [
+            o for o in sorted(row.map.pending) if o in enqueued or o not in laned or (o, message.message_id) in dues
+        ]
         found = {o: dues.get((o, message.message_id)) for o in within}
         pulls = stored.failed_pulls(store, *row.names) if enqueued else {}
         ends = {o: _expired_entry(due or pulls.get(o)) for o, due in found.items()}
@@ -247,7 +249,7 @@ def _expire_message(
                 break
             row = again
             continue
-        if not row.map.owed - ends.keys():
+        if not row.map.pending - ends.keys():
             with suppress(ConditionLostError):  # The next pass of the search finds it again.
                 complete(store, *row.names)
                 store.write(removal(row))

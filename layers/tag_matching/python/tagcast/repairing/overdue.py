@@ -142,13 +142,13 @@ async def tell_watched(world: World, lanes: Sequence[Lane]) -> None:
         ordinal = ordinal_of(lane.subscription_id)
         name = stored.subscription_name(world.store, lane.topic, ordinal)
         if name is not None:
-            owed = _read_backlog(world, lane, COUNTED_MAX)
+            pending = _read_backlog(world, lane, COUNTED_MAX)
             values = {
-                "Backlog": owed.backlog,
-                "ExpiringWithinHour": owed.expiring,
-                "OldestPendingSeconds": owed.oldest_s,
+                "Backlog": pending.backlog,
+                "ExpiringWithinHour": pending.expiring,
+                "OldestPendingSeconds": pending.oldest_s,
             }
-            world.telemetry.owes(lane.topic, ordinal, name, values)
+            world.telemetry.gauge_backlog(lane.topic, ordinal, name, values)
 
     await each(world, "a watched lane", lanes, lambda lane: world.executor.run(partial(tell, lane)))
 

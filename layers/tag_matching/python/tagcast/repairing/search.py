@@ -68,9 +68,9 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
     over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
     sections = enumerate(await world.executor.run(partial(stored.sections, world.store, row)))
     looked = [(replace(found, section=number, is_open=bool(each.map.waiting)), each) for number, each in sections]
-    if not any(each.map.owed for _, each in looked):
+    if not any(each.map.pending for _, each in looked):
         await world.executor.run(partial(complete, world.store, found.topic, found.message_id))
-    return [one for one, each in looked if one.is_open or (each.map.owed and one.expires_at < over_at)]
+    return [one for one, each in looked if one.is_open or (each.map.pending and one.expires_at < over_at)]
 
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:

@@ -36,7 +36,7 @@ class SweepResult:
     sent: int = 0
     removed: int = 0
     oldest_overdue_s: float = 0.0
-    owed: BacklogSummary = field(default_factory=BacklogSummary)
+    backlogs: BacklogSummary = field(default_factory=BacklogSummary)
     progress: Progress = field(default_factory=Progress)
     """The progress, from which the next sweep continues."""
 
@@ -59,7 +59,7 @@ def _parts(world: World, swept: SweepResult, lanes: FoundLanes, ends: float) -> 
     sending = Sending(world)
 
     async def heads() -> None:
-        swept.owed = await read_backlogs(world, lanes.blocked)
+        swept.backlogs = await read_backlogs(world, lanes.blocked)
         await tell_watched(world, lanes.watched)
 
     async def unsent() -> None:

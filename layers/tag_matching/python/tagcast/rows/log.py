@@ -200,14 +200,14 @@ def round_writes(
     it is kept.
     """
     told = _with_history(entries)
-    owed, within, rounds = row.map.owed - entries.keys(), frozenset[int](), dict[Audience, Round]()
+    pending, within, rounds = row.map.pending - entries.keys(), frozenset[int](), dict[Audience, Round]()
     for each in audiences:
         members = row.of(each)
         its = {ordinal: entry for ordinal, entry in entries.items() if ordinal in members and ordinal not in told}
         others = [done for done in (*row.rounds.values(), *rounds.values()) if done is not None]
         rounds[each], within = _fit_outcomes(row, others, Round.of(at, its, enqueued & members)), within | members
     beside: list[Write] = [*end_puts(row, told)] if told else []
-    if (owed & within) - enqueued - row.map.enqueued:
+    if (pending & within) - enqueued - row.map.enqueued:
         beside.append(_retained_put(row))
     if row.section is not None:
         return (*(_section_round(row, each, done) for each, done in rounds.items()), *beside)
@@ -217,7 +217,7 @@ def round_writes(
         expect[f"{prefix_of(each)}round"] = OPEN if known is None else DONE
     for each, done in rounds.items():
         changes |= round_attributes(done, row.message.accepted_at, prefix_of(each))
-    if owed:
+    if pending:
         return (Update(message_key(*row.names), changes, (), expect), *beside)
     changes |= {"pending": 0, "ttl": ttl_after(row.message.expires_at)}
     expect["late"] = row.late
@@ -271,8 +271,8 @@ def late_writes(row: MessageRow, ordinal: int, added: AddedLater) -> tuple[Write
     late = LATE.put(Late(Origin.of(row), ordinal, added), *row.names, ordinal, expect={"pk": ABSENT})
     changes: dict[str, Value] = {"late": row.late + 1, "pending": 1}
     has_body: dict[str, Value | Absence] = {"kept": 1} if row.is_kept else {"pending": 1}
-    owed = Update(message_key(*row.names), changes, ("ttl",), {**has_body, "late": row.late})
-    return (late, owed, _retained_put(row))
+    pending = Update(message_key(*row.names), changes, ("ttl",), {**has_body, "late": row.late})
+    return (late, pending, _retained_put(row))
 
 
 def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, ...]:

@@ -61,7 +61,7 @@ class MessageRow:
     - *bounds*: the first ordinals of a wide message's sections.
     - *rounds*: the rounds of the *section* that was read, or of a narrow message, by audience; None: still open.
     - *partial*: by audience, how many deliveries ended before the round was closed. If any did, ends are read first.
-    - *late*: the number of late entries. *is_owed*: whether deliveries are pending.
+    - *late*: the number of late entries. *is_pending*: whether deliveries are pending.
     """
 
     message: Message
@@ -81,7 +81,7 @@ class MessageRow:
     rounds: Mapping[Audience, Round | None] = field(default_factory=dict)
     partial: Mapping[Audience, int] = field(default_factory=dict)
     late: int = 0
-    is_owed: bool = True
+    is_pending: bool = True
 
     @property
     def names(self) -> tuple[str, str]:
@@ -301,8 +301,8 @@ def _message_row(value: MessageRow) -> dict[str, Value]:
             "round": OPEN if matched else DONE,
             "apart_round": OPEN if value.is_split else None,
             "partial": 0,
-            "pending": int(value.is_owed),
-            "ttl": None if value.is_owed else ttl_after(message.expires_at),
+            "pending": int(value.is_pending),
+            "ttl": None if value.is_pending else ttl_after(message.expires_at),
         }
     )
 
@@ -332,10 +332,10 @@ def _message_in(row: Attributes) -> MessageRow:
         bounds=(*sorted(_unpacked(row, "bounds")),),
         deflated=packed,
         late=row["late"],
-        is_owed=row["pending"] > 0,
+        is_pending=row["pending"] > 0,
     )
     if known.is_wide:
-        return known if known.is_owed else replace(known, map=StateMap(matched, frozenset()))
+        return known if known.is_pending else replace(known, map=StateMap(matched, frozenset()))
     rounds = {each: round_in(row, accepted_at, prefix_of(each)) for each in known.audiences}
     partial = cast("dict[Audience, int]", dict.fromkeys(rounds, row["partial"]))
     if not any(rounds.values()):

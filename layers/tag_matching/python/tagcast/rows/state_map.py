@@ -68,13 +68,13 @@ RoundPart = tuple[frozenset[int], Round | None]
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the pending entries. Of these, *waiting* wait for their first round, *enqueued* are in the queues of
+    *pending* are the pending entries. Of these, *waiting* wait for their first round, *enqueued* are in the queues of
     their groups, and all others are in backlogs. *ended* are the terminal entries; *added_later* are those of groups
     younger than the message.
     """
 
     matched: frozenset[int]
-    owed: frozenset[int]
+    pending: frozenset[int]
     waiting: frozenset[int] = frozenset()
     enqueued: frozenset[int] = frozenset()
     ended: Mapping[int, Entry] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class StateMap:
     def of(cls, matched: Iterable[int]) -> StateMap:
         """Return the map of a newly accepted message.
 
-        >>> StateMap.of([2, 5]).pending
+        >>> StateMap.of([2, 5]).pending_count
         2
         """
         everyone = frozenset(matched)
@@ -102,7 +102,7 @@ class StateMap:
 
         >>> got, open_part = Round(1_000, {1: 30}), (frozenset({4}), None)
         >>> one = StateMap.folded([(frozenset({1, 2, 3}), got), open_part], {2: Entry(EntryState.EXPIRED)})
-        >>> sorted(one.owed), sorted(one.waiting), one.entry(1).last_attempt_at, one.entry(2).state.value
+        >>> sorted(one.pending), sorted(one.waiting), one.entry(1).last_attempt_at, one.entry(2).state.value
         ([3, 4], [4], 1030, 'expired')
         """
         matched, waiting, queued, ended = set[int](), set[int](), set[int](enqueued), dict[int, Entry]()
@@ -115,17 +115,17 @@ class StateMap:
                 ended |= its_round.entries()
         ended |= ends
         everyone = frozenset(matched.union(late or ()))
-        owed = everyone - ended.keys()
-        return cls(everyone, owed, owed & waiting, owed & queued, ended, late or {})
+        pending = everyone - ended.keys()
+        return cls(everyone, pending, pending & waiting, pending & queued, ended, late or {})
 
     @property
-    def pending(self) -> int:
+    def pending_count(self) -> int:
         """The number of pending entries."""
-        return len(self.owed)
+        return len(self.pending)
 
     def is_with_lane(self, ordinal: int) -> bool:
         """Return whether an entry is pending and not in its group's queue. A due row of another entry is stale."""
-        return ordinal in self.owed and ordinal not in self.enqueued
+        return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:
         """Return the map of these subscriptions only."""
@@ -134,7 +134,7 @@ class StateMap:
         return replace(
             self,
             matched=self.matched & ordinals,
-            owed=self.owed & ordinals,
+            pending=self.pending & ordinals,
             waiting=self.waiting & ordinals,
             enqueued=self.enqueued & ordinals,
             ended=ended,
@@ -143,4 +143,4 @@ class StateMap:
 
     def entry(self, ordinal: int) -> Entry:
         """Return one entry as far as the message's rows know it. A pending entry has no details here."""
-        return Entry(EntryState.PENDING) if ordinal in self.owed else self.ended[ordinal]
+        return Entry(EntryState.PENDING) if ordinal in self.pending else self.ended[ordinal]

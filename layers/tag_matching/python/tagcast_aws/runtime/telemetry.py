@@ -103,7 +103,7 @@ class PowertoolsTelemetry:
         """Return whether the deployment selects *topic* for metrics per subscription."""
         return topic in self._watched
 
-    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+    def gauge_backlog(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
         """Add backlog metrics of a subscription."""
         if topic in self._watched:
             self._by_subscription.add(topic, ordinal, subscription, values)
@@ -116,4 +116,4 @@ class PowertoolsTelemetry:
             values["DeliveryMs"] = self._clock.now() - message.accepted_at
         if attempts and state.is_terminal:
             values["Attempts"] = attempts
-        self.owes(message.topic, subscription.ordinal, subscription.name, values)
+        self.gauge_backlog(message.topic, subscription.ordinal, subscription.name, values)

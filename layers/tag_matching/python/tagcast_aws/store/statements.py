@@ -19,9 +19,9 @@ def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
     """Return the statement of an update with a condition on an existing row, without additions.
 
     >>> from tagcast.ports import Key
-    >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("owed",), {"version": 3})
+    >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("body",), {"version": 3})
     >>> statement_of(update, {Table.MESSAGES: "messages"})["Statement"]
-    'UPDATE "messages" SET "pending"=? REMOVE "owed" WHERE "pk"=? AND "sk"=? AND "version"=?'
+    'UPDATE "messages" SET "pending"=? REMOVE "body" WHERE "pk"=? AND "sk"=? AND "version"=?'
     """
     assert update.expect
     assert not update.add
