@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RESERVE_S = 10.0
 """An invocation stops this long before Lambda's timeout, and returns the rest to the queue."""
 PUT_OFF_S_MAX = 60
-"""Failed entries come again at once, then after 1, 2, 4 … 60 s, so that a lasting fault causes no busy loop."""
+"""Failed entries are redelivered at once, then after 1, 2, 4 … 60 s, so that a lasting fault causes no busy loop."""
 BESIDE_S = 0.25
 """Served entries wait 0.25 s for the rest, because most batches end together and need no further request."""
 

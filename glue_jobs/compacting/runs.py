@@ -339,8 +339,8 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 
 
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Return the index of the record to keep among several with one id, deterministic, and the number in conflict with
-    it.
+    """Return the index of the record to keep among several with one id (always the same), and the number that differ
+    from it.
 
     Another copy of an erased message may still arrive: erased parts stay erased, and are no conflict.
     """

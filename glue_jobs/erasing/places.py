@@ -76,7 +76,7 @@ class Eraser(ABC):
         return json.dumps({"erased_line": sha256(f"{salt}{line}".encode()).hexdigest()})
 
     def changed(self, key: str, text: str) -> str:
-        """Return the erased lines of an object, in the form of its place. Lines end with \n only: the rest is text."""
+        """Return the erased lines of an object, in the form of its place. Only line feeds end a line."""
         arrived = arrival_day(key)
         if key.startswith(RAW):
             change = partial(self.line, arrived=arrived)

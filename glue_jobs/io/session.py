@@ -1,4 +1,4 @@
-"""The Spark session of a job: the existing one on Glue and EMR; on this machine one with a local S3 and a Java."""
+"""The Spark session of a job: the existing one on Glue and EMR; elsewhere a new one, which needs Java 17."""
 
 from __future__ import annotations
 

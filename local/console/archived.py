@@ -1,4 +1,4 @@
-"""Reads one message from the archive, without Spark. Its body is archived even after its last delivery."""
+"""Reads one message from the archive, without Spark. The archive still has the body after the last delivery."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TICKS_MAX = 5
 
 @dataclass(frozen=True)
 class NextAttempts:
-    """Next attempts if each fails immediately. *spent*: the retries end before the life.
+    """Next attempts if each fails immediately. *spent*: the retries end before the message expires.
 
     *more* is the number of further attempts.
     """

@@ -82,7 +82,7 @@ class Journal:
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
     async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Renew the journal whenever it is longer than the state, for ever."""
+        """Renew the journal whenever it is longer than the state, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._bytes > max(self._grown_bytes, self._state_bytes):

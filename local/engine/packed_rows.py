@@ -9,7 +9,7 @@ from orjson import Fragment
 from local.functions.quick_json import decode, encode
 
 COLD_S = 30.0
-"""A directly delivered message changes for the last time before that."""
+"""By then a message without retries has changed for the last time."""
 ROW_BYTES_MAX = 4_096
 """A longer row is mostly one text, such as a body, which takes the same memory either way."""
 AT_ONCE = 1_000

@@ -111,7 +111,7 @@ def role_as_json(role: Role) -> dict[str, Any]:
 
 
 def role_from(given: Mapping[str, Any]) -> Role:
-    """Return the role in that JSON.
+    """Return the role in the JSON of :func:`role_as_json`.
 
     >>> role_from(role_as_json(Role("R", (Grant("a:B", "*"),)))) == Role("R", (Grant("a:B", "*"),))
     True

@@ -30,7 +30,7 @@ def install(tables: ModuleType) -> None:
 def of_a_text(
     function: Callable[[Any], Any], given: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[Any], Any]:
-    """Wrap a function with a cache of texts; *given* copies a result that callers may change.
+    """Cache a function's results by its text argument. *given* copies a result that callers may change.
 
     >>> twice = of_a_text(lambda text: [text, text], list)
     >>> twice("a").pop(), twice("a"), twice(None)

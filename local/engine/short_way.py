@@ -16,7 +16,7 @@ Service = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 
 
 class ShortWay:
-    """An ASGI application before the engine's; *services* are keyed by the target's prefix before the dot.
+    """An ASGI application in front of the engine's; the keys of *services* are prefixes of `x-amz-target`.
 
     *enter* sets the engine's context of a request: account and region, from its headers.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from local.functions.quick_json import decode
 
 YOUNG_S = 1.25
-"""By then a queue batch has left unanswered pushes, and the lanes show it to the next batch."""
+"""By then a queue batch has stopped waiting for unanswered pushes, and the next batch sees it in the lanes."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Requests that a local server accepts although browsers run on the machine: none from other sites' pages."""
+"""Decides which requests a local server accepts: none from other sites' pages in a browser."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit

@@ -50,10 +50,10 @@ SWEPT_SHARE = 210 / 300
 
 
 def search_pass(messages_per_s: float, row_bytes: int = 1024) -> SearchPass:
-    """Return the pass over a table after a week at this message rate, in the worst case.
+    """Return the worst-case pass over the table, after a week at this message rate.
 
-    Rows live for a day, three more, and DynamoDB's delay of deletion. A scan reads one partition after another; each
-    allows 3,000 units a second, at half a unit per 4 KB.
+    A row stays for a day of retention, three more days, and DynamoDB's delay of deletion. A scan reads one partition
+    after another. Each allows 3,000 read units a second; 4 KB cost half a unit.
 
     >>> for rate in (100, 1_000, 5_000):
     ...     print(*(f"{each:.2f}" for each in search_pass(rate)))

@@ -34,7 +34,7 @@ WORKERS = {"fan-out": 16, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pu
 """Maximal workers; one topic may use half of those of `fan-out` and `retry`. All but one start on demand."""
 FED = ("fan-out", "retry")
 YOUNG_MAX = {"fan-out": 2}
-"""A topic's new batches at once: others wait until these end, or leave hanging pushes."""
+"""How many new batches of a topic run together; others wait until one ends or leaves its hanging pushes."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Functions that most stacks never call. Their first request waits for a second."""

@@ -1,8 +1,8 @@
 """Table writes of late entries and of bodies that are kept: ``python -m tests.benchmarks.late_calls``.
 
-Messages of 1 KiB to one subscription that is pushed to, on simulated tables: in a topic that keeps
-bodies while a delivery is pending, in one that keeps them for life, and there for a group that is made afterwards and consumes from the earliest. Counts do not depend
-on the machine.
+Messages of 1 KiB to one subscription that is pushed to, on simulated tables: in a topic that keeps bodies while a
+delivery is pending, in one that keeps them for life, and there for a group that is made afterwards and consumes from
+the earliest. Counts do not depend on the machine.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def consume(
     ] = None,
     broadcast: Annotated[bool, typer.Option("--broadcast", help="Receive every message instead of a share.")] = False,
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="Ordered: one member at a time gets the messages of one order.")
+        bool, typer.Option("--ordered", help="Ordered: one member at a time gets messages of the topic or a key.")
     ] = False,
     start_from: StartFrom = "latest",
     later: Annotated[

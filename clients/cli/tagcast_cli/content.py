@@ -78,7 +78,7 @@ TextAttributes = Annotated[
         leave_out=("routing_key",),
     ),
 ]
-"""The attributes of a message that are one text, but the routing key, which has a short option."""
+"""The text attributes of a message, except the routing key, which has a short option."""
 
 
 def message_of(

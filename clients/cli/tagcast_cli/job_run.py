@@ -33,7 +33,7 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the stack that runs on *folder*; JobError if none does, with what to give *otherwise*."""
+    """Return the addresses of the stack on *folder*. Raises JobError if none runs; *otherwise* ends its text."""
     try:
         return dict(json.loads((folder / "stack.json").read_text()))
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any) -> Any:
-    """Return boto3's client of a local stack's engine, with its owner's environment; of AWS without one."""
+    """Return a boto3 client of the engine, with the environment of its *owner*; of AWS if that is empty."""
     import boto3
 
     return boto3.client(
@@ -283,7 +283,7 @@ class Stages:
         return said in self.names
 
     def advance(self, said: str) -> None:
-        """Go on where a line of progress says that."""
+        """Advance to the stage that a progress line begins, if any."""
         if self.is_stage(said):
             self.at = self.names.index(said)
 

@@ -85,7 +85,7 @@ class DayOptions:
     ] = None
 
     def days(self) -> Days:
-        """Return them; without the options it is today."""
+        """Return the given days; the default is today."""
         try:
             return Days.of(self.first, self.end)
         except ValueError as fault:

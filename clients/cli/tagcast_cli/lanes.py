@@ -305,7 +305,7 @@ def retry(
         str | None, typer.Argument(help="Name of the subscription; default: all that are blocked under BACKOFF_RETRY.")
     ] = None,
 ) -> None:
-    """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all that waits."""
+    """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all waiting deliveries."""
     if subscription is None:
         session = session_of(ctx)
         session.show(session.api.request("POST", path_of("topics", topic, "retry")), _retried_lanes)

@@ -149,7 +149,7 @@ class SecretOptions:
 
 @dataclass(frozen=True)
 class SubscriptionOptions:
-    """The settings of a subscription: those with classes of options, and all others."""
+    """The options of a subscription. *settings* has the settings without a class of options."""
 
     endpoint: EndpointOptions
     filter: FilterOptions

@@ -54,8 +54,8 @@ class ConsumerOptions:
     *suspend_seconds*. A pull waits for *wait_seconds*; after an empty pull the consumer pauses for
     *pull_interval_seconds*. An idle consumer shuts down within a second.
 
-    *ordered*: one member at a time gets the messages of one order, batch after batch. This is set when the group is
-    created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
+    *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. This is set when the
+    group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
     """
 
     member_id: str = field(default_factory=member_id)

@@ -13,7 +13,7 @@ from tagcast_client.instants import json_default
 
 Body = str | bytes | Mapping[str, Any] | list[Any]
 Tags = tuple[str, ...] | list[str] | set[str] | frozenset[str]
-"""Not any iterable of strings, because a string is one."""
+"""Not every iterable of strings: a single string would be one, too."""
 JSON_TYPE = "application/json"
 
 

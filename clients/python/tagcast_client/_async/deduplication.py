@@ -15,7 +15,7 @@ from tagcast_client.received import Received
 
 
 class AsyncSeenStore(Protocol):
-    """A store of message names. For several processes, use a table with conditional writes."""
+    """Stores which messages are claimed or done. For several processes, use a table with conditional writes."""
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
         """Claim *name* for the holder of *token* for *lease_s* seconds. Only one of two simultaneous claims succeeds.

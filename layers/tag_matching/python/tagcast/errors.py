@@ -1,4 +1,4 @@
-"""The errors that a caller can act on. The edge translates each once into an answer of the interface."""
+"""The errors that a caller can act on. The API translates each into an answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -49,8 +49,8 @@ class Client:
 class Heartbeat:
     """A consumer's periodic message: its group, and the filter it expects.
 
-    *filter* is in its JSON form. *is_ordered*: it relies on one batch at a time of each order. *silence_s*, how long
-    the group outlives its last member, and *start_from*, its first message, apply when the group is created.
+    *filter* is in its JSON form. *is_ordered*: it relies on an ordered group. *silence_s*, how long the group outlives
+    its last member, and *start_from*, its first message, apply when the group is created.
     """
 
     topic: str

@@ -8,7 +8,7 @@ K = TypeVar("K")
 
 
 class Memory:
-    """Values by class: each class is private to the room that defines it.
+    """Values by class: each class is private to the package that defines it.
 
     It is a cache: losing it costs time and never changes an answer.
 

@@ -190,9 +190,9 @@ class Telemetry(Protocol):
 class World:
     """All ports together, as every use case takes them. *time_scale* divides delays and lives.
 
-    Maps over *section_max* entries are stored in sections. A first round is worked off in slices of at most *slice_max*
-    messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns: which topics'
-    dead letters may go where. At most *waiting_max* pulls and tail requests may wait per topic.
+    Maps over *section_max* entries are stored in sections. A first round is processed in slices of at most *slice_max*
+    messages. *scope_prefix* precedes the scopes of tokens. *dead_letter_topics* are pairs of patterns: a topic, and the
+    topic for its dead letters. At most *waiting_max* pulls and tail requests may wait per topic.
     """
 
     store: Store

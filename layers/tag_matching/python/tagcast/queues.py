@@ -29,10 +29,10 @@ PACK_MAX = 96
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A queue entry: a message's name in the message group of its order, or in one of its own.
+    """A queue entry: a message, in the message group of ordered messages or in a group of its own.
 
-    A pack has *others* after the first message, of the same order or all unordered, each for the same audience. An
-    entry for one *section* of a wide message names only that message.
+    A pack has *others* after the first message, of the same message group or all unordered, each for the same audience.
+    An entry for one *section* of a wide message names only that message.
     """
 
     topic: str
@@ -133,7 +133,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
-    """The queue of the pull group *subscription_id*. An *ordered* one has one batch in flight per order.
+    """The queue of the pull group *subscription_id*. An *ordered* queue has one batch in flight per message group.
 
     Such ids, and so queues, are never reused.
     """
@@ -169,7 +169,7 @@ class QueueCounts:
 
 
 RECEIVED_MAX = 10
-"""A queue returns at most 10 messages at once."""
+"""A queue returns at most 10 messages per call."""
 
 
 class GroupQueues(Protocol):
@@ -189,7 +189,7 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those not accepted, and all behind one of them in its order."""
+        """Send all in order; return those not accepted, and all behind one of them in its message group."""
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
@@ -211,7 +211,7 @@ class GroupQueues(Protocol):
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (docs/protocol.md, Publishing).
+    """Return the queue's message group of a message (docs/protocol.md, Queue entries).
 
     An unordered message has a group of its own, named by its id.
 

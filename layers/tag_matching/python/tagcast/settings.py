@@ -130,7 +130,7 @@ class SubscriptionSettings:
     - *ordered*: for groups only. Pushes in order have the strategy BACKOFF_RETRY.
     - *start_from*: an instant; None: no older messages.
     - *unverified*: why the endpoint is not verified, by its last response; None: it is.
-    - *allowed_per_second*: the rate to which the endpoint agreed. It bounds *max_per_second*.
+    - *allowed_per_second*: the rate that the endpoint allows. It bounds *max_per_second*.
     - *headers*: by their names in lower case.
     - *client_certificate*: its public parts. *client_key*: certificate, chain and private key, as PEM.
     """
@@ -163,7 +163,7 @@ class SubscriptionSettings:
     ordered: Annotated[
         bool,
         Setting(
-            "Deliver the messages of an order one by one; retry the first until it expires.",
+            "Deliver messages in order, one by one; retry the first until it expires.",
             is_shown=True,
             section="Order and retries",
         ),

@@ -37,7 +37,7 @@ class TraceContext:
 
     @property
     def text(self) -> str:
-        """Both headers as one text, for rows: a parent has no blank."""
+        """Both headers in one text, for rows. A blank separates them, which a parent never contains."""
         return f"{self.parent} {self.state}".rstrip()
 
 
@@ -50,7 +50,7 @@ def parse_trace(text: str) -> TraceContext:
 def read_trace(parent: str | None, state: str | None = None) -> TraceContext | None:
     """Return a producer's trace, or None without a valid ``traceparent``; an invalid *state* is dropped.
 
-    A later version is read as far as ours goes, and forwarded in ours.
+    A later version is read like version 00, and forwarded as version 00.
 
     >>> read_trace("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what.the.future", " a=1 , , b=2")
     TraceContext(parent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', state='a=1,b=2')
@@ -68,7 +68,7 @@ def read_trace(parent: str | None, state: str | None = None) -> TraceContext | N
 def make_trace(topic: str, message_id: str) -> TraceContext:
     """Return the trace of a message without one, always the same, so it is not stored.
 
-    It is ``sampled``: otherwise a receiver that follows its parent would drop its own part.
+    It is ``sampled``: otherwise a receiver that follows its parent would drop its own spans.
 
     >>> make_trace("orders", "07457000000000000001").parent
     '00-14e3676df09e1260d22ce4e15db5a23a-70eb5552683130e2-01'

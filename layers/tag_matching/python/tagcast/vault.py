@@ -22,7 +22,7 @@ class Vault(Protocol):
 class Signer(Protocol):
     """The service's keys (ed25519), for receivers without a shared secret; each subscription has its own.
 
-    While their seed is rotated it has one more; then both sign.
+    While the seed is rotated, each subscription has two keys, and both sign.
     """
 
     @property
@@ -36,4 +36,4 @@ class Signer(Protocol):
         """Return a signature of *content* by each key of a subscription. Call :meth:`prepare` first."""
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
-        """Return the 32-byte public key of each key. Raises UnavailableError."""
+        """Return the subscription's public keys, 32 bytes each. Raises UnavailableError."""

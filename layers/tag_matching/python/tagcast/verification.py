@@ -60,7 +60,7 @@ class Verification:
 
 
 def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> VerificationResult:
-    """Return the consent in an answer to the handshake of CloudEvents' webhooks for *origin*. Its rate is per minute.
+    """Return the result of CloudEvents' webhook handshake for *origin*. *allowed_rate* is per minute.
 
     >>> handshake(200, "*", "120", "me.example"), handshake(204, "ME.example", "*", "me.example")
     (VerificationResult(refusal=None, per_second=2.0), VerificationResult(refusal=None, per_second=None))
@@ -82,7 +82,7 @@ def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None,
 
 
 def confirmation(status: int, answer: bytes, token: str) -> VerificationResult:
-    """Return the consent in an answer to a confirmation request: a 2xx whose body is exactly the token.
+    """Return the result of the token request. The endpoint confirms by a 2xx whose body is exactly the token.
 
     >>> confirmation(200, b"abc\\n", "abc")
     VerificationResult(refusal=None, per_second=None)

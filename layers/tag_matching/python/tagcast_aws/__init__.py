@@ -1,6 +1,6 @@
 """The service on AWS: adapters of the core's ports, and the HTTP API in front of its use cases.
 
-From the inside out; a room knows only those above it in this list:
+From the inside out; each package knows only those above it in this list:
 
 - `runtime`: the process: clock, dice, threads, log and metrics, settings of the deployment;
 - `store`: the tables, their streams, and the stored indexes;

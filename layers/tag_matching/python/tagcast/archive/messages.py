@@ -23,7 +23,7 @@ SHORT_BYTES_MAX = 1_024
 
 
 def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield a message when it is accepted, and the deliveries that first rounds in its row ended."""
+    """Yield a message when it is accepted, and the deliveries that ended in the first rounds of its row."""
     before = None if change.before is None else MESSAGES.value_of(change.before)
     after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
@@ -91,7 +91,7 @@ def _attributes(draft: Draft) -> dict[str, Field]:
 def archived_body(draft: Draft) -> dict[str, Field]:
     """Return the body as text if that is its shorter form, otherwise as base64.
 
-    JSON writes a control character as six, and Firehose takes records of 1,000 KiB.
+    In JSON a control character takes six bytes. A Firehose record has at most 1,000 KiB.
 
     >>> archived_body(Draft(b"hello")), archived_body(Draft(bytes(3_000)))["body_is_text"]
     ({'body': 'hello'}, True)

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
-    """Wrap a function that never waits for use with :func:`each`."""
+    """Wrap a synchronous function as a coroutine function, for :func:`each`."""
 
     async def done(item: T) -> R:
         return work(item)

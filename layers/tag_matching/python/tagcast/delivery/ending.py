@@ -1,7 +1,7 @@
 """Ends deliveries after their first round: no other code makes an entry terminal there.
 
 Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
-writer ended the same delivery or changed a row written *beside*.
+writer ended the same delivery or changed a row in *beside*.
 
 See docs/protocol.md, Invariants, 2, 3 and 5, and Completion.
 """
@@ -31,8 +31,8 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    *known* is its message if just read and pending. A stale row, whose delivery is not with the lane, is only deleted.
-    Raises ConditionLostError if nothing was written.
+    *known* is its message, if the caller just read it as pending. A stale row, whose delivery is not with the lane, is
+    only deleted. Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)

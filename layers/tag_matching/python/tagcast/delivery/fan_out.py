@@ -58,14 +58,14 @@ TOGETHER_BYTES_MAX = 2 * 1024 * 1024
 GO_ON_S = 2.0
 """An invocation starts no further slice more than 2 s after its beginning."""
 TRIES_MAX = 8
-"""A write whose condition fails is tried at most 8 times; then the batch must come again."""
+"""A write whose condition fails is tried at most 8 times; then the batch must be redelivered."""
 TIME_S, TIME_S_MAX = 2.0, 4.0
 """Pushes to a subscription may start for 2 s per 10 messages or 500 subscriptions of a batch, at most 4 s."""
 MESSAGES_IN_TIME, SUBSCRIPTIONS_IN_TIME = 10, 500
 
 
 Served = Callable[[tuple[QueueEntry, ...], bool], Awaitable[None]]
-"""A callback with the entries that must come again, and whether pushes are still in flight."""
+"""A callback with the entries to redeliver, and whether pushes are still in flight."""
 
 
 async def fan_out(
@@ -73,9 +73,9 @@ async def fan_out(
 ) -> tuple[QueueEntry, ...]:
     """Complete the first round of these entries of one topic, in queue order.
 
-    Entries are served in slices, each like a batch of its own. Returns the entries for which no time was left: they
-    must come again. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end it
-    raises the first fault of the store; then all entries must come again.
+    Entries are served in slices, each like a batch of its own. Returns the entries to redeliver, because no time was
+    left. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end it raises the
+    first fault of the store; then all entries must be redelivered.
 
     A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
     results are written before this function returns.
@@ -370,7 +370,7 @@ class Slice:
         """Close the first round of each message for the subscriptions addressed here, with its results.
 
         If one subscription's round failed, the ends of the others are written separately, so that a repeated batch does
-        not push again. Returns the faults; with any, the batch must come again.
+        not push again. Returns the faults; after any, the batch must be redelivered.
         """
         world, store = self.world, self.world.store
         planned = {each: self._plan(row) for each, row in self.rows.items()}
@@ -481,7 +481,7 @@ class SubscriptionRound:
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
     def pending(self) -> list[MessageRow]:
-        """Return the subscription's pending messages in queue order, without those of its consumers or ended here."""
+        """Return the subscription's pending messages in queue order, without those handed over or ended here."""
         return [
             row
             for message_id, row in self.rows.items()
@@ -492,7 +492,7 @@ class SubscriptionRound:
         ]
 
     def open(self) -> list[MessageRow]:
-        """Return pending messages that are not in the backlog, whose worker ends them."""
+        """Return pending messages outside the backlog. The lane's worker ends those in it."""
         lane = self.lane
         return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 

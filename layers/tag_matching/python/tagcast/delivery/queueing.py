@@ -24,7 +24,7 @@ def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 
 
 def pack_entries(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
-    """Return the entries of one request's messages; messages of the same order share an entry.
+    """Return the entries of one request's messages; ordered messages of one message group share an entry.
 
     A wide message has entries of its own, and separates the messages before it from those behind it.
     """

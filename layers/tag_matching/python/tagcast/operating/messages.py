@@ -66,7 +66,7 @@ def message_view(
     """Return the message or its receipt. Raises NotFoundError if both are gone.
 
     *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
-    *only* selects entries in these states, from as many sections as it takes for a thousand.
+    *only* selects entries in these states, from as many sections as are needed for 1,000 entries.
     """
     backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
     row = read_message(world, topic, message_id)
@@ -269,7 +269,7 @@ def _view(
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
     """Return one entry of *row*, without its filter version; None if there is none.
 
-    Only the backlog with the entry is read.
+    Reads only the backlog of the entry's subscription.
     """
     if ordinal not in row.map.matched:
         return None
@@ -309,8 +309,8 @@ def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping
 def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor: str | None) -> Page[tuple[str, Entry]]:
     """Return the deliveries with remembered attempts, by subscription name, after *cursor*.
 
-    Successful deliveries are not included. A page of a wide message covers one section and may be empty before the
-    last: each pending entry takes a read. Raises NotFoundError without a message or receipt.
+    Successful deliveries are not included. A page of a wide message covers one section, because each pending entry
+    takes a read; a page before the last may be empty. Raises NotFoundError without a message or receipt.
     """
     section, after = _place(cursor or "")
     view = message_view(world, topic, message_id, section)

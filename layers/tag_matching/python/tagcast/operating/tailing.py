@@ -108,7 +108,7 @@ class _Reading:
 
 
 def tail(world: World, topic: str, wish: TailRequest) -> TailPage:
-    """Return the events since the answer with the cursor; without one, all readable events.
+    """Return the events after the request's cursor; without a cursor, all readable events.
 
     Records that the topic is watched, and waits until a matching event happens. Raises NotFoundError,
     InvalidRequestError (the cursor), ThrottledError (too many waiting requests).

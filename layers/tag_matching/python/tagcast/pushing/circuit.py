@@ -1,7 +1,7 @@
 """The circuit breaker of a host: while many lanes get no response, only one probe at a time is attempted.
 
-A responding host costs nothing. Its row is written after attempts without a response, and read by lanes without one, or
-after a response in a process that had none before. See docs/protocol.md, Circuits.
+A responding host costs nothing. Its row is written after attempts without a response. Lanes read it after such an
+attempt, and a process reads it after its first response since then. See docs/protocol.md, Circuits.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CircuitCheck:
             self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
-        """Record an attempt without a response. After several lost conditions, the next attempt does so."""
+        """Record an attempt without a response. After several failed conditions, the next attempt records it."""
         lane = self.subscription.subscription_id
         for lost in range(1, TRIES_MAX + 1):
             known = await self.look()

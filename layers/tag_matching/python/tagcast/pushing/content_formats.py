@@ -72,7 +72,7 @@ class Format(ABC):
         return message.draft.body
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        """Return the body of an HTTP push, or an item of a batch, in parts; the large one is *shared*."""
+        """Return the body of an HTTP push, or an item of a batch, in parts. The large part is *shared*."""
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:

@@ -129,7 +129,7 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """Return the failure of a delivery that the service itself could not attempt. It does not count as an attempt.
 
-    Only expiry ends such a delivery, and then at once. *made* is the number of earlier attempts.
+    Such a delivery ends only by expiring. *made* is the number of earlier attempts.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)

@@ -181,8 +181,8 @@ class PushSlots:
     ) -> Slot | None:
         """Take a slot for *pushes*; wait for one until the monotonic time *until*, else return None.
 
-        A free slot is taken at any time. Requests of equal priority are served in order. *instead_of* is returned, and
-        kept for this request if there is memory for it.
+        A free slot is taken at any time. Requests of equal priority are served in order. The slot *instead_of* is given
+        back, and its place is used for this request if memory allows.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:

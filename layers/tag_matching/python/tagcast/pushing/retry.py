@@ -74,7 +74,7 @@ def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_
 def probe_delay_s(policy: RetryPolicy, lost_s: float) -> float:
     """Return the seconds until the next attempt at a receiver that accepted nothing for *lost_s*.
 
-    A single message follows its own schedule.
+    For a single message this equals its own schedule.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> [probe_delay_s(decay, lost_s) for lost_s in (0.0, 1.5, 60.0, 9_000.0)]

@@ -54,7 +54,7 @@ NEVER = Look()
 
 
 def wait_for_publishers(world: World) -> None:
-    """Return when every later publish sees a stored change."""
+    """Wait until every later publish sees a stored change."""
     if world.topic_known_s:
         world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)
 
@@ -62,8 +62,8 @@ def wait_for_publishers(world: World) -> None:
 class LazyIndex:
     """The index of a topic's filters, compiled or loaded at the first match; most functions never need it.
 
-    *is_kept*: the index may be loaded from a copy that another process stored. So a change of an unloaded index loads
-    it later, instead of compiling all filters again.
+    *is_kept*: the index may be loaded from a copy that another process stored. An unloaded index stays unloaded after a
+    change; its first match loads that copy and applies the change.
     """
 
     def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:

@@ -120,10 +120,10 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
 def put_together(
     world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: tuple[Write, ...] = ()
 ) -> list[StoredSubscription | Refusal]:
-    """Store all valid ones of *wanted* (:func:`validate`, distinct names) in one transaction, with *also*.
+    """Store the valid requests of *wanted* (:func:`validate`, distinct names) and *also* in one transaction.
 
-    Each raises the topic's version by one, so that its row lists every change. Raises NotFoundError (topic) and
-    UnavailableError; then nothing is stored.
+    Each subscription raises the topic's version by one, so the topic's row lists every change. Raises NotFoundError
+    (topic) and UnavailableError; then nothing is stored.
     """
 
     def attempt() -> list[StoredSubscription | Refusal]:

@@ -82,14 +82,14 @@ def orderings(world: World) -> Callable[[str], Ordering]:
 
 
 class Sending:
-    """One sweep's use of the queue: an order with a refused entry gets nothing more in this sweep."""
+    """One sweep's sends: a message group with a refused entry gets nothing more in this sweep."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries whose order is not stopped; return those not sent or not accepted, in the given order."""
+        """Send the entries whose message group is not stopped; return all that are not accepted, in the given order."""
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
         refused = self._world.queue.send(offered) if offered else ()
         self._refused.update(entry.group for entry in refused)

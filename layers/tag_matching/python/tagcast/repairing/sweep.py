@@ -1,7 +1,7 @@
 """The sweep: finds pending work that everything else forgot, and repairs it.
 
 Overdue lanes come first, because they are quick; then all other parts run concurrently. One unreadable row stops
-nothing else. The next sweep begins with what this one did not reach.
+nothing else. The next sweep continues where this one stopped.
 """
 
 from __future__ import annotations

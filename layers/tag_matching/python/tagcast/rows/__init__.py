@@ -1,4 +1,4 @@
-"""All stored rows: only this room knows key prefixes and attribute names (a test checks it).
+"""All stored rows: only this package knows key prefixes and attribute names (a test checks it).
 
 - `keys`: the keys of all rows, and the kind of a row by its key; `kind`: a kind of row with its encoder and decoder;
   `values`, `ordinals`, `ended_entries`: the encodings of values;

@@ -180,7 +180,7 @@ def position_at(due_at: int) -> str:
 def appended_after(now: int) -> int:
     """Return the least ``appended`` whose positions follow every due time of deliveries that are pending *now*.
 
-    If the subscription becomes ordered, later messages then stand behind the older ones.
+    If the subscription becomes ordered, later messages then come after the older ones.
     """
     return (now + RETENTION_S_MAX * 1000) // PLACES + 1
 

@@ -52,7 +52,7 @@ _NO_PACKS = zlib.compress(b"[]")
 class MessageRow:
     """An accepted message with the known states of its deliveries. *map* is folded from the rows that were read.
 
-    - *in_order*: the matched subscriptions that keep an order.
+    - *in_order*: the matched subscriptions that are ordered.
     - *is_alone*: the message came in a request of its own. Otherwise the last message of the request carries *packs*,
       the queue entries of the request.
     - *is_split*: separate queue entries deliver the message to subscriptions in order, and to all others.

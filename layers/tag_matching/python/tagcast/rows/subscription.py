@@ -171,7 +171,7 @@ class KeptSubscription(NamedTuple):
 
 
 class KeptSubscriptions:
-    """Creates the entries of a directory. It computes once per strategy whether an order is kept."""
+    """Creates the entries of a directory. Caches which combinations of settings are ordered."""
 
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}

@@ -37,7 +37,7 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the requested format, else that of *known* or the default. A queue always has its own, bare bodies."""
+    """Return the requested format, else that of *known* or the default. A queue gets bare bodies by default."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(CmqFault.CONTENT_FORMAT)

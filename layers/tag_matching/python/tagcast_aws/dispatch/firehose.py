@@ -65,7 +65,7 @@ class FirehoseArchive:
     logger: Logger
     sleep: Callable[[float], object] = time.sleep
     ahead: set[bytes] = field(default_factory=set)
-    """Digests of lines accepted behind a lost one. Their batch comes again, usually to this process."""
+    """Digests of lines accepted after a lost one. Their batch is retried, usually in this process."""
 
     def keeps_body(self, topic: str) -> bool:
         """Return whether the topic's message bodies are archived."""
@@ -74,7 +74,7 @@ class FirehoseArchive:
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
         """Put the lines in order; return the first place with a line that was not accepted, or None.
 
-        The lines from that place on come again. Unsent lines wait until then; accepted ones are remembered.
+        The lines from that place on are retried. Unsent lines wait until then; accepted ones are remembered.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)

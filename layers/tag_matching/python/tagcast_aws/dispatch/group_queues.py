@@ -78,7 +78,7 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those not accepted, and all behind one of them in its order.
+        """Send all in order; return those not accepted, and all behind one of them in its message group.
 
         Nothing may be accepted behind a refused entry: a member would receive it first, and it cannot be taken back.
         """

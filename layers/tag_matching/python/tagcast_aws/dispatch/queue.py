@@ -22,10 +22,10 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``: returns entries that the queue did not accept, and sends nothing past them in their order.
+    """The port ``Queue``: returns entries that the queue did not accept, and sends none behind them in their group.
 
     A queue that *is_fifo* gets message groups and drops repetitions. With *strict*, no request contains two entries of
-    an order.
+    a message group.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class SqsQueue:
 def _requests_of(entries: Sequence[QueueEntry], *, strict: bool) -> Iterator[Sequence[QueueEntry]]:
     """Split *entries* into requests.
 
-    One publish may have several entries of an order only as packs and sections. Two of those never share a request,
-    because the queue may refuse the first and accept the second. With *strict*, no two of one order do.
+    One publish may have several entries of a message group only as packs and sections. Two of those never share a
+    request, because the queue may refuse the first and accept the second. With *strict*, no two of one group do.
     """
     began = 0
     is_plain: dict[str, bool] = {}

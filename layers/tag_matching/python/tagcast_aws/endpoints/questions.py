@@ -42,7 +42,7 @@ class VerificationRequests:
         self._subscription_id = subscription_id
 
     async def ask(self, token: str) -> VerificationResult:
-        """Return the first consent, or the reason of the last refusal."""
+        """Return the first confirmation, or the last refusal."""
         around, url = self._surroundings, URL(self._settings.endpoint.target)
         refusal = certificate_refusal(self._settings, around.clock.now())
         if refusal is not None:

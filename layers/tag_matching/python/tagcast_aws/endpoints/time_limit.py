@@ -1,4 +1,4 @@
-"""The timeout of a push: the receiver's time, without time in which this process was busy at the end."""
+"""The timeout of a push. It is extended if the event loop was blocked when it ran out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXTENSIONS_MAX = 3
 class TimeLimit:
     """Ends its block with TimeoutError after *seconds*, or slightly later if the loop was blocked.
 
-    Blocked time is the service's: the receiver gets it added, a few times at most.
+    Blocked time is the service's fault, so the receiver gets it in addition, a few times at most.
     """
 
     __slots__ = ("_extensions", "_limit", "_loop", "_seconds", "_timer")

@@ -34,10 +34,10 @@ class TooManyCombinationsError(Exception):
 
 
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
-    """Return whether one choice of an element per array meets all conditions, tried in order.
+    """Return whether all conditions, in order, can be met by choosing one element of each array.
 
-    As in EventBridge, a path counts as absent if the elements chosen so far lack it. A choice is tried once if it makes
-    no difference to later conditions.
+    As in EventBridge, a path counts as absent if the elements chosen so far lack it. Choices that look equal to all
+    later conditions are tried once.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)

@@ -1,4 +1,4 @@
-"""Whether an event matches a pattern: the plain rule, the oracle of the index."""
+"""Decides whether an event matches a pattern. Tests compare the index with this rule."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Predicts which texts make a rocketmq expression fail, before any message."""
+"""Predicts, before any message, which property texts make a rocketmq expression fail."""
 
 from collections.abc import Iterator, Sequence
 

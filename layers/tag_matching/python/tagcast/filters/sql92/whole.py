@@ -1,4 +1,4 @@
-"""A full expression, evaluated where terms are not exact."""
+"""The full expression, evaluated where its terms are not equivalent to it."""
 
 from collections.abc import Mapping
 

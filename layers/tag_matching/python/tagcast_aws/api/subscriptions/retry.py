@@ -137,7 +137,7 @@ _IS: dict[bool, JsonDict] = {
     value: {"properties": {"ordered": {"const": value}}, "required": ["ordered"]} for value in (True, False)
 }
 KEEPS_ORDER: JsonDict = {"anyOf": [{"properties": {"retry": _IS_BACKOFF}, "required": ["retry"]}, _IS[True]]}
-"""The schema of a subscription with pushes that keeps an order; :func:`asks_for_order` checks the same."""
+"""The schema of an ordered subscription with pushes; :func:`asks_for_order` checks the same rule."""
 OF_ORDERED: list[JsonValue] = [
     {"if": _IS[True], "then": {"properties": {"retry": _IS_BACKOFF}}},
     {"if": _IS[False], "then": {"properties": {"retry": {"not": _IS_BACKOFF}}}},
