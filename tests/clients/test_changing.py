@@ -285,3 +285,15 @@ def test_a_message_whose_body_is_left_out_says_so(client: Client, api: InMemoryA
     assert listed.body is None
     with pytest.raises(ValueError, match="no body: it is deleted"):
         listed.text()
+
+
+def test_a_null_inside_a_filter_is_refused_because_a_patch_would_remove_the_condition(client: Client) -> None:
+    client.create_topic("orders")
+    client.create_subscription("orders", "billing", HOOK, filter=Filter.pattern({"b": [1]}))
+    wider = Filter.pattern({"status": None, "b": [1]})
+
+    with pytest.raises(ValueError, match="'status' in 'pattern' must not be null"):
+        client.update_subscription("orders", "billing", filter=wider)
+    with pytest.raises(ValueError, match="'status' in 'pattern' must not be null"):
+        client.ensure_subscription("orders", "billing", HOOK, filter=wider)
+    assert client.get_subscription("orders", "billing").filter == {**Filter.pattern({"b": [1]})}

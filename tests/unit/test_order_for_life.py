@@ -83,10 +83,11 @@ def test_a_patch_of_the_order_changes_how_a_subscription_retries(
     assert order_and_retries(api("PATCH", SUBSCRIPTION, patch)) == shown
 
 
-def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client) -> None:
+@pytest.mark.parametrize("ordered", [False, None])
+def test_an_order_that_contradicts_the_strategy_is_refused_with_the_way_out(api: Client, ordered: bool | None) -> None:
     api("PUT", SUBSCRIPTION, HOOK | {"ordered": True})
 
-    refused = api("PATCH", SUBSCRIPTION, {"ordered": False})
+    refused = api("PATCH", SUBSCRIPTION, {"ordered": ordered})
 
     assert refused.status == 422
     [fault] = refused.json["errors"]

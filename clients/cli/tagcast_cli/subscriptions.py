@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from tagcast_client.batches import named_again, parts
-from tagcast_client.changing import in_place_of, with_endpoint
+from tagcast_client.changing import needs_present, patch_of, with_endpoint
 from tagcast_client.operation import Json, drop_none, path_of
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS
 
@@ -301,25 +301,23 @@ def update(
 ) -> None:
     """Update the named settings of a subscription. All other settings stay, secrets included."""
     session = session_of(ctx)
-    changes: Json = remove_settings(without, SUBSCRIPTION_SETTINGS) | options.body()
+    removed, changes = remove_settings(without, SUBSCRIPTION_SETTINGS), options.body()
     if without_header:
         changes["headers"] = {**dict.fromkeys(without_header), **changes.get("headers", {})}
-    if not changes:
+    if twice := sorted(removed.keys() & changes.keys()):
+        raise typer.BadParameter(f"{', '.join(twice)}: another option updates it, too", param_hint="--without")
+    if not (changes := removed | changes):
         raise typer.BadParameter("give a setting to update, e.g. --timeout 5, --url …, or --without secret")
+    if needs_present(changes):
+        present = session.api.get_subscription(topic, name)
+        if_match = if_match or f'"{present.version}"'
+        try:
+            changes = patch_of(present, changes)
+        except ValueError as fault:
+            raise typer.BadParameter(str(fault)) from None
     path = path_of("topics", topic, "subscriptions", name)
-    whole = [each for each in ("endpoint", "filter", "retry") if _replaces(each, changes)]
-    if whole:
-        present = session.api.request("GET", path)
-        if_match = if_match or f'"{present.json.get("version")}"'
-        changes |= {each: in_place_of(present.json.get(each), changes[each]) for each in whole}
     answer = session.api.request("PATCH", path, changes, headers={"if-match": if_match} if if_match else None)
     session.show(answer, lambda shown: with_note(session, f"{name} on {topic} was updated.", shown))
-
-
-def _replaces(setting: str, changes: Json) -> bool:
-    """Return whether a change replaces an object as a whole. Retries without a strategy are merged."""
-    value = changes.get(setting)
-    return isinstance(value, dict) and (setting != "retry" or "strategy" in value)
 
 
 @filters.command("set")

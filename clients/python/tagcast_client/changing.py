@@ -55,6 +55,8 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge patch that replaces the object *present* by *wanted*.
 
+    Raises ValueError for a null below the first level: in a merge patch it would remove the name.
+
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
     >>> in_place_of({"pattern": {"a": [1]}}, {"pattern": {"b": [2]}})
@@ -63,13 +65,20 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     before = present if isinstance(present, Mapping) else {}
     found: dict[str, Any] = {name: None for name in before if name not in wanted}
     for name, value in wanted.items():
+        if isinstance(value, Mapping) and (nulls := [key for key, each in value.items() if each is None]):
+            raise ValueError(f"{nulls[0]!r} in {name!r} must not be null; [null] matches the value null")
         found[name] = in_place_of(before.get(name), value) if isinstance(value, Mapping) else value
     return found
 
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
     """Return whether a change replaces an object, so that its patch depends on the present one."""
-    return any(isinstance(changes.get(name), Mapping) for name in _WHOLE)
+    return any(isinstance(value := changes.get(name), Mapping) and _is_whole(name, value) for name in _WHOLE)
+
+
+def _is_whole(name: str, value: Mapping[str, Any]) -> bool:
+    """Return whether *value* replaces the present object. Retries without a strategy are merged into it."""
+    return name != "retry" or "strategy" in value
 
 
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,8 +89,9 @@ def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any
     patch = dict(changes)
     for name in _WHOLE:
         value = changes.get(name)
-        is_merged = name == "retry" and (value or {}).get("strategy") in (None, present.retry["strategy"])
-        if isinstance(value, Mapping) and not is_merged:
+        if not isinstance(value, Mapping) or not _is_whole(name, value):
+            continue
+        if name != "retry" or value["strategy"] != present.retry["strategy"]:
             patch[name] = in_place_of(getattr(present, name), value)
     return patch
 

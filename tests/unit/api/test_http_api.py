@@ -12,6 +12,8 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.sealing.secrets import open_secrets
 from tagcast.verification import Verification, VerificationResult
 from tagcast_aws.api.routes import description
+from tagcast_aws.api.subscriptions.settings import SubscriptionBody
+from tagcast_aws.api.topics import TopicBody
 
 from functions.manage import app as manage
 from functions.publish import app as publish
@@ -155,6 +157,36 @@ def test_a_topic_is_changed_in_part_and_on_condition_of_its_version(api: Client)
     ]
     assert api("PATCH", "/topics/none", {}, if_match='"1"').status == 404
     assert api("DELETE", "/topics/t", if_match=api("GET", "/topics/t").headers["ETag"]).status == 204
+
+
+@pytest.mark.parametrize("path", ["/topics/t", S])
+def test_a_null_in_a_put_is_as_if_it_were_not_there(api: Client, path: str) -> None:
+    kind = TopicBody if path == "/topics/t" else SubscriptionBody
+    body = {} if kind is TopicBody else HOOK
+    settings = [name for name in kind.model_fields if name not in body]
+    plain = api("PUT", path, body).json
+
+    nulls = api("PUT", path, body | dict.fromkeys(settings))
+
+    assert (len(settings) > 4, nulls.status) == (True, 200), nulls.json
+    changes = ("version", "updated_at")
+    assert {**nulls.json, **dict.fromkeys(changes)} == {**plain, **dict.fromkeys(changes)}
+
+
+def test_a_patch_of_a_topic_that_changes_nothing_leaves_its_version(api: Client) -> None:
+    made = api("PUT", "/topics/t", {"retention_seconds": 3600}).json
+
+    for patch in ({}, {"retention_seconds": 3600}, {"events_topic": None}):
+        assert api("PATCH", "/topics/t", patch).json["version"] == made["version"]
+
+
+def test_a_header_that_a_patch_gives_twice_is_refused(api: Client) -> None:
+    api("PUT", S, HOOK)
+
+    refused = api("PATCH", S, {"headers": {"X-C": "1", "x-c": "2"}})
+
+    assert refused.status == 422
+    assert "twice" in refused.json["errors"][0]["detail"]
 
 
 def test_two_who_change_another_setting_of_a_topic_at_once_both_succeed(api: Client) -> None:

@@ -26,7 +26,12 @@ SUBSCRIPTION = {
     "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
     "filter": {"kind": "tags", "tags": ["apple"]},
     "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
-    "lane": LANE,
+    "timeout_seconds": 15,
+    "content_format": "json",
+    "ordered": True,
+    "signatures": [],
+    "created_at": "2026-11-20T12:00:00.000Z",
+    "updated_at": "2026-11-20T12:00:00.000Z",
 }
 
 
@@ -382,14 +387,15 @@ def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run)
 
 def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
-    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    shown = {**SUBSCRIPTION, "lane": LANE}
+    api.teach("GET /topics/t/subscriptions/A", shown)
     api.teach("GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [delivery], "next_cursor": None})
     output = run("lane", "t", "A").output
     assert "tags: apple" in output
     assert "next attempt at" in output
     assert "http 500" in output
     both = json.loads(run("lane", "t", "A", "--json").stdout)
-    assert both == {"subscription": SUBSCRIPTION, "backlog": {"deliveries": [delivery], "next_cursor": None}}
+    assert both == {"subscription": shown, "backlog": {"deliveries": [delivery], "next_cursor": None}}
 
 
 def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
@@ -630,6 +636,29 @@ def test_without_resets_any_setting_and_refuses_other_names(api: FakeApi, run: R
     assert run("topic", "update", "t", "--without", "retention", "--without", "events-topic").exit_code == 0
     assert api.requests[-1].body == {"retention_seconds": None, "events_topic": None}
     assert "colour is not a setting. Allowed: events-topic" in run("topic", "update", "t", "--without", "colour").stderr
+
+
+def test_the_present_strategy_keeps_its_other_settings(api: FakeApi, run: Run) -> None:
+    path = "/topics/t/subscriptions/A"
+    api.teach(f"GET {path}", SUBSCRIPTION)
+    api.teach(f"PATCH {path}", SUBSCRIPTION)
+    present = "BACKOFF_RETRY"
+    assert run("subscription", "update", "t", "A", "--strategy", present, "--max-retries", "5").exit_code == 0
+    assert api.requests[-1].body == {"retry": {"strategy": present, "max_retries": 5}}
+
+
+@pytest.mark.parametrize("other", [["--without-header", "x-a"], ["--header", "x-a: 1"]])
+def test_a_setting_is_either_removed_or_updated(api: FakeApi, run: Run, other: list[str]) -> None:
+    refused = run("subscription", "update", "t", "A", "--without", "headers", *other)
+    assert (refused.exit_code, api.requests) == (2, [])
+    assert "headers: another option updates it" in refused.stderr
+
+
+def test_a_null_in_a_pattern_is_refused_before_it_removes_the_condition(api: FakeApi, run: Run) -> None:
+    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    refused = run("subscription", "update", "t", "A", "--event-pattern", '{"status": null, "b": [1]}')
+    assert (refused.exit_code, [each.method for each in api.requests]) == (2, ["GET"])
+    assert "'status' in 'pattern' must not be null" in refused.stderr
 
 
 def test_the_words_of_options_are_those_of_the_service() -> None:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from itertools import takewhile
 
 from tagcast.filters.compiled import quote_texts
+from tagcast.filters.tag_expression import parse_tag_expression
 
 Canonical = Mapping[str, object]
 """A filter in its normal form."""
@@ -19,6 +20,8 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["b", "a"]})
+    ()
+    >>> difference(None, {"kind": "tag_expression", "expression": "*"})
     ()
     """
     one, other = _comparable(group), _comparable(yours)
@@ -40,13 +43,19 @@ def digest(filter: Canonical | None) -> str:
 
 
 def _comparable(filter: Canonical | None) -> dict[str, object]:
-    """Return a filter with sorted lists, because their order has no meaning."""
-    if filter is None:
+    """Return a filter with sorted lists, because their order has no meaning. All that match everything are equal."""
+    if filter is None or _matches_everything(filter):
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}
     if form["kind"] == "tag_expression":
         form["expression"] = sorted(tag.strip() for tag in str(form["expression"]).split("||"))
     return form
+
+
+def _matches_everything(filter: Canonical) -> bool:
+    if filter["kind"] == "tag_expression":
+        return parse_tag_expression(str(filter["expression"])).everything
+    return filter["kind"] == "tags" and not filter["tags"]
 
 
 def _in_words(field: str, group: object, yours: object) -> str:

@@ -94,7 +94,7 @@ def leave(world: World, topic: str, group: str, member_id: str) -> None:
         known = stored.members(world.store, topic, group)
         member = next((each for each in known if each.client.member_id == member_id), None)
         if member is None:
-            raise NotFoundError("client", member_id)
+            raise NotFoundError("member", member_id)
         alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
         if not member.is_gone and not _tell_gone(world, topic, group, member, MemberChange.LEFT, alive):
             raise ConditionLostError

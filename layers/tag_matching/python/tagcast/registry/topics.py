@@ -50,7 +50,7 @@ def put_topic(
 def change_topic(
     world: World, name: str, change: Callable[[TopicSettings], TopicSettings], if_match: int | None = None
 ) -> Topic:
-    """Update the topic's settings to the result of *change*; *if_match* is the expected version.
+    """Update the topic's settings to the result of *change*, unless they are equal; *if_match* is the expected version.
 
     Raises NotFoundError, and the errors of :func:`put_topic`.
     """
@@ -58,7 +58,8 @@ def change_topic(
     def attempt() -> Topic:
         known = read_topic(world, name)
         _check_version(known, if_match)
-        return _write_settings(world, known, change(known.settings))
+        wanted = change(known.settings)
+        return known if wanted == known.settings else _write_settings(world, known, wanted)
 
     changed = until_won(world, f"topic {name}", attempt)
     wait_for_publishers(world)

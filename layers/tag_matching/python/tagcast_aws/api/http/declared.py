@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
 
-from pydantic import BaseModel, Field, StringConstraints, create_model
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, create_model
 from pydantic.config import JsonDict
 from tagcast.setting import Declared, Only, as_json, settings_of
 from typing_extensions import TypedDict
@@ -110,13 +110,21 @@ def _field(each: Declared, wire: Wire | None) -> tuple[Any, Any]:
     make = None if wire is None else wire.default
     without = None if make is None else make()
     if make is not None and isinstance(without, BaseModel):
-        return type_, Field(default_factory=make, **described)
+        return _or_null(type_, make), Field(default_factory=make, **described)
     if without is not None:
-        return type_, Field(without, **described)
+        return _or_null(type_, lambda: without), Field(without, **described)
     if each.default is MISSING and (wire is None or wire.default is None):
         return type_, Field(**described)
     default = None if wire is not None else str(each.default) if each.words else each.default
-    return (type_ if default is not None else type_ | None), Field(default, **described)
+    return _or_null(type_, lambda: default), Field(default, **described)
+
+
+def _or_null(type_: Any, default: Callable[[], Any]) -> Any:
+    """Return *type_* or null, which means the default: many programs send null for a field without a value."""
+    if default() is None:
+        return type_ | None
+    read = BeforeValidator(lambda value: default() if value is None else value, json_schema_input_type=type_ | None)
+    return Annotated[type_, read]
 
 
 def _scalar(each: Declared, *, is_bounded: bool = True) -> Any:

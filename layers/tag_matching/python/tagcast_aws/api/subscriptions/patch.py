@@ -41,10 +41,16 @@ class SubscriptionPatch(_Changes):
     verification: Literal["none", "required"] | None = None
 
     def named_settings(self) -> dict[str, Any]:
-        """Return the named settings as JSON, with lower-case header names, as the service stores them."""
+        """Return the named settings as JSON, with lower-case header names, as the service stores them.
+
+        A header that is given twice, in different case, stays so: the check of the result refuses it.
+        """
         found = self.named_fields()
         if isinstance(headers := found.get("headers"), dict):
-            found["headers"] = {name.lower(): value for name, value in headers.items()}
+            lowered = {name.lower(): value for name, value in headers.items()}
+            found["headers"] = lowered if len(lowered) == len(headers) else headers
+        if "ordered" in found:
+            found["ordered"] = found["ordered"] or False
         if isinstance(certificate := found.get("client_certificate"), Body):
             found["client_certificate"] = certificate.model_dump()
         return found
