@@ -167,6 +167,11 @@ class QueueCounts:
     waiting: int
     in_flight: int
 
+    @property
+    def has_any(self) -> bool:
+        """Whether the queue has an entry."""
+        return self.waiting + self.in_flight > 0
+
 
 RECEIVED_MAX = 10
 """A queue returns at most 10 messages per call."""
