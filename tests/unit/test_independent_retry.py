@@ -337,3 +337,26 @@ def test_after_a_resume_no_message_waits_for_a_refused_one(fake: FakeWorld, how:
     assert resumed.state == "retrying"
     assert {"1", "2"} <= {*fake.pusher.received["A"]}
     assert (attempts(fake, "bad"), lane(fake).state) == (tried, "retrying")
+
+
+@pytest.mark.parametrize("began", ["ordered", "days ago"])
+def test_who_keeps_order_again_gets_what_waited_before_later_messages(fake: FakeWorld, began: str) -> None:
+    ordered = RetryPolicy(Strategy.BACKOFF_RETRY, 100, 1)
+    fake.pusher.behaviours["A"] = lambda push: REFUSED
+    if began == "ordered":
+        fake.subscribe("A", retry=ordered)
+    fake.publish("old")
+    fake.deliver()
+    fake.subscribe("A", strategy=INDEPENDENT)
+    for _ in range(0 if began == "ordered" else 3):
+        later(fake, 80_000)  # The lane stays: a day has 86,400 s.
+        fake.publish("old")
+        fake.deliver()
+    later(fake, 60)
+
+    fake.subscribe("A", retry=ordered)
+    fake.publish("new")
+    fake.deliver()
+
+    *before, last = [due.attempts > 0 for due in pending(fake)]
+    assert (all(before), len(before) > 0, last) == (True, True, False)

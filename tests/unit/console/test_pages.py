@@ -342,7 +342,7 @@ def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: V
     assert shown == {"": True, "need=person": True, "host=other": False}
     undone = visitor.act("/bulk/resume", {"lanes": visitor.get(done.location).field("lanes")})
     assert "Done: 2 lanes" in ended(visitor, undone.location)
-    assert states() == ["blocked", "blocked"], "its worker finds out whether there is contact"
+    assert states() == ["blocked", "retrying"], "its worker finds out whether there is contact"
     assert "Nothing to resume in these lanes." in visitor.get("/bulk/resume?host=https%3A%2F%2Fexample.com").text
 
 

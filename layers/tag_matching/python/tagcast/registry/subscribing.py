@@ -17,14 +17,15 @@ from tagcast.errors import (
     UnavailableError,
 )
 from tagcast.filters.kinds import canonical
-from tagcast.model import Subscription, SubscriptionSettings, Topic
+from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
 from tagcast.rows import stored
+from tagcast.rows.due import appended_after
 from tagcast.rows.lane import Lane
-from tagcast.rows.lane_transitions import lane_put
+from tagcast.rows.lane_transitions import append_after, lane_put
 from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
 from tagcast.sealing.secrets import keep_secrets, seal_secrets
@@ -181,7 +182,17 @@ def _prepare(
         make_queue(world, changed)
     lane = lane_to_fill(world, owner, changed) if known is None else None
     filled = () if lane is None else (lane_put(lane),)
+    if known is not None and known.settings.is_independent and not changed.settings.is_independent:
+        filled = _order_backlog(world, known)
     return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+
+
+def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
+    """Return the write after which messages join the backlog behind the deliveries that waited independently."""
+    lane = stored.lane(world.store, known.topic, known.subscription_id)
+    if lane is None or lane.state is LaneState.REMOVED:
+        return ()
+    return (append_after(lane, appended_after(world.clock.now())),)
 
 
 def replace_filter(

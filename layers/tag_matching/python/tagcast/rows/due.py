@@ -180,9 +180,10 @@ def position_at(due_at: int) -> str:
 def appended_after(now: int) -> int:
     """Return the least ``appended`` whose positions follow every due time of deliveries that are pending *now*.
 
-    If the subscription becomes ordered, later messages then come after the older ones.
+    This includes messages that are accepted within a minute. If the subscription becomes ordered, later messages then
+    come after the older ones.
     """
-    return (now + RETENTION_S_MAX * 1000) // PLACES + 1
+    return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
 
 def due_put(due: PendingDelivery) -> Put:

@@ -31,6 +31,11 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     return _update(replace(joined, wake_at=wake_at), _same_length(lane), "appended", "joined", "wake_at")
 
 
+def append_after(lane: Lane, appended: int) -> Update:
+    """Return the write after which batches join behind the positions before *appended*."""
+    return _update(replace(lane, appended=max(lane.appended + 1, appended)), _same_length(lane), "appended")
+
+
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
     """Return the write that adds messages to a lane whose worker or next attempt comes early enough for them.
 
@@ -308,6 +313,7 @@ TRANSITIONS = (
     Transition("retry now", "manage", _AWAKE, _SAME, lambda lane: retry_now(lane, "2", 1)[1]),
     Transition("skip", "manage", _AWAKE, _SAME, lambda lane: skip(lane, "2", 1)[1]),
     Transition("skip", "manage", _ASLEEP, _SAME, lambda lane: skip(lane, "2", 1)[1]),
+    Transition("independent no longer", "manage", _AWAKE | _ASLEEP, _SAME, lambda lane: append_after(lane, 7)),
     Transition("a group begins earlier", "manage", _ACTIVE, _BLOCKED, lane_put),
     Transition("unsubscribe", "manage", _ACTIVE, _REMOVED, lane_put),
     Transition("unsubscribe", "manage", _AWAKE | _ASLEEP, _REMOVED, lambda lane: remove(lane, "2", 1, 1, None)[1]),
