@@ -110,7 +110,7 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
     if _held(subscription) is None:
         return None
     head = subscription.get("head") or (subscription.get("lane") or {}).get("head") or {}
-    _, commands = reason(subscription, head, str(head.get("message_id")))
+    _, commands = reason(subscription, head, str(head.get("message_id", "")))
     return Text(visible_line(_commands_text(commands, topic, name)))
 
 
@@ -128,6 +128,8 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     >>> reason({"lane": {"state": "retrying"}}, {"message_id": "1"}, "2")[0]
     'waits for its own next attempt, and for no other message'
     """
+    first = head.get("message_id", "")
+    skip = f"tagcast skip {{}} --message {first or 'ID'} --reason TEXT"
     match _held(subscription):
         case "unverified":
             answered = subscription.get("state_reason")
@@ -142,13 +144,12 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
         case "retrying":
             helps = {"Retry all now": "tagcast retry {}"}
-            if head.get("message_id") != message_id:
+            if first != message_id:
                 helps["See all that wait"] = "tagcast lane {}"
                 return "waits for its own next attempt, and for no other message", helps
-            helps["Skip it"] = "tagcast skip {} --message ID --reason TEXT"
+            helps["Skip it"] = skip
             return _behind(subscription.get("lane") or {}, head, message_id), helps
-    skipped = "it" if head.get("message_id") == message_id else "that one"
-    helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
+    helps = {"Retry now": "tagcast retry {}", "Skip it" if first == message_id else "Skip that one": skip}
     return _behind(subscription.get("lane") or {}, head, message_id), helps
 
 

@@ -408,9 +408,18 @@ def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
     assert "All lanes are active." in run("lanes").output
 
 
+def test_an_endpoint_without_an_address_is_not_ignored(api: FakeApi, run: Run) -> None:
+    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    api.teach("PATCH /topics/t/subscriptions/A", {"title": "Unprocessable Content", "status": 422}, 422)
+
+    assert run("subscription", "update", "t", "A", "--url", "", "--timeout", "5").exit_code == 1
+    assert api.requests[-1].body["endpoint"]["url"] == ""
+
+
 def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> None:
     helps = {
-        "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --reason TEXT",
+        "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --message ID --reason TEXT",
+        "retrying": "Retry all now: tagcast retry {}; Skip it: tagcast skip {} --message ID --reason TEXT",
         "paused": "End the pause: tagcast resume {}",
         "suspended": "Resume: tagcast resume {}",
     }
@@ -419,7 +428,8 @@ def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> No
     for state, said in helps.items():
         lane = {**LANE, "state": state}
         api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": lane})
-        assert said.replace("{}", "t A") in run("lane", "t", "A").output
+        named = said.replace("{}", "t A").replace("--message ID", f"--message {ID}")
+        assert named in run("lane", "t", "A").output
         listed += [{"topic": "t", "subscription": name, "host": "http://x", **lane} for name in ("A", "B")]
     api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": {"state": "active", "backlog": 0}})
     assert "tagcast " not in run("lane", "t", "A").output
@@ -445,6 +455,19 @@ def test_a_header_that_cannot_be_told_from_its_value_is_refused_and_not_printed(
     options = [word for line in lines for word in ("--header", line)]
     result = run("subscribe", "t", "A", "--url", "http://a.test/", *options)
     assert (result.exit_code, "471" in result.output) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "fault"), [(["price"], "'price' is not NAME=VALUE"), (["a=1", "a=2"], "'a' is given twice")]
+)
+def test_a_property_that_is_no_pair_or_given_twice_is_refused(
+    api: FakeApi, run: Run, pairs: list[str], fault: str
+) -> None:
+    options = [word for pair in pairs for word in ("-p", pair)]
+    for words in (["publish", "t", "x"], ["filter", "test", "x", "--tag", "a"]):
+        result = run(*words, *options)
+        assert (result.exit_code, fault in " ".join(result.output.split())) == (2, True)
+    assert api.requests == []
 
 
 def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:
