@@ -66,7 +66,7 @@ MESSAGES = RecordKind.MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MessageSelection:
     """The messages to erase: by id, or of a topic by a property and an acceptance time."""
 
     message_ids: tuple[str, ...] = ()
@@ -313,17 +313,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Selection:
+def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> MessageSelection:
     rest = (given.topic, given.property, given.before)
     if given.message and rest == (None, None, None):
         ids = tuple(sorted({each.strip() for each in given.message.split(",")}))
         if not all(len(each) == 20 and each.isdigit() for each in ids):
             parser.error("--message takes ids of 20 digits")
-        return Selection(ids)
+        return MessageSelection(ids)
     if given.message or None in rest:
         parser.error("give --message, or --topic, --property and --before")
     name, value = arguments.property_of(parser, given.property)
-    return Selection((), given.topic, name, value, given.before)
+    return MessageSelection((), given.topic, name, value, given.before)
 
 
 def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
@@ -384,7 +384,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _days_of(archive: Archive, selection: Selection) -> list[str]:
+def _days_of(archive: Archive, selection: MessageSelection) -> list[str]:
     """Return the possible days of acceptance of the selected messages and their replays."""
     days = archive.curated_days(MESSAGES)
     if not selection.message_ids:

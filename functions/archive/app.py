@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tagcast_aws.dispatch.kept_changes import KeptChanges
 
 RESERVE_MS = 30_000
-"""No further stored batch is started with less time left. An interrupted batch comes again."""
+"""No further stored batch is started with less time left. An interrupted batch is redelivered."""
 Told = list[tuple[int, Record]]
 
 

@@ -57,7 +57,7 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float | None 
         try:
             async with asyncio.timeout(budget_s):
                 await fan_out(world, batch[0], records.values(), slots, hear)
-        except Exception as fault:  # noqa: BLE001  The batch comes again, unless it is served.
+        except Exception as fault:  # noqa: BLE001  The batch is redelivered, unless it is served.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": batch[0]})
             again = records.keys() - served
             failed.extend(name for name in records if name in again)

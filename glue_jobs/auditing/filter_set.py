@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 from tagcast.filters.compiled import CompiledFilter
-from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
+from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import RoutingKeyFilter, TagExpressionFilter, TagsFilter, compile_filter
@@ -55,7 +55,9 @@ class FilterSet:
                     properties |= {str(node.value) for node in nodes if node.operator == "property"}
                 case EventPatternFilter():
                     properties |= _properties_of(each)
-        enveloped = any(isinstance(each, EventPatternFilter) and each.scope is Scope.ENVELOPE for each in compiled)
+        enveloped = any(
+            isinstance(each, EventPatternFilter) and each.scope is PatternScope.ENVELOPE for each in compiled
+        )
         keys = enveloped or any(isinstance(each, RoutingKeyFilter) for each in compiled)
         every = enveloped or any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
         read = [parts_read(each) for each in compiled]
@@ -105,10 +107,10 @@ class FilterSet:
 def _properties_of(filter: EventPatternFilter) -> set[str]:
     """Return the properties that a pattern may read. A property name may contain dots, like a path."""
     match filter.scope:
-        case Scope.BODY:
+        case PatternScope.BODY:
             return set()
-        case Scope.ENVELOPE:
+        case PatternScope.ENVELOPE:
             return set(ENVELOPE_NAMES)
-        case Scope.PROPERTIES:
+        case PatternScope.PROPERTIES:
             parts = [condition.path.split(".") for condition in filter.pattern.conditions]
             return {".".join(path[:size]) for path in parts for size in range(1, len(path) + 1)}

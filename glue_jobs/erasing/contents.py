@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
-from tagcast.filters.event_pattern.scopes import Scope
+from tagcast.filters.event_pattern.scopes import PatternScope
 from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.kinds import (
     CompiledFilter,
@@ -58,10 +58,10 @@ COLUMNS: Mapping[Part, tuple[str, ...]] = {
 CONTENT = tuple(name for names in COLUMNS.values() for name in names)
 MARKS = ("salt", "salts", "hashes", "matching", "erasure")
 """Columns about the erasure and the verification of the rest; no leaf includes them."""
-_SCOPES: Mapping[Scope, frozenset[Part]] = {
-    Scope.BODY: frozenset({Part.BODY}),
-    Scope.PROPERTIES: frozenset({Part.PROPERTIES}),
-    Scope.ENVELOPE: frozenset(Part),
+_SCOPES: Mapping[PatternScope, frozenset[Part]] = {
+    PatternScope.BODY: frozenset({Part.BODY}),
+    PatternScope.PROPERTIES: frozenset({Part.PROPERTIES}),
+    PatternScope.ENVELOPE: frozenset(Part),
 }
 
 

@@ -33,7 +33,7 @@ async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], bo
     await send({"type": "http.response.body", "body": body})
 
 
-class Answer:
+class ResponseCollector:
     """Collects the messages of a response."""
 
     def __init__(self) -> None:

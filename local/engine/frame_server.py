@@ -2,7 +2,7 @@
 
 import asyncio
 
-from local.engine.asgi import Answer, Application, Scope, disconnect, receive_body
+from local.engine.asgi import Application, ResponseCollector, Scope, disconnect, receive_body
 from local.functions.frames import LENGTHS, FrameError, lengths_of, pack_frame
 
 JSON = b"application/x-amz-json-1.0"
@@ -58,7 +58,7 @@ class FrameProtocol(asyncio.Protocol):
         self._serving.add_done_callback(self._served)
 
     async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
-        answer = Answer()
+        answer = ResponseCollector()
         await self._application(scope_of(head), receive_body(body, disconnect), answer.send)
         transport.write(pack_frame(b"%d" % answer.status, answer.body))
         self._serve_next()

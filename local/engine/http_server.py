@@ -14,10 +14,10 @@ from multidict import CIMultiDict
 
 from local.engine import frame_server
 from local.engine.asgi import (
-    Answer,
     Application,
     Message,
     Receive,
+    ResponseCollector,
     Scope,
     Send,
     answer,
@@ -115,12 +115,12 @@ class AsgiHandler:
         """Answer one request."""
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        answer = Answer()
+        answer = ResponseCollector()
         await self._application(_scope(request), receive_body(await request.read(), disconnect), answer.send)
         return _response(answer)
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ResponseCollector) -> web.Response:
     """Return the complete response; for HEAD the engine's header has the length."""
     headers: CIMultiDict[str] = CIMultiDict()
     for name, value in answer.headers:

@@ -18,11 +18,11 @@ AT_ONCE = 1_000
 Row = dict[str, Any]
 
 
-class Rows(dict[Any, Any]):
+class PackedRows(dict[Any, Any]):
     """The rows of one partition; some are packed, transparently to readers.
 
     >>> row = {"n": {"N": "1"}}
-    >>> rows = Rows(a=row, b=row)
+    >>> rows = PackedRows(a=row, b=row)
     >>> rows.pack("a", row)
     >>> rows["a"], rows.get("a"), rows.values() == [row, row], rows == {"a": row, "b": row}, rows.packed
     ({'n': {'N': '1'}}, {'n': {'N': '1'}}, True, True, 1)
@@ -69,7 +69,7 @@ class Rows(dict[Any, Any]):
         return dict(self.items())
 
     def __eq__(self, other: object) -> bool:
-        return self.copy() == (other.copy() if isinstance(other, Rows) else other)
+        return self.copy() == (other.copy() if isinstance(other, PackedRows) else other)
 
     __hash__ = None
 
@@ -103,7 +103,7 @@ class Packing:
             if rows is None or dict.get(rows, sk) is not row:
                 continue
             if type(rows) is dict:
-                rows = partitions[pk] = Rows(rows)
+                rows = partitions[pk] = PackedRows(rows)
             rows.pack(sk, row)
 
     def _cold(self, now_s: float) -> Iterator[tuple[float, dict[str, Any], Any, Any, Row]]:
@@ -117,7 +117,7 @@ def rows_with(partitions: dict[Any, dict[Any, Any]], attribute: str) -> Iterator
     """Yield all rows with an attribute; packed rows without it are not parsed.
 
     >>> row = {"n": {"N": "1"}}
-    >>> rows = Rows(a=row, b={"m": row})
+    >>> rows = PackedRows(a=row, b={"m": row})
     >>> rows.pack("a", row)
     >>> list(rows_with({"p": rows}, "n")), list(rows_with({"p": rows}, "m"))
     ([{'n': {'N': '1'}}], [{'m': {'n': {'N': '1'}}}])
@@ -135,7 +135,7 @@ def as_json(partitions: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
     """Return the partitions of a table for JSON output; packed rows stay packed.
 
     >>> row = {"n": {"N": "1"}}
-    >>> rows = Rows(a=row, b=row)
+    >>> rows = PackedRows(a=row, b=row)
     >>> rows.pack("a", row)
     >>> encode(as_json({"p": rows}))
     b'{"p":{"a":{"n":{"N":"1"}},"b":{"n":{"N":"1"}}}}'

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from local.engine.asgi import (
-    Answer,
     Application,
     Message,
     Receive,
+    ResponseCollector,
     Scope,
     Send,
     answer,
@@ -209,7 +209,7 @@ def _cutting(call: Call, send: Send) -> Send:
     """Cut a BatchGetItem response to AWS's size."""
     if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
         return send
-    got = Answer()
+    got = ResponseCollector()
 
     async def told(message: Message) -> None:
         await got.send(message)

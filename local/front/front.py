@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from tagcast_aws.api.http.authorization import ForbiddenError, rights_of
 
-from local.front.http_event import Request, Response, event_of, problem, response_of
+from local.front.http_event import HttpRequest, Response, event_of, problem, response_of
 from local.front.routes import RouteMatch, Routes
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
@@ -89,7 +89,7 @@ class Front:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
         """Route, invoke, translate."""
         found = self._routes.find(request.method, request.path)
         if found is None:
@@ -125,7 +125,7 @@ class Front:
             return problem(403, "Forbidden", str(fault))
         return None
 
-    def _event(self, found: RouteMatch, request: Request, caller: Mapping[str, Any]) -> bytes:
+    def _event(self, found: RouteMatch, request: HttpRequest, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
         event = event_of(request, found.key, found.parameters, query, self._api_id)
         if caller:
@@ -153,7 +153,7 @@ class Front:
             return web.Response(status=HTTPStatus.BAD_REQUEST)
         return as_aiohttp(
             await self.answer(
-                Request(
+                HttpRequest(
                     method=incoming.method,
                     path=raw_path,
                     query=query,

@@ -15,7 +15,7 @@ TEXT_TYPES = ("text/", "application/json", "application/javascript", "applicatio
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """One request, its headers in their order."""
 
     method: str
@@ -52,7 +52,7 @@ def join_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def event_of(
-    request: Request,
+    request: HttpRequest,
     route_key: str,
     path_parameters: Mapping[str, str],
     query_pairs: Iterable[tuple[str, str]],

@@ -100,7 +100,7 @@ class StreamSource:
         records = [self.event_record(each) for each in read["Records"]]
         self._hand_over(records)
         self._iterator = read.get("NextShardIterator")
-        if records and not self.stopped():  # Records left at the stop come again.
+        if records and not self.stopped():  # Records left at the stop are read again.
             self._reached(records[-1]["dynamodb"]["SequenceNumber"])
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 

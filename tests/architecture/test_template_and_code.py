@@ -17,7 +17,7 @@ from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.keys import kind_of
 from tagcast_aws import api
-from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
 from tagcast_aws.runtime.settings import Settings
@@ -123,7 +123,7 @@ def test_the_template_asks_for_the_scopes_of_the_code() -> None:
     asked = {route: set(scopes) for route, scopes in grounds.scopes.items()}
     assert [asked.pop((ANY_METHOD, path)) for path in PATHS] == [set(), set()]
     anything = asked.pop((ANY_METHOD, "$default"))
-    assert anything == {f"tagcast/{scope}" for scope in Scope}
+    assert anything == {f"tagcast/{scope}" for scope in TokenScope}
     assert asked == {
         (route.method, route.path): {f"tagcast/{scope}" for scope in route.scopes}
         for route in (*PUBLISH, *PULL, *MANAGE)

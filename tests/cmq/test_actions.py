@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tagcast.model import ContentFormat, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
+from tagcast.model import Batching, ContentFormat, Endpoint, FilterType, Ordering, Protocol, Strategy, TopicSettings
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.verification import VerificationResult
@@ -233,3 +233,21 @@ def test_a_change_that_others_overtake_is_made_of_what_they_left() -> None:
 
 def _fields(settings: Any) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__slots__}
+
+
+def test_what_cmq_does_not_have_is_not_changed_by_its_words() -> None:
+    asking = subscribed(with_topic())
+    batched = replace(get_subscription(asking.fake.world, "t", "s").settings, batching=Batching(5, 262_144))
+    subscriptions.put_subscription(asking.fake.world, "t", "b", replace(batched, content_format=ContentFormat.JSON))
+    asking.fake.group("g", topic="t")
+
+    for name, words in (
+        ("b", {"notifyContentFormat": "SIMPLIFIED"}),
+        ("b", {"notifyStrategy": "BACKOFF_RETRY"}),
+        ("g", {"notifyStrategy": "BACKOFF_RETRY"}),
+    ):
+        refused = asking.ask("SetSubscriptionAttributes", topicName="t", subscriptionName=name, **words)
+        assert (refused["code"], "native API" in refused["message"]) == (4000, True)
+    assert asking.pair("ClearSubscriptionFilterTags", topicName="t", subscriptionName="g") == (4000, 10000)
+    only_tags = {"topicName": "t", "subscriptionName": "b", "filterTag__1": "imac"}
+    assert asking.pair("SetSubscriptionAttributes", **only_tags) == (0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.errors import UnavailableError
-from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, Received
+from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, ReceivedEntry
 
 
 @dataclass
@@ -54,7 +54,9 @@ class FakeGroupQueues:
             self.queues[queue].append(Held(entry, f"e{self.sent}"))
         return ()
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
+    def receive(
+        self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
+    ) -> Sequence[ReceivedEntry]:
         assert 1 <= limit <= 10
         assert 0 <= wait_s <= 20
         assert 0 <= visibility_timeout_s <= 43_200
@@ -67,7 +69,7 @@ class FakeGroupQueues:
             self.receipts += 1
             held.receipt, held.times = f"r{self.receipts}", held.times + 1
             held.visible_at = self.now() + visibility_timeout_s * 1000
-        return [Received(held.entry.message_id, held.entry_id, held.receipt, held.times) for held in found]
+        return [ReceivedEntry(held.entry.message_id, held.entry_id, held.receipt, held.times) for held in found]
 
     def _visible(self, queue: GroupQueue, limit: int) -> list[Held]:
         """What may be received: of an order that has something in flight, nothing."""

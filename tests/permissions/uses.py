@@ -9,7 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-USES = Path(os.environ.get("TAGCAST_USES") or Path(tempfile.mkdtemp(prefix="tagcast-uses-")) / "uses.jsonl")
+_FOLDER = tempfile.TemporaryDirectory(prefix="tagcast-uses-")
+USES = Path(os.environ.get("TAGCAST_USES") or Path(_FOLDER.name) / "uses.jsonl")
 """The file of this session; the environment may name one that is to be kept."""
 _MADE_UP = re.compile(r"tagcast-([A-Za-z]+)-[0-9A-Fa-f]{10,}")
 

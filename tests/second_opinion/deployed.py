@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from local.front.http_event import Request, event_of, response_of
+from local.front.http_event import HttpRequest, event_of, response_of
 from local.front.routes import Routes
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
@@ -106,7 +106,7 @@ class Deployment:
         assert found is not None, target
         content = b"" if body is None else json.dumps(body).encode()
         sent = (("content-type", "application/json"), *(headers or {}).items())
-        request = Request(method, path, query, sent, content)
+        request = HttpRequest(method, path, query, sent, content)
         event = event_of(request, found.key, found.parameters, parse_qsl(query), "api")
         answer = response_of(json.dumps(self.functions[found.route.function](event)).encode())
         return answer.status, json.loads(answer.body) if answer.body else None

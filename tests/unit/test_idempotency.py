@@ -9,13 +9,14 @@ from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
 from tagcast.ports import Key, Row, Table
+from tagcast.registry.subscriptions import delete_subscription
+from tagcast.registry.topics import delete_topic, get_topic
 from tagcast.rows.claim import Accepted
 
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
 
 NOW = 1_800_000_000_000
-CLAIM = Key(Table.MESSAGES, "IDEM#test1#key#0", "IDEM")
 
 
 class ReadStore(RacedStore):
@@ -47,6 +48,11 @@ def asked(fake: FakeWorld, *bodies: bytes, fingerprint: str = "f") -> tuple[Acce
     return publish(fake.world, "test1", [Draft(body) for body in bodies], Idempotency("key", fingerprint))
 
 
+def claim_of(fake: FakeWorld) -> Key:
+    topic_id = get_topic(fake.world, "test1").topic_id
+    return Key(Table.MESSAGES, f"IDEM#{topic_id}#key#0", "IDEM")
+
+
 def stored(fake: FakeWorld) -> int:
     return sum(key.pk.startswith("MSG#") for key in fake.store.rows)
 
@@ -54,9 +60,10 @@ def stored(fake: FakeWorld) -> int:
 def test_a_claim_is_stored_with_the_life_of_its_message(fake: FakeWorld) -> None:
     [accepted] = asked(fake, b"1")
 
-    assert fake.store.rows[CLAIM] == {
-        "pk": CLAIM.pk,
-        "sk": CLAIM.sk,
+    claim = claim_of(fake)
+    assert fake.store.rows[claim] == {
+        "pk": claim.pk,
+        "sk": claim.sk,
         "fingerprint": "f",
         "message_id": accepted.message_id,
         "accepted_at": NOW,
@@ -68,10 +75,10 @@ def test_a_claim_is_stored_with_the_life_of_its_message(fake: FakeWorld) -> None
 
 def test_a_key_is_looked_up_only_when_it_was_used_before(store: ReadStore, fake: FakeWorld) -> None:
     asked(fake, b"1")
-    assert CLAIM not in store.read
+    assert claim_of(fake) not in store.read
 
     asked(fake, b"1")
-    assert store.read.count(CLAIM) == 1
+    assert store.read.count(claim_of(fake)) == 1
 
 
 def test_while_its_message_lives_the_answer_is_the_first_one_in_full(fake: FakeWorld) -> None:
@@ -156,4 +163,16 @@ def test_the_time_scale_shortens_a_claim_with_its_life(fake: FakeWorld) -> None:
     [accepted] = asked(fake, b"1")
 
     assert accepted.expires_at - accepted.accepted_at == 60_000
-    assert fake.store.rows[CLAIM]["expires_at"] == NOW + 60_000
+    assert fake.store.rows[claim_of(fake)]["expires_at"] == NOW + 60_000
+
+
+def test_a_topic_that_is_created_again_knows_no_key_of_the_one_before(fake: FakeWorld) -> None:
+    [before] = asked(fake, b"1")
+    delete_subscription(fake.world, "test1", "A")
+    delete_topic(fake.world, "test1")
+    fake.topic(retention_s=3_600)
+    fake.subscribe("B")
+
+    [after] = asked(fake, b"1")
+
+    assert (after.is_replay, after.message_id == before.message_id, after.matched) == (False, False, 1)

@@ -308,3 +308,32 @@ def test_only_what_speaks_of_one_message_is_a_refusal() -> None:
 
     assert refused >= {400, 401, 404, 422, 500}
     assert refused.isdisjoint({*range(300, 400), 408, 429, 502, 503, 504})
+
+
+@pytest.mark.parametrize("how", ["paused", "suspended"])
+def test_after_a_resume_no_message_waits_for_a_refused_one(fake: FakeWorld, how: str) -> None:
+    fake.pusher.behaviours["A"] = poison("bad")
+    fake.publish("bad")
+    fake.deliver()
+    later(fake, 70)  # The next attempt of the refused one is more than a minute away.
+    tried = attempts(fake, "bad")
+    if how == "paused":
+        lanes.pause(fake.world, "test1", "A")
+    else:
+        fake.pusher.behaviours["A"] = lambda push: http.outcome(410, None, 0)
+        fake.publish("gone")
+        fake.deliver()
+        later(fake, 1)
+        fake.pusher.behaviours["A"] = poison("bad")
+    assert lane(fake).state == how
+    fake.publish("1")
+    fake.deliver()
+
+    resumed = lanes.resume(fake.world, "test1", "A")
+    fake.publish("2")
+    fake.deliver()
+    later(fake, 5)
+
+    assert resumed.state == "retrying"
+    assert {"1", "2"} <= {*fake.pusher.received["A"]}
+    assert (attempts(fake, "bad"), lane(fake).state) == (tried, "retrying")

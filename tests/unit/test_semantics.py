@@ -57,6 +57,18 @@ def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(
     assert topics.get_topic(fake.world, "test1").settings.ordering is Ordering.NONE
 
 
+def test_the_ordering_stays_while_a_message_waits_for_an_ordered_group(fake: FakeWorld) -> None:
+    fake.group("g", ordered=True)
+    fake.publish("1")
+    fake.deliver()
+
+    with pytest.raises(ConflictError):
+        put_topic(fake, Ordering.KEY)
+
+    subscriptions.delete_subscription(fake.world, "test1", "g")
+    put_topic(fake, Ordering.KEY)
+
+
 def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorld) -> None:
     fake.subscribe("A", max_retries=0)
     fake.pusher.behaviours["A"] = lambda push: GONE

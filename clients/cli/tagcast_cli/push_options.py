@@ -17,6 +17,8 @@ from tagcast_cli.instant import duration
 from tagcast_cli.options import SettingOptions
 
 LIFE = "life"
+SECRET_VARIABLE = "TAGCAST_SECRET"
+"""Environment variable with a secret, so that it stands in no command."""
 
 
 class Strategy(StrEnum):
@@ -101,12 +103,7 @@ class SecretOptions:
     """Write-only settings."""
 
     secret: Annotated[
-        str | None,
-        typer.Option(
-            envvar="TAGCAST_SECRET",
-            show_envvar=True,
-            help="Secret that signs the pushes: whsec_…, or generate (shown once).",
-        ),
+        str | None, typer.Option(help="Secret that signs the pushes: whsec_…, or generate (shown once).")
     ] = None
     header: Annotated[
         list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from tagcast_cli.endpoints import endpoint_text, protocol_of
 from tagcast_cli.filters import FilterOptions, absent_function_lines, filter_text, filters, warning_lines
 from tagcast_cli.instant import duration
 from tagcast_cli.options import remove_settings, with_options
-from tagcast_cli.push_options import LIFE, SubscriptionOptions
+from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions
 from tagcast_cli.screen import fault_lines, fields_table, rows_table, state_text
 from tagcast_cli.session import (
     Cursor,
@@ -174,11 +175,14 @@ def subscribe(
 ) -> None:
     """Subscribe an endpoint to a topic. An existing subscription is refused: see `subscription update`, or --replace.
 
-    Without a filter option the subscription receives everything.
+    Without a filter option the subscription receives everything. The environment variable TAGCAST_SECRET is the default
+    of --secret for a URL.
     """
     body = options.body()
     if "endpoint" not in body:
         raise typer.BadParameter("give exactly one endpoint: --url, --sqs, --lambda or --pull")
+    if options.endpoint.url and (secret := os.environ.get(SECRET_VARIABLE)):
+        body.setdefault("secret", secret)
     change = f"tagcast subscription update {topic} {name}"
     path = path_of("topics", topic, "subscriptions", name)
     session = session_of(ctx)
@@ -350,7 +354,7 @@ def rotate_secret(
     secret: Annotated[
         str | None,
         typer.Option(
-            envvar="TAGCAST_SECRET", show_envvar=True, help="New secret (whsec_…); default: a generated secret."
+            envvar=SECRET_VARIABLE, show_envvar=True, help="New secret (whsec_…); default: a generated secret."
         ),
     ] = None,
     grace: Annotated[int | None, duration(help="Time in which the old secret also signs; default: 1d.")] = None,

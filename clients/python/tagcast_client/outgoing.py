@@ -65,7 +65,7 @@ class NewMessage:
         return cls(body, **present | {"tags": list_tags(present.get("tags", ()))})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the message in the API's form.
+        """Return the message in the API's form. Raises ValueError for NaN, TypeError for a body of another type.
 
         >>> NewMessage(b"\\xff", tags=("a",)).as_json()
         {'body_base64': '/w==', 'tags': ['a']}
@@ -74,7 +74,10 @@ class NewMessage:
         """
         body, content_type = self.body, self.content_type
         if isinstance(body, Mapping | list):
-            body, content_type = json.dumps(body, ensure_ascii=False, default=json_default), content_type or JSON_TYPE
+            body = json.dumps(body, ensure_ascii=False, allow_nan=False, default=json_default)
+            content_type = content_type or JSON_TYPE
+        if not isinstance(body, str | bytes):
+            raise TypeError(f"a body is text, bytes, an object or a list, not {body!r}")
         said = {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "body"}
         others |= {"tags": list(self.tags), "properties": dict(self.properties), "content_type": content_type}

@@ -5,6 +5,7 @@ Their topic stands apart from the one that all other checks look at: it has no s
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 from tagcast.archive.events import BURST
 from tagcast.rows.claim import CLAIM_ROWS
 
-from tests.aws.histories.letter_checks import EVENTS
 from tests.simulation.ledger import Change, Ledger
 
-CLAIM = f"IDEM#{EVENTS}#event "
+CLAIM = re.compile(r"IDEM#[^#]+#event (.+)#\d+")
+"""The key of an event's claim; only the archive publishes with such names."""
 TROUBLE = {"blocked", "lost_contact", "suspended"}
 
 
@@ -31,7 +32,7 @@ class EventChecks:
     def committed(self, changes: list[Change]) -> None:
         """Take down new events."""
         for key, _, new in changes:
-            if key.pk.startswith(CLAIM) and new is not None:
+            if CLAIM.fullmatch(key.pk) and new is not None:
                 accepted, earlier = CLAIM_ROWS.value_of(new).accepted, self._until[key.pk]
                 if earlier and self.ledger.clocks_agree and accepted.accepted_at < earlier[-1]:
                     self.ledger.fail("events", f"{key.pk} is published twice within its life")
@@ -40,7 +41,7 @@ class EventChecks:
     def at_the_end(self, archived: Iterable[Any]) -> None:
         """Compare with the records of the archive."""
         wanted = {str(each.fields["record_id"]) for each in archived if is_trouble(each.kind, each.fields)}
-        told = {pk.removeprefix(CLAIM).rpartition("#")[0] for pk in self._until}
+        told = {CLAIM.sub(r"\1", pk) for pk in self._until}
         if invented := sorted(told - wanted):
             self.ledger.fail("events", f"{invented[0]} is told, which is no trouble")
         if self._is_asked_for and len(wanted) <= BURST and (missing := sorted(wanted - told)):

@@ -103,6 +103,8 @@ def test_a_subscription_is_warned_while_its_dead_letters_would_be_lost(api: Clie
     body = {"endpoint": {"protocol": "pull"}, "dead_letter_topic": "dead"}
 
     assert "does not exist" in api("PUT", S, body).json["warnings"][0]
+    several = api("POST", "/topics/orders/subscriptions/batch", {"subscriptions": [{"name": "b", **body}]})
+    assert "does not exist" in several.json["results"][0]["warnings"][0]
     api("PUT", "/topics/dead", {})
     assert "has no subscription" in api("GET", S).json["warnings"][0]
     api("PUT", "/topics/dead/subscriptions/keepers", {"endpoint": {"protocol": "pull"}})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.limits import REQUEST_BYTES_MAX
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 
@@ -57,7 +57,7 @@ def test_a_request_is_not_larger_there_than_at_the_api(fakes: FakeWorld) -> None
 
 
 def test_who_may_call_it_may_do_what_the_scope_of_publishing_lets_through_and_no_more() -> None:
-    assert {scope for route in PUBLISH for scope in route.scopes} == {Scope.PUBLISH}
+    assert {scope for route in PUBLISH for scope in route.scopes} == {TokenScope.PUBLISH}
 
 
 def test_nothing_is_served_there_but_publishing(fakes: FakeWorld) -> None:

@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from tagcast_aws.api.http.authorization import ForbiddenError as TopicForbiddenError
-from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
+from tagcast_aws.api.http.authorization import Rights, TokenScope, rights_of
 from tagcast_aws.api.http.routing import Route
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, Retries
@@ -255,7 +255,7 @@ def asked(route: Route, claims: dict[str, Any]) -> int:
 @pytest.mark.parametrize("route", JUDGED, ids=lambda route: f"{route.method} {route.path}")
 def test_the_function_judges_scopes_and_topics_itself_whatever_route_let_the_request_through(route: Route) -> None:
     enough = " ".join(route.scopes)
-    others = " ".join(scope for scope in Scope if scope not in route.scopes)
+    others = " ".join(scope for scope in TokenScope if scope not in route.scopes)
     mine, its = {"tagcast_topics": ["orders", "*"]}, {"tagcast_topics": ["payments", "order"]}
 
     assert asked(route, {"scope": enough, **mine}) != 403

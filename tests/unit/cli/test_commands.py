@@ -677,6 +677,21 @@ def test_a_setting_is_either_removed_or_updated(api: FakeApi, run: Run, other: l
     assert "headers: another option updates it" in refused.stderr
 
 
+def test_a_secret_in_the_environment_is_for_new_pushes_over_http_only(
+    api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAGCAST_SECRET", "whsec_" + "QUJD" * 8)
+    path = "/topics/t/subscriptions/A"
+    api.teach(f"PUT {path}", SUBSCRIPTION, 201)
+    api.teach(f"PATCH {path}", SUBSCRIPTION)
+
+    assert run("subscribe", "t", "A", "--url", "http://127.0.0.1:9000/").exit_code == 0
+    assert run("subscribe", "t", "A", "--pull").exit_code == 0
+    assert run("subscription", "update", "t", "A", "--timeout", "6").exit_code == 0
+
+    assert ["secret" in each.body for each in api.requests] == [True, False, False]
+
+
 def test_a_null_in_a_pattern_is_refused_before_it_removes_the_condition(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
     refused = run("subscription", "update", "t", "A", "--event-pattern", '{"status": null, "b": [1]}')

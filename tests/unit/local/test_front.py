@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from local.front.front import AsyncInvoke, Front
-from local.front.http_event import Request, event_of
+from local.front.http_event import HttpRequest, event_of
 from local.front.routes import DEFAULT, Routes
 from local.functions.lambda_api import Invocation
 from local.template.translated import RouteSpec
@@ -67,7 +67,7 @@ def with_front(
 def test_a_body_travels_as_text_where_it_says_that_it_is_and_as_base64_otherwise(
     content_type: str, body: bytes, sent: str, is_base64: bool
 ) -> None:
-    event = event_of(Request("PUT", "/", "", (("Content-Type", content_type),), body), "PUT /", {}, [], "api")
+    event = event_of(HttpRequest("PUT", "/", "", (("Content-Type", content_type),), body), "PUT /", {}, [], "api")
     assert (event["body"], event["isBase64Encoded"]) == (sent, is_base64)
 
 

@@ -20,7 +20,7 @@ from local.engine.checksums import DamageError
 from local.engine.journal import Journal
 from local.engine.kept import PersistentState
 from local.engine.kept_services import KeptServices, as_persisted, keeping
-from local.engine.packed_rows import Packing, Rows
+from local.engine.packed_rows import PackedRows, Packing
 from local.engine.positions import store_position
 
 CHANGED = ("_set_item", "_remove_item", "_emit_stream_event", "_items_replaced")
@@ -220,7 +220,7 @@ def test_rows_at_rest_are_packed_wherever_they_came_from_and_long_ones_are_not(k
 
 def packed() -> dict[str, int]:
     [table] = dynamodb._tables.all_values()
-    return {pk: rows.packed if isinstance(rows, Rows) else 0 for pk, rows in table["items"].items()}
+    return {pk: rows.packed if isinstance(rows, PackedRows) else 0 for pk, rows in table["items"].items()}
 
 
 def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_else(kept: KeptHere) -> None:

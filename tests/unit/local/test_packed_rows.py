@@ -7,14 +7,14 @@ import random
 import tracemalloc
 from typing import Any
 
-from local.engine.packed_rows import AT_ONCE, Packing, Rows
+from local.engine.packed_rows import AT_ONCE, PackedRows, Packing
 
 ROW = {"pk": {"S": "x" * 40}, "n": {"N": "1"}, "l": {"L": [{"S": "y" * 200}]}, "m": {"M": {"a": {"B": "AQ=="}}}}
 
 
 def test_rows_are_read_and_written_as_those_of_a_dictionary_however_many_are_packed() -> None:
     dice = random.Random(1)
-    rows, plain = Rows(), dict[str, Any]()
+    rows, plain = PackedRows(), dict[str, Any]()
     for number in range(2_000):
         key, row = dice.choice("abcdef"), {"n": {"N": str(number)}}
         match dice.randrange(7):
@@ -50,6 +50,6 @@ def test_a_packed_row_takes_little_more_than_its_text() -> None:
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     packed = table["items"]["p"]
-    assert isinstance(packed, Rows)
+    assert isinstance(packed, PackedRows)
     assert packed.packed == AT_ONCE
     assert taken / AT_ONCE < 600

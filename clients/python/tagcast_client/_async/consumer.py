@@ -172,7 +172,7 @@ class AsyncConsumer:
         assert self._listener is not None
         try:
             return self.options.delay_s(await self._listener(batch.messages))
-        except Exception as fault:  # noqa: BLE001 - told, and the batch comes again
+        except Exception as fault:  # noqa: BLE001 - logged, and the batch is redelivered
             self._on_error(fault)
             return self.options.suspend_seconds
 

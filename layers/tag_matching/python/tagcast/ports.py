@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
-from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
+from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, ReceivedEntry
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, SearchPage, Store, Table, Update, Write
 from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
@@ -32,7 +32,7 @@ __all__ = [
     "Queue",
     "QueueCounts",
     "QueueEntry",
-    "Received",
+    "ReceivedEntry",
     "Row",
     "SearchPage",
     "Signer",

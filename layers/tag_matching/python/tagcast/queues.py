@@ -148,7 +148,7 @@ class GroupQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedEntry:
     """An entry received from a group's queue for the *times*-th time, under *receipt* until its visibility timeout.
 
     *entry_id* is constant; a message sent twice has two entries.
@@ -166,6 +166,11 @@ class QueueCounts:
 
     waiting: int
     in_flight: int
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the queue has an entry."""
+        return self.waiting + self.in_flight > 0
 
 
 RECEIVED_MAX = 10
@@ -191,7 +196,9 @@ class GroupQueues(Protocol):
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order; return those not accepted, and all behind one of them in its message group."""
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
+    def receive(
+        self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
+    ) -> Sequence[ReceivedEntry]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
 
         They are hidden from others for *visibility_timeout_s*. *limit* is at most RECEIVED_MAX.

@@ -10,7 +10,7 @@ from tagcast.delivery.lease import ENDED_AT_ONCE, LaneLease
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
-from tagcast.ports import GroupQueue, Received
+from tagcast.ports import GroupQueue, ReceivedEntry
 from tagcast.queues import RECEIVED_MAX
 from tagcast.rows import stored
 from tagcast.rows.due import PendingDelivery, last_pull
@@ -60,7 +60,7 @@ async def empty_queue(lease: LaneLease, queue: GroupQueue) -> bool:
     return True
 
 
-async def _cancel(lease: LaneLease, queue: GroupQueue, received: Received) -> None:
+async def _cancel(lease: LaneLease, queue: GroupQueue, received: ReceivedEntry) -> None:
     """End one entry as cancelled, with its earlier pulls."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
     world, state, entry = lease.world, EntryState.CANCELLED, Entry(EntryState.CANCELLED)

@@ -259,7 +259,7 @@ class Slice:
     async def _served(self, ordinal: int, in_flight: InFlight) -> None:
         try:
             await self.deliver(ordinal, in_flight)
-        except Exception as fault:  # noqa: BLE001  The batch comes again; what it left has a lane.
+        except Exception as fault:  # noqa: BLE001  The batch is redelivered; what it left has a lane.
             if ordinal in self._open:
                 self.failures.append(fault)
             else:

@@ -229,7 +229,7 @@ def _accept(
 
     def attempt() -> _AcceptedDraft:
         nonlocal earlier
-        now, topic = world.clock.now(), directory.topic.name
+        now, topic = world.clock.now(), directory.topic
         row = carrying(_new_row(world, directory, draft, replay_of, now))
         message = row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending_count)
@@ -239,12 +239,14 @@ def _accept(
                 world.store.write(put)
             else:
                 answer = Claim(claim.fingerprint, accepted)
-                world.store.transact((put, claim_put(topic, claim.key, answer, earlier)))
+                world.store.transact((put, claim_put(topic.topic_id, claim.key, answer, earlier)))
         except ConditionLostError:
-            earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic, claim.key)
+            earlier = None if claim is None else CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
             if claim is not None and earlier is not None and is_live(earlier, now):
                 accepted = answer_again(earlier, claim)
-                return _AcceptedDraft(accepted, stored.accepted(world.store, topic, accepted.message_id), is_new=False)
+                return _AcceptedDraft(
+                    accepted, stored.accepted(world.store, topic.name, accepted.message_id), is_new=False
+                )
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:

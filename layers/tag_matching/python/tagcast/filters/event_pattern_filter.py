@@ -11,7 +11,7 @@ from tagcast.filters.event_pattern.evaluate import matches
 from tagcast.filters.event_pattern.event import Event
 from tagcast.filters.event_pattern.explain import explain
 from tagcast.filters.event_pattern.pattern import Pattern, PatternError, read_pattern
-from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, Scope, event_of
+from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
 from tagcast.filters.event_pattern.sns import SNS_OPERATORS, sns_faults
 from tagcast.filters.explanation import Explanation
 
@@ -32,7 +32,7 @@ class EventPatternFilter:
 
     pattern: Pattern
     dialect: PatternDialect
-    scope: Scope
+    scope: PatternScope
     written: Mapping[str, object] = field(repr=False)
     kind: str = "event_pattern"
 
@@ -44,7 +44,7 @@ class EventPatternFilter:
     @property
     def reads_body(self) -> bool:
         """Whether a verdict needs the body."""
-        return self.scope is not Scope.PROPERTIES
+        return self.scope is not PatternScope.PROPERTIES
 
     def event_of(self, message: FilterInput) -> Event | str:
         """Return the event that the pattern reads, or a reason why there is none."""
@@ -82,7 +82,7 @@ def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     """Validate ``{"kind": "event_pattern", "pattern": {...}, "dialect": ..., "scope": ...}``.
 
     >>> compile_event_pattern({"kind": "event_pattern", "pattern": {"a": [1]}}).scope
-    <Scope.BODY: 'body'>
+    <PatternScope.BODY: 'body'>
     >>> compile_event_pattern({"kind": "event_pattern", "pattern": {"a": 1}})
     Traceback (most recent call last):
         ...
@@ -90,9 +90,9 @@ def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     """
     faults = unknown_keys(value, frozenset({"kind", "pattern", "dialect", "scope"}))
     dialect = _word(value, "dialect", PatternDialect.EVENTBRIDGE, faults)
-    scope = _word(value, "scope", Scope.BODY, faults)
+    scope = _word(value, "scope", PatternScope.BODY, faults)
     is_sns = dialect is PatternDialect.SNS
-    if is_sns and scope is Scope.ENVELOPE:
+    if is_sns and scope is PatternScope.ENVELOPE:
         faults.append(Fault('must be "body" or "properties" with the dialect "sns"', "/scope", FaultCode.CONFLICT))
     written = value.get("pattern")
     pattern: Pattern | None = None
@@ -101,7 +101,7 @@ def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     except PatternError as error:
         faults.extend(fault.under("/pattern") for fault in error.faults)
     if pattern is not None and is_sns and isinstance(written, Mapping):
-        refused = sns_faults(pattern, written, in_attributes=scope is Scope.PROPERTIES)
+        refused = sns_faults(pattern, written, in_attributes=scope is PatternScope.PROPERTIES)
         faults.extend(fault.under("/pattern") for fault in refused)
     if faults or pattern is None:
         raise InvalidFilterError(tuple(faults))

@@ -153,7 +153,7 @@ def pause(world: World, topic: str, name: str) -> LaneView:
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:
-    """End a pause or a suspension; the lane continues as blocked, lost contact or active.
+    """End a pause or a suspension; the lane continues as blocked, retrying, lost contact or active.
 
     An awake lane stays as it is.
     """
@@ -175,8 +175,12 @@ def resume(world: World, topic: str, name: str) -> LaneView:
 def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingDelivery | None) -> None:
     now = world.clock.now()
     lost = head and head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
-    state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
-    due_at = max(now, lane.next_attempt_at or 0)
+    state, planned_at = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED, lane.next_attempt_at
+    if subscription.settings.is_independent:
+        state = LaneState.RETRYING
+        if not lane.is_claimed:  # Messages that joined meanwhile are due now; the worker plans the others.
+            planned_at = None
+    due_at = max(now, planned_at or 0)
     resumed, write = lane_transitions.resume(lane, world.dice.unique_id(now), state, due_at)
     world.store.write(write)
     _start(world, resumed)

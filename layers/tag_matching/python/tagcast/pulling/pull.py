@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
-from tagcast.ports import GroupQueue, Received, World
+from tagcast.ports import GroupQueue, ReceivedEntry, World
 from tagcast.pulling.group import end_after_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
@@ -110,7 +110,7 @@ class _Visit:
     def wait_s(self) -> int:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
 
-    def received(self, limit: int) -> Sequence[Received]:
+    def received(self, limit: int) -> Sequence[ReceivedEntry]:
         """Receive from the queue; only if it is empty, wait in a place of the topic."""
         found = self.receive(limit, 0)
         wait_s = self.wait_s()
@@ -119,13 +119,13 @@ class _Visit:
         with waiting(self.world, self.group.topic, WaitingFor.MESSAGES, wait_s):
             return self.receive(limit, wait_s)
 
-    def receive(self, limit: int, wait_s: int) -> Sequence[Received]:
+    def receive(self, limit: int, wait_s: int) -> Sequence[ReceivedEntry]:
         visibility_timeout_s = queue_s(self.world, self.wish.visibility_timeout_s)
         return self.world.group_queues.receive(
             self.queue, limit=limit, wait_s=wait_s, visibility_timeout_s=visibility_timeout_s
         )
 
-    def take(self, received: Sequence[Received]) -> None:
+    def take(self, received: Sequence[ReceivedEntry]) -> None:
         """Hand out pending messages; end the others, or delete them from the queue."""
         store, topic = self.world.store, self.group.topic
         rows = stored.messages_with(
@@ -135,7 +135,7 @@ class _Visit:
         if gone:
             self.world.group_queues.delete(self.queue, gone)
 
-    def hand_out(self, received: Received, row: MessageRow | None) -> bool:
+    def hand_out(self, received: ReceivedEntry, row: MessageRow | None) -> bool:
         """Hand out one message; return False if its queue entry must be deleted.
 
         This pull may receive a message again: another copy, which is deleted, or the same entry after its visibility

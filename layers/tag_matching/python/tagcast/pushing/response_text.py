@@ -22,7 +22,8 @@ _ELLIPSIS = "…"
 _SCHEMES = r"(?:bearer|basic|digest|negotiate|aws4-hmac-sha256)"
 _NAMES = r"[\w-]*(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)[\w-]*"
 _SENSITIVE = re.compile(
-    rf"""(?P<kept>\b{_NAMES}\\?["']?\s*[:=]\s*\\?["']?(?:{_SCHEMES}\s+)?|\b{_SCHEMES}\s+)[^\s"'<>&;,]{{4,}}""",
+    rf"""(?P<kept>\b{_NAMES}\\?["']?\s*[:=]\s*\\?["']?(?:{_SCHEMES}\s+)?|\b{_SCHEMES}\s+)[^\s"'<>&;,]{{4,}}"""
+    rf"|{SECRET_PREFIX}[\w+/=-]{{4,}}",
     re.IGNORECASE,
 )
 
@@ -34,8 +35,8 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
 
     >>> response_text(b"no\x00 such\nkey, Authorization: Bearer abc.def, sorry")
     'no\\x00 such\\nkey, Authorization: Bearer [redacted], sorry'
-    >>> response_text(b"you sent hunter22", ["hunter22"])
-    'you sent [redacted]'
+    >>> response_text(b"you sent hunter22", ["hunter22"]), response_text(b"not whsec_QUJDREVGR0hJ, but another")
+    ('you sent [redacted]', 'not [redacted], but another')
     """
     text = answer[:READ_BYTES_MAX].decode(errors="replace")
     forms = sorted(_forms(secrets), key=len, reverse=True)

@@ -203,7 +203,8 @@ def check_version(known: Subscription | None, if_match: int | None) -> None:
     """Raise PreconditionFailedError unless *known* has the version *if_match*, if given."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
-        raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
+        reason = f"has version {present}" if if_match else "exists already"
+        raise PreconditionFailedError(f"the subscription {reason if present else 'does not exist'}")
 
 
 def _changed(

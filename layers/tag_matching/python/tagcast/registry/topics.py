@@ -10,7 +10,8 @@ from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError,
 from tagcast.model import FilterType, Topic, TopicSettings
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.registry.directory import Directories, read_topic, wait_for_publishers
+from tagcast.queues import GroupQueue
+from tagcast.registry.directory import Directories, directory_of, read_topic, wait_for_publishers
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
@@ -74,7 +75,7 @@ def _check_version(known: Topic | None, if_match: int | None) -> None:
 
 def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
     """Write the settings *wanted*, unless *known* changed since it was read. Return the stored topic."""
-    if known.settings.ordering is not wanted.ordering and retained_count(world, known.name):
+    if known.settings.ordering is not wanted.ordering and _has_ordered_messages(world, known.name):
         raise ConflictError("the ordering cannot change while messages are retained")
     changed = replace(known, settings=wanted, updated_at=max(world.clock.now(), known.version + 1))
     if wanted.events_topic == known.settings.events_topic:
@@ -82,6 +83,13 @@ def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
     else:
         world.store.transact((settings_update(known, changed), *_events_check(world, changed)))
     return changed
+
+
+def _has_ordered_messages(world: World, name: str) -> bool:
+    """Return whether messages wait in backlogs, or in the queue of an ordered group."""
+    groups = (each for each in directory_of(world, name).by_ordinal.values() if each.settings.ordered)
+    queues = (GroupQueue.of(each) for each in groups if each.settings.is_group)
+    return retained_count(world, name) > 0 or any(world.group_queues.counts(each).has_any for each in queues)
 
 
 def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:

@@ -47,7 +47,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     """Repeat the sends and starts of *arrivals*; return the ids of failed records.
 
     Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
-    no lane. Raises the store's error if listing fails, too: then the batch comes again.
+    no lane. Raises the store's error if listing fails, too: then the batch is redelivered.
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.rows.keys import claim_key, nonce_key
-from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.kind import Attributes, RowKind
 from tagcast.tables import ABSENT, Expectation, Put, Value
 
 
@@ -48,13 +48,13 @@ def _claim_in(row: Attributes) -> Claim:
     return Claim(row["fingerprint"], accepted)
 
 
-CLAIM_ROWS = Kind(claim_key, _claim_row, _claim_in)
+CLAIM_ROWS = RowKind(claim_key, _claim_row, _claim_in)
 
 
-def claim_put(topic: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
+def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
     """Return the write of a claim, unless *key* was claimed after *earlier* was read (None: no row)."""
     expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier.accepted.message_id}
-    return CLAIM_ROWS.put(claim, topic, key, expect=expect)
+    return CLAIM_ROWS.put(claim, topic_id, key, expect=expect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Nonce:
     ttl: int
 
 
-NONCE_ROWS = Kind[Nonce](
+NONCE_ROWS = RowKind[Nonce](
     nonce_key,
     lambda nonce: {"taken_by": nonce.taken_by, "ttl": nonce.ttl},
     lambda row: Nonce(row["taken_by"], row["ttl"]),

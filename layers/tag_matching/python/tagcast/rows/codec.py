@@ -21,7 +21,7 @@ Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """The attributes of an object in a row. *read* returns None if they are missing."""
 
     names: tuple[str, ...]
@@ -29,9 +29,11 @@ class Part:
     read: Callable[[Attributes], Any]
 
 
-def json_part(name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value) -> Part:
+def json_part(
+    name: str, write: Callable[[Any], Any] = lambda value: value, read: Read = lambda value: value
+) -> RowPart:
     """Return the part for an object stored as JSON in one attribute."""
-    return Part(
+    return RowPart(
         (name,),
         lambda value: (None if value is None else json.dumps(write(value), sort_keys=True),),
         lambda row: read(json.loads(row[name])) if name in row else None,
@@ -44,7 +46,9 @@ class Codec(Generic[_T]):
     *parts* are fields with objects; *elsewhere* fields are not in the row.
     """
 
-    def __init__(self, kind: type[_T], parts: Mapping[str, Part] | None = None, elsewhere: Iterable[str] = ()) -> None:
+    def __init__(
+        self, kind: type[_T], parts: Mapping[str, RowPart] | None = None, elsewhere: Iterable[str] = ()
+    ) -> None:
         self._kind = kind
         self._parts = parts or {}
         self._elsewhere = frozenset(elsewhere)

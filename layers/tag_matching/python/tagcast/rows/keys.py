@@ -146,9 +146,9 @@ def waiting_key(topic: str) -> Key:
     return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
 
 
-def claim_key(topic: str, idempotency_key: str) -> Key:
-    """Return the key of an Idempotency-Key and its answer."""
-    return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")
+def claim_key(topic_id: str, idempotency_key: str) -> Key:
+    """Return the key of an Idempotency-Key and its answer. A topic created again under its name has other keys."""
+    return Key(Table.MESSAGES, f"IDEM#{topic_id}#{idempotency_key}", "IDEM")
 
 
 def host_key(host: str) -> Key:

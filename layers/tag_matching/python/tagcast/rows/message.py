@@ -17,10 +17,10 @@ from typing import Any, cast
 from tagcast.model import BODY_BYTES_MAX, Draft, Message, Topic
 from tagcast.queues import Audience, QueueEntry, own_group
 from tagcast.rows import ordinals
-from tagcast.rows.codec import Codec, Part
+from tagcast.rows.codec import Codec, RowPart
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
-from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.kind import Attributes, RowKind
 from tagcast.rows.state_map import Round, RoundPart, StateMap
 from tagcast.rows.values import row_bytes
 from tagcast.tables import Value
@@ -257,11 +257,11 @@ def round_in(row: Attributes, accepted_at: int, prefix: str) -> Round | None:
 _DRAFTS = Codec(
     Draft,
     {
-        "tags": Part(("tags",), lambda tags: (list(tags) or None,), lambda row: tuple(row.get("tags", ()))),
-        "properties": Part(
+        "tags": RowPart(("tags",), lambda tags: (list(tags) or None,), lambda row: tuple(row.get("tags", ()))),
+        "properties": RowPart(
             ("properties",), lambda properties: (dict(properties) or None,), lambda row: row.get("properties", {})
         ),
-        "trace": Part(
+        "trace": RowPart(
             ("trace",),
             lambda trace: (None if trace is None else trace.text,),
             lambda row: parse_trace(row["trace"]) if "trace" in row else None,
@@ -343,7 +343,7 @@ def _message_in(row: Attributes) -> MessageRow:
     return replace(known, rounds=rounds, partial=partial, map=StateMap.folded(parts_of(known, rounds), {}))
 
 
-MESSAGES = Kind(message_key, _message_row, _message_in)
+MESSAGES = RowKind(message_key, _message_row, _message_in)
 
 
 def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, cast
 
 from tagcast.model import Subscription
-from tagcast.rows.codec import Codec, Part, json_part
+from tagcast.rows.codec import Codec, RowPart, json_part
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
-from tagcast.rows.kind import Attributes, Kind
+from tagcast.rows.kind import Attributes, RowKind
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.settings import (
@@ -27,20 +27,20 @@ from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value,
 SETTINGS = Codec(
     SubscriptionSettings,
     {
-        "endpoint": Part(
+        "endpoint": RowPart(
             ("protocol", "target"),
             lambda endpoint: (endpoint.protocol.value, endpoint.target),
             lambda row: Endpoint(Protocol(row["protocol"]), row["target"]),
         ),
         "filter": json_part("filter"),
-        "retry": Part(
+        "retry": RowPart(
             ("strategy", "max_retries", "interval_s", "interval_s_max"),
             lambda retry: (retry.strategy.value, retry.max_retries, retry.interval_s, retry.interval_s_max),
             lambda row: RetryPolicy(
                 Strategy(row["strategy"]), row["max_retries"], row.get("interval_s"), row["interval_s_max"]
             ),
         ),
-        "batching": Part(
+        "batching": RowPart(
             ("batch_messages_max", "batch_bytes_max"),
             lambda batching: (None, None) if batching is None else (batching.messages_max, batching.bytes_max),
             lambda row: (
@@ -85,7 +85,7 @@ def _subscription_in(row: Attributes) -> Subscription:
     )
 
 
-SUBSCRIPTIONS = Kind(subscription_key, _subscription_row, _subscription_in)
+SUBSCRIPTIONS = RowKind(subscription_key, _subscription_row, _subscription_in)
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
@@ -142,7 +142,7 @@ def _removal_in(row: Attributes) -> Removal:
     return Removal(row["name"], row["ordinal"], row["removed_at"], row["until"], row["ttl"])
 
 
-REMOVALS = Kind(name_key, _removal_row, _removal_in)
+REMOVALS = RowKind(name_key, _removal_row, _removal_in)
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
@@ -240,7 +240,7 @@ def _version_in(row: Attributes) -> FilterVersion:
     )
 
 
-FILTER_VERSIONS = Kind(version_key, _version_row, _version_in)
+FILTER_VERSIONS = RowKind(version_key, _version_row, _version_in)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from tagcast_aws.api.filter_kinds import AnyFilter
 from tagcast_aws.api.http.answer_types import SchemaOf
-from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -88,7 +88,7 @@ ROUTES = (
         "Try a filter on a message",
         {200: FilterTestAnswer},
         body=FilterTestBody,
-        scope=Scope.READ,
+        scope=TokenScope.READ,
         names_no_topic=True,
     ),
 )

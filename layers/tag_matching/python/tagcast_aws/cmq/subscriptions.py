@@ -69,15 +69,23 @@ def set_attributes(request: CmqRequest) -> dict[str, object]:
     wanted = filters.read_by(topic)
 
     def changed(known: SubscriptionSettings) -> SubscriptionSettings:
+        retry = retry_policy(given, known.retry) or known.retry
+        format = content_format(given, known.endpoint.protocol, known.content_format)
+        if known.batching is not None and (retry, format) != (known.retry, known.content_format):
+            raise CmqError(CmqFault.INVALID, "CMQ has no batches; update this subscription by the native API")
         return replace(
-            known,
-            filter=known.filter if wanted is None else wanted,
-            retry=retry_policy(given, known.retry) or known.retry,
-            content_format=content_format(given, known.endpoint.protocol, known.content_format),
+            _pushed(known), filter=known.filter if wanted is None else wanted, retry=retry, content_format=format
         )
 
     subscriptions.change_subscription(world, topic_name, name, changed)
     return {}
+
+
+def _pushed(known: SubscriptionSettings) -> SubscriptionSettings:
+    """Return *known*. Raises CmqError for a consumer group, which CMQ does not have."""
+    if known.is_group:
+        raise CmqError(CmqFault.INVALID, "the subscription is a consumer group; update it by the native API")
+    return known
 
 
 def clear_tags(request: CmqRequest) -> dict[str, object]:
@@ -86,7 +94,9 @@ def clear_tags(request: CmqRequest) -> dict[str, object]:
     if get_topic(request.world, topic_name).filter_type is FilterType.ROUTING_KEY:
         subscriptions.get_subscription(request.world, topic_name, name)
         return {}
-    subscriptions.change_subscription(request.world, topic_name, name, lambda known: replace(known, filter=None))
+    subscriptions.change_subscription(
+        request.world, topic_name, name, lambda known: replace(_pushed(known), filter=None)
+    )
     return {}
 
 

@@ -91,7 +91,7 @@ class FirehoseArchive:
         return None
 
     def _remember(self, taken: Sequence[RecordBatch], lost: int) -> None:
-        """Remember the accepted lines that come again, because they are at the lost place or behind it."""
+        """Remember the accepted lines from the lost place on: their batch is retried."""
         for parcel in taken:
             texts = zip(parcel.places, parcel.content.removesuffix(b"\n").split(b"\n"), strict=True)
             self.ahead.update(_digest(text) for place, text in texts if place >= lost)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 from tagcast.ids import ordinal_of, subscription_id, topic_id_of
-from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, Received
+from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, ReceivedEntry
 
 from tagcast_aws.dispatch.queue import BATCH_MAX, SqsQueue
 
@@ -85,7 +85,9 @@ class SqsGroupQueues:
         own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
         return own.send(entries)
 
-    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int) -> Sequence[Received]:
+    def receive(
+        self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int
+    ) -> Sequence[ReceivedEntry]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first."""
         found: Sequence[MessageTypeDef] = ()
         with _translate_faults():
@@ -169,10 +171,10 @@ def queue_named(prefix: str, name: str) -> GroupQueue | None:
     return None if found is None else GroupQueue(subscription_id(found[1], int(found[2])), ordered=found[3] is not None)
 
 
-def _received(message: MessageTypeDef) -> Received:
+def _received(message: MessageTypeDef) -> ReceivedEntry:
     times = int(message["Attributes"]["ApproximateReceiveCount"])
     [message_id] = json.loads(message["Body"])["message_ids"]
-    return Received(message_id, message["MessageId"], message["ReceiptHandle"], times)
+    return ReceivedEntry(message_id, message["MessageId"], message["ReceiptHandle"], times)
 
 
 def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:

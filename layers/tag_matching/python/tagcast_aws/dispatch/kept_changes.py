@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 AGAIN_S = 120
-"""The visibility timeout of the queue: longer than the invocation, so that a failed object comes again."""
+"""The visibility timeout of the queue: longer than the invocation, so that a failed object is received again."""
 Change = Mapping[str, Any]
 
 

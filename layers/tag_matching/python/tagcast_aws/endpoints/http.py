@@ -35,7 +35,7 @@ KEPT_S = 60.0
 RESOLVED_S = 30
 
 
-class HttpEndpoint:
+class HttpPusher:
     """Delivers by POST, on the event loop that created it. The caller holds one of the core's slots."""
 
     def __init__(self, surroundings: AdapterEnvironment) -> None:

@@ -17,9 +17,9 @@ AdapterFactory = Callable[[AdapterEnvironment], EndpointAdapter]
 
 
 def _http(surroundings: AdapterEnvironment) -> EndpointAdapter:
-    from tagcast_aws.endpoints.http import HttpEndpoint
+    from tagcast_aws.endpoints.http import HttpPusher
 
-    return HttpEndpoint(surroundings)
+    return HttpPusher(surroundings)
 
 
 def _sqs(surroundings: AdapterEnvironment) -> EndpointAdapter:

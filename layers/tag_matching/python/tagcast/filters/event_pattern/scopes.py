@@ -13,7 +13,7 @@ ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detai
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
 
 
-class Scope(StrEnum):
+class PatternScope(StrEnum):
     """The part of a message that a pattern reads."""
 
     BODY = "body"
@@ -21,17 +21,17 @@ class Scope(StrEnum):
     ENVELOPE = "envelope"
 
 
-def event_of(message: FilterInput, scope: Scope, *, are_attributes: bool = False) -> Event | str:
+def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
     """Return the event that a pattern of *scope* sees, or a reason why there is none.
 
     *are_attributes*: properties are read like SNS message attributes (:func:`attributes`).
     """
-    if scope is Scope.PROPERTIES:
+    if scope is PatternScope.PROPERTIES:
         return attributes(message.properties) if are_attributes else _texts(message.properties)
     body = message.body
     if body is None:
         return BODY_UNKNOWN
-    if scope is Scope.BODY:
+    if scope is PatternScope.BODY:
         return event_in(body)
     detail = object_in(body)
     return detail if isinstance(detail, str) else Event.of(envelope(message, detail))

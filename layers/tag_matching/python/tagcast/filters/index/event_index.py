@@ -17,7 +17,7 @@ from tagcast.filters.event_pattern.evaluate import COMPARISONS_MAX, TRIED, branc
 from tagcast.filters.event_pattern.event import Decimals, Event, Value
 from tagcast.filters.event_pattern.leaves import Absent, AnythingBut, Equals, Exists, Leaf, Numeric, read_value
 from tagcast.filters.event_pattern.pattern import Condition
-from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, Scope, event_of
+from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
 from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
 from tagcast.filters.index.event_cell import HANDFUL_MAX, EventCell, EventEntry, EventList, EventMatches
 from tagcast.filters.index.event_column import Column, token_from_row, token_row
@@ -201,15 +201,15 @@ class PatternIndex:
 class EventIndex:
     """The patterns of a topic, grouped by scope."""
 
-    def __init__(self, views: Mapping[tuple[Scope, bool], PatternIndex]) -> None:
+    def __init__(self, views: Mapping[tuple[PatternScope, bool], PatternIndex]) -> None:
         self._views = views
 
     @classmethod
     def build(cls, filters: Sequence[tuple[int, EventPatternFilter]]) -> EventIndex:
         """Index the patterns by owner."""
-        by_view: dict[tuple[Scope, bool], list[tuple[int, EventPatternFilter]]] = {}
+        by_view: dict[tuple[PatternScope, bool], list[tuple[int, EventPatternFilter]]] = {}
         for owner, each in filters:
-            are_attributes = each.scope is Scope.PROPERTIES and each.dialect is PatternDialect.SNS
+            are_attributes = each.scope is PatternScope.PROPERTIES and each.dialect is PatternDialect.SNS
             by_view.setdefault((each.scope, are_attributes), []).append((owner, each))
         return cls({view: PatternIndex.build(several) for view, several in by_view.items()})
 
@@ -243,7 +243,9 @@ class EventIndex:
     def from_rows(cls, lines: Iterable[bytes], *rows: Any) -> EventIndex:
         """Restore the index of :meth:`as_rows` and :meth:`lines`."""
         rest = iter(lines)
-        return cls({(Scope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows})
+        return cls(
+            {(PatternScope(scope), attributes): PatternIndex.from_row(rest, *row) for scope, attributes, row in rows}
+        )
 
 
 def _find_met(column: Column, value: Value) -> list[list[int]]:

@@ -31,7 +31,7 @@ EVERY_TOPIC = "*"
 """The pattern that covers all topics."""
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """A scope of tokens. Each route requires one."""
 
     PUBLISH = "publish"
@@ -113,7 +113,7 @@ def check_publishing(world: World, rights: Rights | None, topic: str, named: str
     if rights is None:
         if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
             raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
-    elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
+    elif f"{world.scope_prefix}{TokenScope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
         raise ForbiddenError(f"the token does not allow publishing to the {field}")
 
 

@@ -12,7 +12,7 @@ from tagcast.ports import World
 from tagcast.strict_json import parse
 
 from tagcast_aws.api.http.answer_headers import answer_headers, check_version, request_id_of
-from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
+from tagcast_aws.api.http.authorization import Rights, TokenScope, rights_of
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal_problem, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of, query_faults
 
@@ -51,17 +51,17 @@ class Route:
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     is_public: bool = False
-    scope: Scope | None = None
+    scope: TokenScope | None = None
     names_no_topic: bool = False
     required: tuple[str, ...] = ()
 
     @property
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[TokenScope, ...]:
         """The scopes that allow this route; a token needs one of them. The scope manage includes read."""
         if self.is_public:
             return ()
-        scope = self.scope or (Scope.READ if self.method == "GET" else Scope.MANAGE)
-        return (Scope.READ, Scope.MANAGE) if scope is Scope.READ else (scope,)
+        scope = self.scope or (TokenScope.READ if self.method == "GET" else TokenScope.MANAGE)
+        return (TokenScope.READ, TokenScope.MANAGE) if scope is TokenScope.READ else (scope,)
 
     def parameters_in(self, path: str) -> dict[str, str] | None:
         """Return the values of the path parameters in *path*; None if the path does not match.

@@ -14,7 +14,7 @@ from tagcast.rows.claim import Accepted
 from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.answer_headers import REPLAYED_HEADER
-from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.http.authorization import TokenScope
 from tagcast_aws.api.http.problems import Problem, invalid_problem, too_large_problem
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -99,7 +99,7 @@ ROUTES = (
         {201: AcceptedAnswer},
         body=MessageBody,
         headers=("Idempotency-Key", "traceparent", "tracestate"),
-        scope=Scope.PUBLISH,
+        scope=TokenScope.PUBLISH,
     ),
     Route(
         "POST",
@@ -109,7 +109,7 @@ ROUTES = (
         {200: BatchAnswer},
         body=BatchBody,
         headers=("Idempotency-Key", "traceparent", "tracestate"),
-        scope=Scope.PUBLISH,
+        scope=TokenScope.PUBLISH,
     ),
     Route(
         "POST",
@@ -119,6 +119,6 @@ ROUTES = (
         {200: BatchAnswer},
         body=ReplayBody,
         headers=("Idempotency-Key",),
-        scope=Scope.PUBLISH,
+        scope=TokenScope.PUBLISH,
     ),
 )

@@ -150,8 +150,8 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
     >>> writing_fault("https://example.com:8443/hook?a=1", ("https",))
     >>> writing_fault("https://", ("https",))
     'must name a host'
-    >>> writing_fault("http://example.com", ("https",))
-    'must begin with https://'
+    >>> writing_fault("http://example.com", ("https",)), writing_fault("HTTPS://example.com", ("https",))
+    ('must begin with https://', 'must begin with https://')
     """
     if _NOT_IN_A_URL.search(url):
         return "must be a URL of printable ASCII characters"
@@ -160,8 +160,9 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         return "is not a URL"
-    if parts.scheme not in schemes or not url[len(parts.scheme) :].startswith("://"):
-        return f"must begin with {' or '.join(scheme + '://' for scheme in schemes)}"
+    beginnings = [f"{scheme}://" for scheme in schemes]
+    if not url.startswith(tuple(beginnings)):
+        return f"must begin with {' or '.join(beginnings)}"
     if not host:
         return "must name a host"
     if port == 0:

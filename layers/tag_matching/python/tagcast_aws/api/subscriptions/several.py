@@ -25,6 +25,7 @@ from tagcast_aws.api.subscriptions.endpoint import point_to_target
 from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.secret import make_secret
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, show_subscription
+from tagcast_aws.api.topics import lost_in
 
 
 class NamedSubscription(SubscriptionBody):
@@ -69,8 +70,10 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     put = put_all_verified(world, request.topic, [each.wanted for each in asked], asking)
     stored = [each.subscription for each in put if isinstance(each, StoredSubscription)]
     keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
+    topics = {each.settings.dead_letter_topic for each in stored} - {None}
+    lost = {topic: lost_in(world, str(topic), "dead letters") for topic in topics}
     told = iter(put)
-    results = [_result(item, next(told), keys) if isinstance(item, _Asked) else item for item in items]
+    results = [_result(item, next(told), keys, lost) if isinstance(item, _Asked) else item for item in items]
     return Answer(200, {"results": results})
 
 
@@ -99,9 +102,13 @@ def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
     return {"error": invalid_problem(faults).as_json()}
 
 
-def _result(asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]]) -> SubscriptionAnswer | RefusedAnswer:
+def _result(
+    asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]], lost: Mapping[str | None, str | None]
+) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, StoredSubscription):
         answer = show_subscription(result.subscription, keys[asked.wanted.name])
+        if warning := lost.get(asked.wanted.settings.dead_letter_topic):
+            answer["warnings"] = [*answer.get("warnings", ()), warning]
         if asked.untold is not None:
             answer["secret"] = asked.untold
         return answer
