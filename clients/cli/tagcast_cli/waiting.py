@@ -19,8 +19,6 @@ SHOWN_MAX = 3
 """Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
-IN_PROGRESS = "in progress"
-"""The text for a lane whose attempt is in progress, so none is planned."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
@@ -63,10 +61,23 @@ def is_awake(state: str | None) -> bool:
     return state in ("blocked", "lost_contact", "retrying")
 
 
+def next_attempt_words(state: str | None, at: object) -> str | None:
+    """Return when the head of a lane in *state* is attempted, in words; None if *at* is the time of it.
+
+    >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
+    ('in progress', 'after verification')
+    >>> next_attempt_words("paused", None) is None
+    True
+    """
+    if state == "unverified":
+        return "after verification"
+    return "in progress" if at is None and is_awake(state) else None
+
+
 def next_attempt(lane: Json, delivery: Json) -> str:
     """Return the time of the next attempt of a lane's head as text."""
     at = delivery.get("next_attempt_at")
-    return IN_PROGRESS if at is None and is_awake(lane.get("state")) else readable_instant(at)
+    return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
 
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:

@@ -490,7 +490,7 @@ def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Ru
 
 
 def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_helps(api: FakeApi, run: Run) -> None:
-    lane = {"state": "unverified", "backlog": 0, "head": None}
+    lane = {**LANE, "state": "unverified", "backlog": 1}
     pending = {**SUBSCRIPTION, "lane": lane, "state": "unverified", "state_reason": "http 404"}
     api.teach("PUT /topics/test1/subscriptions/A", pending, 201)
     api.teach("GET /topics/test1/subscriptions/A", pending)
@@ -499,6 +499,7 @@ def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_hel
     made = run("subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/")
     assert (made.exit_code, "A subscribed to test1, unverified." in made.output) == (0, True)
     assert "unverified" in run("subscriptions", "test1").output
+    assert "after verification" in run("lane", "test1", "A").output
     for output in (made.output, run("lane", "test1", "A").output):
         assert "response: http 404" in output
         assert "tagcast verify test1 A" in output

@@ -181,6 +181,7 @@ def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_i
 
     for path in ("/", "/topics/orders", lane):
         assert "unverified</span>" in visitor.get(path).text, path
+    assert ["after verification" in visitor.get(path).text for path in ("/", lane)] == [True, True]
     seen = visitor.get(lane).text
     assert re.findall(r'id="act-([a-z]+)"', seen) == ["verify", "skip", "pause"]
     assert "Unverified: the endpoint has not confirmed yet (http 404)." in seen
@@ -384,7 +385,7 @@ def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: V
     assert shown == {"": True, "need=person": True, "host=other": False}
     undone = visitor.act("/bulk/resume", {"lanes": visitor.get(done.location).field("lanes")})
     assert "Done: 2 lanes" in ended(visitor, undone.location)
-    assert states() == ["blocked", "blocked"], "its worker finds out whether there is contact"
+    assert states() == ["blocked", "retrying"], "INDEPENDENT_RETRY blocks nothing"
     assert "Nothing to resume in these lanes." in visitor.get("/bulk/resume?host=https%3A%2F%2Fexample.com").text
 
 
