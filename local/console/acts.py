@@ -80,7 +80,7 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         {"head": head.message_id if head else ""},
         asks_reason=act == "skip",
         stop=None if act in acts_of(subscription) else _refusal(subscription, act),
-        command=command_of(act, subscription.topic, name, head.message_id if head and waits_alone else ""),
+        command=command_of(act, subscription.topic, name, head.message_id if head else ""),
     )
 
 

@@ -26,7 +26,7 @@ async def preview(request: web.Request) -> web.Response:
     title = f"Replay {message_id} to {name}"
     if message is None:
         return desk.page("confirm.html", preview=Preview(title, (), "Replay", back, stop=source))
-    verdict = (await desk.api.test_filter(_as_sent(message), filter=subscription.filter)).verdict
+    verdict = (await desk.api.test_filter(NewMessage.like(message, message.body), filter=subscription.filter)).verdict
     stop = None if verdict == "matched" else f"The filter of {name} does not match this message now."
     sentences = (
         f"A copy is published to {name} only, as a new message with its own id and retention.",
@@ -83,10 +83,6 @@ def _as_published(body: bytes) -> str | bytes:
         return body.decode()
     except UnicodeDecodeError:
         return body
-
-
-def _as_sent(message: NewMessage) -> NewMessage:
-    return NewMessage("", message.tags, message.routing_key, message.properties)
 
 
 async def send(request: web.Request) -> web.Response:

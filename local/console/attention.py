@@ -21,7 +21,8 @@ COUNTED_FRESH_S, PATIENCE_S = 20.0, 0.15
 GROUPS_SHOWN = 8
 AT_ONCE = 8
 BY_HAND = ("suspended", "unverified")
-NOBODY = "pulled by its members"
+NO_HOST = "pulled by its members"
+NO_ATTEMPT = "no attempt yet"
 LATEST = datetime.max.replace(tzinfo=UTC)
 Name = tuple[str, str]
 """A lane by its topic and its subscription."""
@@ -68,7 +69,7 @@ def need_of(lane: UrgentLane) -> LaneNeed:
 
 def host_of(lane: UrgentLane) -> str:
     """Return the push target of a lane."""
-    return lane.host or NOBODY
+    return lane.host or NO_HOST
 
 
 def topic_of(lane: UrgentLane) -> str:
@@ -78,7 +79,7 @@ def topic_of(lane: UrgentLane) -> str:
 
 def outcome_of(lane: UrgentLane) -> str:
     """Return the last outcome of the head."""
-    return (lane.head and lane.head.last_outcome) or "no attempt yet"
+    return (lane.head and lane.head.last_outcome) or NO_ATTEMPT
 
 
 def place(lane: UrgentLane) -> tuple[int, datetime, Name]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from tagcast_cli import lane_acts
 from tagcast_cli.screen import count_noun
 from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError
 
-from local.console.attention import Choice, Name, need_words, place
+from local.console.attention import NO_ATTEMPT, NO_HOST, Choice, Name, need_words, place
 from local.console.desk import Desk, desk_of
 from local.console.lanes import ACTS, ASLEEP
 
@@ -174,7 +175,20 @@ async def preview(request: web.Request) -> web.Response:
     reading = await desk.lanes.look()
     chosen = sorted(filter(choice.takes, reading.items), key=place)
     fitting = [(lane.topic, lane.subscription) for lane in chosen if fits(act, lane.state)][:LANES_MAX]
-    return page_of(desk, act, fitting, choice.path(), unfit=len(chosen) - len(fitting), chosen=choice.asked)
+    unfit, command = len(chosen) - len(fitting), command_of(act, choice)
+    return page_of(desk, act, fitting, choice.path(), unfit=unfit, chosen=choice.asked, command=command)
+
+
+def command_of(act: str, choice: Choice) -> str:
+    """Return the command with the same selection; empty if it has no option for it.
+
+    >>> command_of("skip", Choice(topic="orders", state="blocked")), command_of("retry", Choice(need="person"))
+    ("tagcast lanes skip --state blocked --topic orders --reason '…'", '')
+    """
+    if choice.need or choice.host == NO_HOST or choice.outcome == NO_ATTEMPT:
+        return ""
+    given = choice.asked | ({"reason": "…"} if act == "skip" else {})
+    return shlex.join(["tagcast", "lanes", act, *(word for name, it in given.items() for word in (f"--{name}", it))])
 
 
 def page_of(
@@ -186,6 +200,7 @@ def page_of(
     chosen: Mapping[str, str],
     unfit: int = 0,
     messages: Sequence[str] = (),
+    command: str = "",
 ) -> web.Response:
     """Show the preview of an action on lanes, with their selection *chosen*, as a form that starts it."""
     topics = len({topic for topic, _ in lanes})
@@ -203,6 +218,7 @@ def page_of(
         back=back,
         need_words=need_words,
         undo=UNDO.get(act),
+        command=command,
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 from tagcast_client import InvalidError, PreconditionFailedError
 from tagcast_client.models import Subscription
-from tagcast_client.operation import path_of
+from tagcast_client.operation import Json, path_of
+from tagcast_client.setting import Setting
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
 from local.console import forms
+from local.console.commands import Command, command_of
 from local.console.desk import Desk, desk_of, form_fields
 from local.console.filter_form import FilterForm
 from local.console.forms import Said, UnreadableFieldError
@@ -19,7 +23,18 @@ from local.console.lanes import lane_page
 from local.console.rendering import lane_path
 
 SEND = "yes"
-Sent = Callable[[], Awaitable[web.Response]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form: *read* returns the body in its fields, *send* sends it, and the command *words* does the same."""
+
+    template: str
+    said: Said
+    read: Callable[[], Json]
+    send: Callable[[Json], Awaitable[web.Response]]
+    words: Sequence[str]
+    settings: Sequence[Setting]
 
 
 async def topic(request: web.Request) -> web.Response:
@@ -27,14 +42,14 @@ async def topic(request: web.Request) -> web.Response:
     desk, said = desk_of(request), await _said(request)
     name = said.get("name", "").strip()
 
-    async def send() -> web.Response:
-        await desk.api.create_topic(name, **forms.topic_settings(said))
+    async def send(settings: Json) -> web.Response:
+        await desk.api.create_topic(name, **settings)
         desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
-    values: dict[str, Any] = {"name": name, "is_new": True, "title": "New topic", "back": "/topics"}
-    values["sections"] = forms.sections(TOPIC_SETTINGS)
-    return await _form(desk, "topic_form.html", said, send, forms.topic_command("create", name, said), values)
+    words = ["topic", "create", name or "NAME"]
+    form = Form("topic_form.html", said, partial(forms.new_topic, said), send, words, TOPIC_SETTINGS)
+    return await _page(desk, form, name=name, is_new=True, title="New topic", back="/topics")
 
 
 async def topic_edit(request: web.Request) -> web.Response:
@@ -43,24 +58,17 @@ async def topic_edit(request: web.Request) -> web.Response:
     present = await desk.api.get_topic(name)
     before = forms.texts_of(TOPIC_SETTINGS, present)
     said = {**before, **forms.uncheck_all(TOPIC_SETTINGS), **said} if said else before
-    changed = {field: value for field, value in said.items() if before.get(field, value) != value}
 
-    async def send() -> web.Response:
-        changes = forms.values_of(TOPIC_SETTINGS, changed)
+    async def send(changes: Json) -> web.Response:
         if changes:
             await desk.api.update_topic(name, if_version=_version(said, present.version), **changes)
             desk.forget()
         raise web.HTTPSeeOther(path_of("topics", name))
 
-    values: dict[str, Any] = {
-        "name": name,
-        "is_new": False,
-        "title": f"Settings of {name}",
-        "back": path_of("topics", name),
-    }
-    values |= {"version": present.version, "sections": forms.sections(TOPIC_SETTINGS)}
-    command = forms.topic_command("update", name, changed) if changed.keys() & before.keys() else ""
-    return await _form(desk, "topic_form.html", said, send, command, values)
+    words = ["topic", "update", name]
+    form = Form("topic_form.html", said, partial(forms.topic_changes, before, said), send, words, TOPIC_SETTINGS)
+    values = {"title": f"Settings of {name}", "back": path_of("topics", name)}
+    return await _page(desk, form, name=name, is_new=False, version=present.version, **values)
 
 
 async def subscription(request: web.Request) -> web.Response:
@@ -68,15 +76,13 @@ async def subscription(request: web.Request) -> web.Response:
     desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
     name = said.get("name", "").strip()
 
-    async def send() -> web.Response:
-        settings = forms.subscription_settings(said)
-        made = await desk.api.create_subscription(topic, name, settings.pop("endpoint"), **settings)
-        return _done(desk, made, "made")
+    async def send(settings: Json) -> web.Response:
+        return _done(desk, await desk.api.create_subscription(topic, name, **settings), "made")
 
-    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"New subscription of {topic}"}
-    values |= {"back": path_of("topics", topic), "sections": forms.sections(SUBSCRIPTION_SETTINGS)}
-    command = forms.subscription_command(topic, name, said)
-    return await _form(desk, "subscription_form.html", said, send, command, values)
+    words, read = ["subscribe", topic, name or "NAME"], partial(forms.new_subscription, said)
+    form = Form("subscription_form.html", said, read, send, words, SUBSCRIPTION_SETTINGS)
+    values = {"title": f"New subscription of {topic}", "back": path_of("topics", topic)}
+    return await _page(desk, form, topic=topic, name=name, is_new=True, **values)
 
 
 async def subscription_edit(request: web.Request) -> web.Response:
@@ -90,20 +96,16 @@ async def subscription_edit(request: web.Request) -> web.Response:
     before = forms.subscription_said(present)
     said = {**before, **forms.uncheck_all(SUBSCRIPTION_SETTINGS), **said} if said else before
 
-    async def send() -> web.Response:
-        changes = forms.subscription_changes(before, said)
+    async def send(changes: Json) -> web.Response:
         if not changes:
             raise web.HTTPSeeOther(lane_path(topic, name))
         version = _version(said, present.version)
         return _done(desk, await desk.api.update_subscription(topic, name, if_version=version, **changes), "changed")
 
-    shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers")}
-    differs = any(before.get(key, "") != value for key, value in shown.items())
-    command = forms.subscription_command(topic, name, shown, before) if differs else ""
-    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Settings of {name}"}
-    values |= {"back": lane_path(topic, name), "version": present.version, "signatures": present.signatures}
-    values["sections"] = forms.sections(SUBSCRIPTION_SETTINGS)
-    return await _form(desk, "subscription_form.html", said, send, command, values)
+    words, read = ["subscription", "update", topic, name], partial(forms.subscription_changes, before, said)
+    form = Form("subscription_form.html", said, read, send, words, SUBSCRIPTION_SETTINGS)
+    values = {"title": f"Settings of {name}", "back": lane_path(topic, name), "signatures": present.signatures}
+    return await _page(desk, form, topic=topic, name=name, is_new=False, version=present.version, **values)
 
 
 async def _said(request: web.Request) -> dict[str, str]:
@@ -127,33 +129,35 @@ def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
     raise web.HTTPSeeOther(lane_page(made.topic, made.name, what))
 
 
-async def _form(
-    desk: Desk, template: str, said: Said, send: Sent, command: str, values: dict[str, Any]
-) -> web.Response:
-    """Show a form with its command. When the user confirms, submit it to the API and show the API's faults."""
+async def _page(desk: Desk, form: Form, **values: Any) -> web.Response:
+    """Show a form with its command. When the user confirms, send its body to the API and show the API's faults."""
+    is_sent, status = form.said.get("do") == SEND, 200
     faults: list[tuple[str, str]] = []
-    status = 200
-    if said.get("do") == SEND:
-        try:
-            return await send()
-        except InvalidError as refused:
-            faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults] or [
-                ("", refused.detail)
-            ]
-        except PreconditionFailedError as refused:
-            faults = [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
-        except UnreadableFieldError as fault:
-            faults = [(fault.pointer, fault.detail)]
-        status = 422
+    command = Command()
+    try:
+        body = form.read()
+        if body or values["is_new"]:
+            command = command_of(form.words, body, form.settings)
+        if is_sent:
+            status = 422
+            return await form.send(body)
+    except InvalidError as refused:
+        faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults] or [("", refused.detail)]
+    except PreconditionFailedError as refused:
+        faults = [("", f"{refused.detail}. Nothing was updated. Reload the page to see the current settings")]
+    except UnreadableFieldError as fault:
+        command, status = Command(hints=((fault.pointer, fault.detail),)), 422 if is_sent else 200
+        faults = list(command.hints) if is_sent else []
     return desk.page(
-        template,
+        form.template,
         status,
-        said=said,
+        said=form.said,
         faults=faults,
         command=command,
+        sections=forms.sections(form.settings),
         protocols=forms.PROTOCOLS,
         strategies=forms.STRATEGIES,
-        filter=FilterForm.of(said),
+        filter=FilterForm.of(form.said),
         **{"version": "", "signatures": (), **values},
     )
 

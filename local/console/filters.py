@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -14,8 +15,10 @@ from tagcast_client import AnyFilter, InvalidError, NewMessage
 from tagcast_client.models import Message, Subscription
 
 from local.console.acts import Preview
+from local.console.commands import filter_options
 from local.console.desk import Desk, desk_of, form_fields, together
 from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
+from local.console.forms import UnreadableFieldError
 from local.console.lanes import lane_page
 from local.console.rendering import as_json, lane_path
 from local.console.topics import new_message
@@ -157,8 +160,10 @@ async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[li
         invented = await _judged(desk, candidate, None, new_message(bench.said))
         if _reads_body(candidate):
             recent = await _with_bodies(desk, bench.topic, recent)
-        found = await together(_judged(desk, candidate, each, _as_sent(each)) for each in recent)
-    except UnreadableFilterError as fault:
+        found = await together(
+            _judged(desk, candidate, each, NewMessage.like(each, each.body or "")) for each in recent
+        )
+    except (UnreadableFilterError, UnreadableFieldError) as fault:
         return [], [str(fault)]
     except InvalidError as refused:
         return [], [f"{fault.pointer}  {fault.detail}".strip() for fault in refused.faults] or [str(refused)]
@@ -181,10 +186,6 @@ def _reads_body(described: AnyFilter | None) -> bool:
 
 async def _with_bodies(desk: Desk, topic: str, messages: list[Message]) -> list[Message]:
     return list(await together(desk.api.get_message(topic, each.message_id) for each in messages))
-
-
-def _as_sent(message: Message) -> NewMessage:
-    return NewMessage(message.body or "", message.tags, message.routing_key, message.properties)
 
 
 async def _judged(desk: Desk, candidate: AnyFilter | None, of: Message | None, sent: NewMessage) -> Verdict:
@@ -235,6 +236,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: AnyFilter | No
             "confirmed": "yes",
         },
         action="/workbench/save",
+        command=shlex.join(["tagcast", "filter", "set", bench.topic, bench.subscription, *filter_options(candidate)]),
     )
 
 

@@ -1,16 +1,14 @@
-"""Forms of topics and subscriptions: the settings for the API, and the equivalent command."""
+"""Forms of topics and subscriptions: read once into the body, or the merge patch, that the API gets."""
 
 from __future__ import annotations
 
-import json
-import shlex
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tagcast_cli.endpoints import endpoint_of
 from tagcast_cli.instant import seconds_of
-from tagcast_cli.options import option_of
 from tagcast_cli.push_options import LIFE
 from tagcast_client import AnyFilter
 from tagcast_client.models import Subscription
@@ -18,7 +16,8 @@ from tagcast_client.operation import Json, drop_none
 from tagcast_client.setting import Setting
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 
-from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of, form_of
+from local.console.commands import text_of
+from local.console.filter_form import FilterForm, UnreadableFilterError, filter_of
 
 Said = Mapping[str, str]
 YES = "yes"
@@ -29,14 +28,83 @@ STRATEGIES = {
 }
 PROTOCOLS = {"url": "HTTP or HTTPS: URL", "sqs": "SQS: queue URL or ARN", "lambda": "Lambda: name or ARN",
              "pull": "none: a consumer group pulls"}  # fmt: skip
-RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
-_NUMBERS = {
-    "max_retries": "/retry/max_retries",
-    "interval_seconds": "/retry/interval_seconds",
-    "max_interval_seconds": "/retry/max_interval_seconds",
-    "batch_messages": "/batch/max_messages",
-    "batch_bytes": "/batch/max_bytes",
+
+
+@dataclass(frozen=True)
+class UnreadableFieldError(ValueError):
+    """A field has an invalid value; *pointer* is the field's JSON pointer, as in the API."""
+
+    pointer: str
+    detail: str
+
+    def __str__(self) -> str:
+        """Return what is wrong."""
+        return self.detail
+
+
+def read_field(said: Said, name: str, read: Callable[[str], Any], pointer: str = "") -> Any:
+    """Return the value of a field; None if it is empty. Raises UnreadableFieldError if *read* raises ValueError."""
+    text = said.get(name, "").strip()
+    try:
+        return read(text) if text else None
+    except ValueError as fault:
+        raise UnreadableFieldError(pointer or f"/{name}", str(fault)) from None
+
+
+def named_lines(text: str, sign: str) -> dict[str, str]:
+    r"""Return names and values from lines such as ``price=12``. Raises ValueError.
+
+    >>> named_lines("price=12\r\nnote=a=b\n\n", "=")
+    {'price': '12', 'note': 'a=b'}
+    >>> named_lines("price", "=")
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected NAME=VALUE on each line. Found 'price'
+    """
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, given, value = (part.strip() for part in line.partition(sign))
+        if not name or not given:
+            raise ValueError(f"Expected NAME{sign}VALUE on each line. Found {line!r}")
+        if name in found:
+            raise ValueError(f"{name} is given twice")
+        found[name] = value
+    return found
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"{text!r} is not a whole number, e.g. 10")
+    return int(text)
+
+
+def _retries(text: str) -> int | str:
+    return LIFE if text.lower() == LIFE else _whole(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a number, e.g. 2.5")
+    return value
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "integer": _whole, "number": _rate, "string": str, "boolean": lambda text: text == YES or None,
+}  # fmt: skip
+_PARTS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
+    "retry": {
+        "strategy": str,
+        "max_retries": _retries,
+        "interval_seconds": seconds_of,
+        "max_interval_seconds": seconds_of,
+    },
+    "batch": {"max_messages": _whole, "max_bytes": _whole},
 }
+"""The settings with a field for each of their parts."""
 
 
 def _offered(settings: Sequence[Setting]) -> tuple[Setting, ...]:
@@ -52,14 +120,6 @@ def sections(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
     return found
 
 
-@dataclass(frozen=True)
-class UnreadableFieldError(Exception):
-    """A field has an invalid value; *pointer* is the field's JSON pointer, as in the API."""
-
-    pointer: str
-    detail: str
-
-
 def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
     """Return the settings of a topic or a subscription as texts for the form."""
     return {each.name: _text(getattr(of, each.name, None)) for each in _offered(settings)}
@@ -68,7 +128,7 @@ def texts_of(settings: Sequence[Setting], of: object) -> dict[str, str]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return YES if value else ""
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value is None else text_of(value)
 
 
 def uncheck_all(settings: Sequence[Setting]) -> dict[str, str]:
@@ -82,203 +142,107 @@ def values_of(settings: Sequence[Setting], said: Said) -> Json:
     >>> values_of(TOPIC_SETTINGS, {"retention_seconds": "12h", "ordering": "key", "events_topic": ""})
     {'retention_seconds': 43200, 'ordering': 'key', 'events_topic': None}
     """
-    found: Json = {}
-    for each in _offered(settings):
-        if each.name in said:
-            text = said[each.name].strip()
-            try:
-                found[each.name] = _reader(each)(text) if text else None
-            except ValueError as fault:
-                raise UnreadableFieldError(f"/{each.name}", str(fault)) from None
-    return found
+    return {each.name: read_field(said, each.name, _reader(each)) for each in _offered(settings) if each.name in said}
 
 
 def _reader(setting: Setting) -> Callable[[str], object]:
     return seconds_of if setting.name.endswith("_seconds") else _READERS[setting.type]
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(f"{text!r} is not a whole number, e.g. 10")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number, e.g. 2.5") from None
-
-
-_READERS: Mapping[str, Callable[[str], object]] = {
-    "integer": _whole, "number": _rate, "string": str, "boolean": lambda text: text == YES,
-}  # fmt: skip
-
-
-def topic_settings(said: Said) -> Json:
+def new_topic(said: Said) -> Json:
     """Return the settings of a new topic from the form. Raises UnreadableFieldError."""
-    return _present(values_of(TOPIC_SETTINGS, said))
+    return drop_none(**values_of(TOPIC_SETTINGS, said))
 
 
-def _present(values: Json) -> Json:
-    return {name: value for name, value in values.items() if value not in (None, {}, False)}
+def topic_changes(before: Said, said: Said) -> Json:
+    """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError."""
+    return _differing(values_of(TOPIC_SETTINGS, before), values_of(TOPIC_SETTINGS, said))
 
 
-def topic_command(verb: str, name: str, said: Said) -> str:
-    """Return the command that creates or updates a topic with these fields.
-
-    >>> topic_command("create", "orders", {"retention_seconds": "12h", "ordering": "key"})
-    'tagcast topic create orders --retention 12h --ordering key'
-    """
-    return _command(["topic", verb, name or "NAME"], _options(TOPIC_SETTINGS, said, is_update=verb == "update"))
-
-
-def _options(settings: Sequence[Setting], said: Said, *, is_update: bool) -> list[str]:
-    """Return the command-line options for these fields."""
-    words: list[str] = []
-    for each in _offered(settings):
-        text, option = said.get(each.name, "").strip(), option_of(each)
-        if text:
-            words += [option] if each.type == "boolean" else [option, text]
-        elif is_update and each.name in said:
-            words += ["--without", option.removeprefix("--")]
-    return words
+def _differing(before: Json, wanted: Json) -> Json:
+    return {name: value for name, value in wanted.items() if before.get(name) != value}
 
 
 def subscription_said(of: Subscription) -> dict[str, str]:
-    """Return a subscription as form fields, without secrets."""
+    """Return a subscription as form fields, without its filter and its secrets."""
     endpoint: Json = {**of.endpoint}
-    retry: Json = {**of.retry}
     protocol = endpoint.pop("protocol")
+    batch: Json = {} if of.batch is None else {name: getattr(of.batch, name) for name in _PARTS["batch"]}
+    parts: Json = {name: None for part in _PARTS.values() for name in part} | {**of.retry, **batch}
     return {
         "protocol": "url" if protocol in ("http", "https") else protocol,
         "target": next(iter(endpoint.values()), ""),
-        **asdict(form_of(of.filter)),
-        "strategy": str(retry.get("strategy", "")),
-        **{name: str(retry.get(name, "")) for name in ("max_retries", "interval_seconds", "max_interval_seconds")},
-        "batch_messages": "" if of.batch is None else str(of.batch.max_messages),
-        "batch_bytes": "" if of.batch is None else str(of.batch.max_bytes),
+        **{name: _text(value) for name, value in parts.items()},
         **texts_of(SUBSCRIPTION_SETTINGS, of),
     }
 
 
-def subscription_settings(said: Said) -> Json:
+def new_subscription(said: Said) -> Json:
     """Return the settings of a new subscription from the form. Raises UnreadableFieldError.
 
-    >>> made = subscription_settings({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
-    >>> made["endpoint"], made["filter"]
-    ({'protocol': 'http', 'url': 'http://a/'}, {'kind': 'tags', 'tags': ['b']})
+    Fields without a meaning for this endpoint are left out.
+
+    >>> new_subscription({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
+    {'endpoint': {'protocol': 'http', 'url': 'http://a/'}, 'filter': {'kind': 'tags', 'tags': ['b']}}
     """
-    settings: Json = {"endpoint": _endpoint(said)}
-    if (filter := _filter(said)) is not None:
-        settings["filter"] = filter
-    parts: Json = values_of(_fitting(said), said) | {"retry": _retry(said)}
-    if not _is_group(said):
-        parts |= {"batch": _batch(said), "secret": said.get("secret", "").strip() or None, "headers": _headers(said)}
-    return settings | _present(parts)
-
-
-def _is_group(said: Said) -> bool:
-    return said.get("protocol") == "pull"
-
-
-def _fitting(said: Said) -> list[Setting]:
-    """Return the settings that a subscription with this endpoint has."""
-    only = "groups" if _is_group(said) else "pushes"
-    return [each for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only]
+    values = {**_subscription_values(said), "filter": _filter(said)}
+    values |= {part: drop_none(**(values[part] or {})) or None for part in _PARTS}
+    only = "groups" if values["endpoint"]["protocol"] == "pull" else "pushes"
+    fitting = (each.name for each in SUBSCRIPTION_SETTINGS if each.extra.get("only", only) == only)
+    return {name: values[name] for name in fitting if values.get(name) is not None}
 
 
 def subscription_changes(before: Said, said: Said) -> Json:
-    """Return the merge patch from the fields *before* to the submitted fields *said*.
+    """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError.
 
-    >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "BACKOFF_RETRY", "interval_seconds": "9"}
-    >>> subscription_changes(before, {**before, "strategy": "EXPONENTIAL_DECAY_RETRY", "interval_seconds": ""})
-    {'retry': {'strategy': 'EXPONENTIAL_DECAY_RETRY', 'interval_seconds': None}}
+    Another strategy replaces the retries, so the patch has them all.
+
+    >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "INDEPENDENT_RETRY", "max_retries": "5"}
+    >>> subscription_changes(before, {**before, "max_retries": ""})
+    {'retry': {'max_retries': None}}
+    >>> subscription_changes(before, {**before, "strategy": "BACKOFF_RETRY"})
+    {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}}
     """
-    changes: Json = {}
-    if _differ(before, said, "protocol", "target"):
-        changes["endpoint"] = {**{name: None for name in _endpoint(before) if name != "protocol"}, **_endpoint(said)}
-    if _differ(before, said, *RETRY):
-        changes["retry"] = _retry_changes(before, said)
-    if _differ(before, said, "batch_messages", "batch_bytes"):
-        changes["batch"] = _batch(said) or None
-    wanted = values_of(SUBSCRIPTION_SETTINGS, said)
-    changes |= {name: value for name, value in wanted.items() if _differ(before, said, name)}
-    if secret := said.get("secret", "").strip():
-        changes["secret"] = secret
-    if headers := _headers(said):
-        changes["headers"] = {name: value or None for name, value in headers.items()}
+    present, wanted = _subscription_values(before), _subscription_values(said)
+    changes = _differing(present, wanted)
+    for part in _PARTS:
+        if changes.get(part):
+            changes[part] = _differing(present[part] or {}, wanted[part])
+    if "strategy" in (changes.get("retry") or {}):
+        changes["retry"] = drop_none(**wanted["retry"])
+    if "headers" in changes:
+        changes["headers"] = {name: value or None for name, value in changes["headers"].items()}
     return changes
 
 
-def _retry_changes(before: Said, said: Said) -> Json:
-    """Return the changed retry settings. Fields that the new strategy does not have become null."""
-    wanted, gone = _retry(said), _not_of_strategy(said)
-    differs = [name for name in RETRY if _differ(before, said, name)]
-    return {name: wanted.get(name) for name in differs if name in wanted or name == gone or before.get(name)}
+def _subscription_values(said: Said) -> Json:
+    """Return all settings in the fields but the filter; an empty one is null."""
+    parts: Json = {
+        part: {name: read_field(said, name, read, f"/{part}/{name}") for name, read in fields.items()}
+        for part, fields in _PARTS.items()
+    }
+    parts["retry"].pop(_not_of_strategy(parts["retry"]), None)
+    return {
+        "endpoint": _endpoint(said),
+        **{part: None if set(values.values()) == {None} else values for part, values in parts.items()},
+        **values_of(SUBSCRIPTION_SETTINGS, said),
+        "secret": read_field(said, "secret", str),
+        "headers": read_field(said, "headers", lambda text: named_lines(text, ":")),
+    }
 
 
-def subscription_command(topic: str, name: str, said: Said, before: Said | None = None) -> str:
-    """Return the command that creates a subscription, or updates it from the fields *before*.
-
-    >>> subscription_command("orders", "crm", {"protocol": "url", "target": "https://a.test/", "kind": "tags",
-    ...     "text": "paid, eu", "timeout_seconds": "5"})
-    'tagcast subscribe orders crm --url https://a.test/ --tag paid --tag eu --timeout 5'
-    """
-    new = {key: value for key, value in said.items() if before is None or before.get(key, "") != value}
-    words: list[str] = []
-    if "target" in new or "protocol" in new:
-        option = {"sqs": "--sqs", "lambda": "--lambda"}.get(said.get("protocol", ""), "--url")
-        words += ["--pull"] if _is_group(said) else [option, said.get("target", "")]
-    if before is None:
-        words += _filter_words(said)
-    options = {
-        "strategy": "--strategy", "max_retries": "--max-retries", "interval_seconds": "--interval",
-        "max_interval_seconds": "--max-interval", "batch_messages": "--batch-messages", "batch_bytes": "--batch-bytes",
-    }  # fmt: skip
-    words += _given(new, options)
-    words += _options(_fitting(said), new, is_update=before is not None)
-    if said.get("secret", "").strip():
-        words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
-    try:
-        headers = _headers(said)
-    except UnreadableFieldError:
-        headers = {}
-    words += [word for each in headers for word in ("--header", f"{each}: …")]
-    verb = ["subscribe"] if before is None else ["subscription", "update"]
-    return _command([*verb, topic, name or "NAME"], words)
-
-
-def _given(said: Said, options: Mapping[str, str]) -> list[str]:
-    return [
-        word
-        for field, option in options.items()
-        if said.get(field, "").strip()
-        for word in (option, said[field].strip())
-    ]
-
-
-def _command(words: Sequence[str], options: Sequence[str]) -> str:
-    return shlex.join(["tagcast", *words, *options])
-
-
-def _differ(before: Said, said: Said, *names: str) -> bool:
-    return any(before.get(name, "").strip() != said.get(name, "").strip() for name in names)
-
-
-def _number(said: Said, name: str) -> int | None:
-    text = said.get(name, "").strip()
-    try:
-        return _whole(text) if text else None
-    except ValueError as fault:
-        raise UnreadableFieldError(_NUMBERS[name], str(fault)) from None
+def _not_of_strategy(retry: Json) -> str:
+    """Return the interval that only another strategy has."""
+    if retry["strategy"] != "BACKOFF_RETRY":
+        return "interval_seconds"
+    return "" if retry["max_retries"] == LIFE else "max_interval_seconds"
 
 
 def _endpoint(said: Said) -> Json:
     target = said.get("target", "").strip()
     match said.get("protocol", "url"):
         case "pull":
-            return {"protocol": "pull"}
+            return endpoint_of(None, None, None, is_pulled=True)
         case "sqs":
             return endpoint_of(None, target, None)
         case "lambda":
@@ -291,62 +255,3 @@ def _filter(said: Said) -> AnyFilter | None:
         return filter_of(FilterForm.of(said))
     except UnreadableFilterError as fault:
         raise UnreadableFieldError("/filter", str(fault)) from None
-
-
-def _filter_words(said: Said) -> list[str]:
-    """Return the command-line options for the filter."""
-    filter: Any
-    try:
-        filter = _filter(said)
-    except UnreadableFieldError:
-        return ["--filter", "…"]
-    match filter:
-        case None:
-            return []
-        case {"kind": "tags", "tags": tags}:
-            return [word for each in tags for word in ("--tag", each)]
-        case {"kind": "routing_key", "patterns": patterns}:
-            return [word for each in patterns for word in ("--routing-key", each)]
-        case {"kind": "tag_expression", "expression": text}:
-            return ["--tag-expression", text]
-        case {"kind": "event_pattern", "pattern": pattern, "dialect": dialect, "scope": scope}:
-            return ["--event-pattern", json.dumps(pattern), "--dialect", dialect, "--scope", scope]
-        case {"kind": "sql92", "expression": text}:
-            return ["--sql", text, *(["--dialect", said["dialect"]] if said.get("dialect") == "rocketmq" else [])]
-    return ["--filter", said.get("text", "") if said.get("kind") == "json" else f"{filter}".replace("'", '"')]
-
-
-def _retry(said: Said) -> Json:
-    values: Json = {name: _number(said, name) for name in ("interval_seconds", "max_interval_seconds")}
-    values["max_retries"] = LIFE if _is_for_life(said) else _number(said, "max_retries")
-    values.pop(_not_of_strategy(said), None)
-    return drop_none(strategy=said.get("strategy") or None, **values)
-
-
-def _is_for_life(said: Said) -> bool:
-    return said.get("max_retries", "").strip().lower() == LIFE
-
-
-def _not_of_strategy(said: Said) -> str:
-    """Return the form field of the other retry strategy, which has no meaning here."""
-    match said.get("strategy"):
-        case "BACKOFF_RETRY":
-            return "" if _is_for_life(said) else "max_interval_seconds"
-        case "EXPONENTIAL_DECAY_RETRY" | "INDEPENDENT_RETRY":
-            return "interval_seconds"
-    return ""
-
-
-def _batch(said: Said) -> Json:
-    return drop_none(max_messages=_number(said, "batch_messages"), max_bytes=_number(said, "batch_bytes"))
-
-
-def _headers(said: Said) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in said.get("headers", "").splitlines():
-        if line.strip():
-            name, colon, value = (part.strip() for part in line.partition(":"))
-            if not colon or not name:
-                raise UnreadableFieldError("/headers", "Expected NAME: VALUE on each line, e.g. x-tenant: a")
-            found[name] = value
-    return found

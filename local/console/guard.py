@@ -10,6 +10,7 @@ from aiohttp import web
 from tagcast_client import ProblemError, TagcastError
 
 from local.console.desk import desk_of
+from local.console.forms import UnreadableFieldError
 from local.rules.browsers import is_foreign, is_own_host
 
 COOKIE = "tagcast_console"
@@ -97,6 +98,8 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except ProblemError as problem:
         status = problem.status if 400 <= problem.status < 500 else 502
         return desk.page("fault.html", status, title=problem.title, detail=problem.detail, faults=problem.faults)
+    except UnreadableFieldError as fault:
+        return desk.page("fault.html", 422, title="Invalid field", detail="", faults=(fault,))
     except TagcastError as fault:
         return desk.page("fault.html", 502, title="No response from the API", detail=str(fault), faults=())
     except web.HTTPNotFound:

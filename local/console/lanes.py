@@ -65,7 +65,6 @@ async def lane(request: web.Request) -> web.Response:
         time=None if head is None else timeline(desk, subscription, head, history),
         done=DONE.get(request.query.get("done", "")),
         done_at=instant_of(request.query.get("at", "")),
-        commands=commands_of(subscription),
     )
 
 
@@ -107,18 +106,12 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
 
 
 def command_of(act: str, topic: str, name: str, message_id: str = "") -> str:
-    """Return the command equivalent to an action; a skip may name the message.
+    """Return the command equivalent to an action; a skip names the message.
 
-    >>> command_of("skip", "orders", "billing"), command_of("skip", "orders", "billing", "7")
-    ("tagcast skip orders billing --reason '…'", "tagcast skip orders billing --message 7 --reason '…'")
+    >>> command_of("pause", "orders", "billing", "7"), command_of("skip", "orders", "billing", "7")
+    ('tagcast pause orders billing', "tagcast skip orders billing --message 7 --reason '…'")
     """
-    named = f" --message {message_id}" if message_id and act == "skip" else ""
-    return f"tagcast {act} {topic} {name}{named}" + (" --reason '…'" if act == "skip" else "")
-
-
-def commands_of(subscription: Subscription) -> list[str]:
-    """Return the commands equivalent to the buttons of the page."""
-    return [command_of(act, subscription.topic, subscription.name) for act in acts_of(subscription)]
+    return f"tagcast {act} {topic} {name}" + (f" --message {message_id} --reason '…'" if act == "skip" else "")
 
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:

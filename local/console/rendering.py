@@ -15,7 +15,7 @@ from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_duration
 from tagcast_cli.screen import count_noun, outcome_text
 from tagcast_cli.visible import visible
-from tagcast_cli.waiting import IN_PROGRESS, is_awake
+from tagcast_cli.waiting import is_awake, next_attempt_words
 from tagcast_client.operation import path_of
 
 from local.console.filter_form import DIALECTS, KINDS, SCOPES
@@ -118,7 +118,8 @@ def next_attempt(state: str, instant: datetime | None) -> Markup:
     >>> print(next_attempt("blocked", None), next_attempt("paused", None))
     in progress —
     """
-    return Markup(IN_PROGRESS) if instant is None and is_awake(state) else moment(instant)
+    words = next_attempt_words(state, instant)
+    return moment(instant) if words is None else Markup(words)
 
 
 def slug(text: str) -> str:

@@ -14,8 +14,9 @@ from tagcast_client.models import Message
 from local.console.attention import Name
 from local.console.bulk import LANES_MAX, page_of
 from local.console.desk import Desk, desk_of
+from local.console.forms import UnreadableFieldError, read_field
 from local.console.rendering import message_path
-from local.console.topics import pairs
+from local.console.topics import pairs_of
 
 STATES = ("blocked", "pending", "delivered", "discarded", "expired", "cancelled", "filtered")
 """States of deliveries in the forms."""
@@ -52,20 +53,20 @@ class MessageCriteria:
 
 
 def parse_criteria(query: Mapping[str, str]) -> MessageCriteria:
-    """Parse the fields of the form. Raises ValueError for an invalid duration."""
+    """Parse the fields of the form. Raises UnreadableFieldError."""
     return MessageCriteria(
         query.get("tag", "").strip(),
         query.get("routing_key", "").strip(),
-        pairs(query.get("property", "")),
+        read_field(query, "property", pairs_of),
         query.get("subscription", "").strip(),
         query.get("state", "").strip(),
-        since_of(query.get("within", "").strip()),
+        read_field(query, "within", since_of),
     )
 
 
-def since_of(within: str) -> datetime | None:
-    """Return the instant that long ago; None if the field is empty. Raises ValueError."""
-    return datetime.now(UTC) - timedelta(seconds=seconds_of(within)) if within else None
+def since_of(within: str) -> datetime:
+    """Return the instant that long ago. Raises ValueError."""
+    return datetime.now(UTC) - timedelta(seconds=seconds_of(within))
 
 
 async def search(request: web.Request) -> web.Response:
@@ -82,7 +83,7 @@ async def search(request: web.Request) -> web.Response:
     try:
         if topic and not message_id:
             messages, read, has_more = await _found(desk, topic, parse_criteria(query))
-    except ValueError as fault:
+    except UnreadableFieldError as fault:
         faults.append(str(fault))
     return desk.page(
         "search.html",

@@ -40,6 +40,7 @@ def promotion(topic: str, name: str, found: Shadow) -> Preview:
         "Promote",
         lane_path(topic, name, "shadow"),
         {"shadow_version": str(found.shadow_version)},
+        command=f"tagcast shadow promote {topic} {name} --shadow-version {found.shadow_version}",
     )
 
 

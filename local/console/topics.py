@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from tagcast_client.settings import MESSAGE_ATTRIBUTES
 from local.console.attention import causes, topic_of
 from local.console.desk import desk_of, form_fields
 from local.console.filter_form import words
+from local.console.forms import named_lines, read_field
 from local.console.kept import part_of
 from local.console.rendering import message_path
 
@@ -25,6 +27,10 @@ TEXT_ATTRIBUTES = [
     each for each in MESSAGE_ATTRIBUTES if each.type == "string" and each.name in MessageAttributes.__annotations__
 ]
 """The attributes of a message that are one text."""
+
+
+pairs_of = partial(named_lines, sign="=")
+"""Reads properties, one NAME=VALUE per line. Raises ValueError."""
 
 
 async def topics(request: web.Request) -> web.Response:
@@ -90,24 +96,14 @@ async def publish(request: web.Request) -> web.Response:
 
 
 def new_message(said: Mapping[str, str]) -> NewMessage:
-    """Return the message that the fields of a form describe.
+    """Return the message that the fields of a form describe. Raises UnreadableFieldError.
 
     >>> new_message({"body": "x", "tags": "a, b", "properties": "price=12"}).as_json()
     {'body': 'x', 'tags': ['a', 'b'], 'properties': {'price': '12'}}
     """
     texts = {each.name: said.get(each.name, "").strip() or None for each in TEXT_ATTRIBUTES}
-    found = {"tags": words(said.get("tags", "")), "properties": pairs(said.get("properties", "")), **texts}
+    found = {"tags": words(said.get("tags", "")), "properties": read_field(said, "properties", pairs_of), **texts}
     return NewMessage.like(found, said.get("body", ""))
-
-
-def pairs(text: str) -> dict[str, str]:
-    r"""Return names and values from lines such as ``price=12``.
-
-    >>> pairs("price=12\r\nnote=a=b\n\n")
-    {'price': '12', 'note': 'a=b'}
-    """
-    found = (line.partition("=") for line in text.splitlines() if line.strip())
-    return {name.strip(): value.strip() for name, _, value in found}
 
 
 ROUTES = (

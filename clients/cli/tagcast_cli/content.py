@@ -55,6 +55,8 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"--property {pair!r} is not NAME=VALUE")
+        if name in properties:
+            raise typer.BadParameter(f"--property {name!r} is given twice")
         properties[name] = value
     return properties
 

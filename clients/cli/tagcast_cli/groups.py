@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group
 from rich.text import Text
+from tagcast_client import ConflictError
 from tagcast_client.operation import Json, path_of
 
 from tagcast_cli import completion
+from tagcast_cli.endpoints import protocol_of
 from tagcast_cli.filters import filter_text
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.screen import rows_table, state_text
@@ -69,7 +71,7 @@ def list_groups(ctx: typer.Context, topic: TopicName) -> None:
     rows: list[list[Any]] = []
     for page in pages(session.api, path_of("topics", topic, "subscriptions")):
         for each in page.json.get("subscriptions", []):
-            if each.get("endpoint", {}).get("protocol") != "pull":
+            if protocol_of(each.get("endpoint")) != "pull":
                 continue
             members = members_of(session, topic, each["name"])
             if session.as_json:
@@ -93,6 +95,9 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
     """Show a consumer group and its members. Members with another filter receive nothing."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
+    if protocol_of(answer.json.get("endpoint")) != "pull":
+        detail = f"{name} is not a consumer group: tagcast subscription show {topic} {name}"
+        raise ConflictError(409, {"title": "Conflict", "status": 409, "detail": detail}, "")
     members = members_of(session, topic, name)
     if session.as_json:
         session.print_json({**answer.json, "members": members})

@@ -259,8 +259,8 @@ def list_lanes(
 
 def _say_what_helps(session: Session, lanes: Iterable[Json]) -> None:
     """For each state of these lanes, print the commands that help."""
-    for state, lane in {str(lane.get("state")): lane for lane in lanes}.items():
-        if (step := next_step(lane, "TOPIC", "SUBSCRIPTION")) is not None:
+    for state in dict.fromkeys(str(lane.get("state")) for lane in lanes):
+        if (step := next_step({"state": state}, "TOPIC", "SUBSCRIPTION")) is not None:
             session.out.print(state_text(state) + Text(": ") + step)
 
 

@@ -48,7 +48,7 @@ class EndpointOptions:
 
     def endpoint(self) -> Json | None:
         """Return the endpoint; None if no option is given."""
-        if not (self.url or self.sqs or self.function or self.pull):
+        if self.url is self.sqs is self.function is None and not self.pull:
             return None
         return endpoint_of(self.url, self.sqs, self.function, is_pulled=self.pull)
 

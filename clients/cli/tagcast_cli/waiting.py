@@ -19,8 +19,6 @@ SHOWN_MAX = 3
 """Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
-IN_PROGRESS = "in progress"
-"""The text for a lane whose attempt is in progress, so none is planned."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
@@ -63,10 +61,23 @@ def is_awake(state: str | None) -> bool:
     return state in ("blocked", "lost_contact", "retrying")
 
 
+def next_attempt_words(state: str | None, at: object) -> str | None:
+    """Return when the head of a lane in *state* is attempted, in words; None if *at* is the time of it.
+
+    >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
+    ('in progress', 'after verification')
+    >>> next_attempt_words("paused", None) is None
+    True
+    """
+    if state == "unverified":
+        return "after verification"
+    return "in progress" if at is None and is_awake(state) else None
+
+
 def next_attempt(lane: Json, delivery: Json) -> str:
     """Return the time of the next attempt of a lane's head as text."""
     at = delivery.get("next_attempt_at")
-    return IN_PROGRESS if at is None and is_awake(lane.get("state")) else readable_instant(at)
+    return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
 
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
@@ -110,7 +121,7 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
     if _held(subscription) is None:
         return None
     head = subscription.get("head") or (subscription.get("lane") or {}).get("head") or {}
-    _, commands = reason(subscription, head, str(head.get("message_id")))
+    _, commands = reason(subscription, head, str(head.get("message_id", "")))
     return Text(visible_line(_commands_text(commands, topic, name)))
 
 
@@ -128,6 +139,8 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     >>> reason({"lane": {"state": "retrying"}}, {"message_id": "1"}, "2")[0]
     'waits for its own next attempt, and for no other message'
     """
+    first = head.get("message_id", "")
+    skip = f"tagcast skip {{}} --message {first or 'ID'} --reason TEXT"
     match _held(subscription):
         case "unverified":
             answered = subscription.get("state_reason")
@@ -142,13 +155,12 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
         case "retrying":
             helps = {"Retry all now": "tagcast retry {}"}
-            if head.get("message_id") != message_id:
+            if first != message_id:
                 helps["See all that wait"] = "tagcast lane {}"
                 return "waits for its own next attempt, and for no other message", helps
-            helps["Skip it"] = "tagcast skip {} --message ID --reason TEXT"
+            helps["Skip it"] = skip
             return _behind(subscription.get("lane") or {}, head, message_id), helps
-    skipped = "it" if head.get("message_id") == message_id else "that one"
-    helps = {"Retry now": "tagcast retry {}", f"Skip {skipped}": "tagcast skip {} --reason TEXT"}
+    helps = {"Retry now": "tagcast retry {}", "Skip it" if first == message_id else "Skip that one": skip}
     return _behind(subscription.get("lane") or {}, head, message_id), helps
 
 

@@ -408,9 +408,18 @@ def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
     assert "All lanes are active." in run("lanes").output
 
 
+def test_an_endpoint_without_an_address_is_not_ignored(api: FakeApi, run: Run) -> None:
+    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    api.teach("PATCH /topics/t/subscriptions/A", {"title": "Unprocessable Content", "status": 422}, 422)
+
+    assert run("subscription", "update", "t", "A", "--url", "", "--timeout", "5").exit_code == 1
+    assert api.requests[-1].body["endpoint"]["url"] == ""
+
+
 def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> None:
     helps = {
-        "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --reason TEXT",
+        "blocked": "Retry now: tagcast retry {}; Skip it: tagcast skip {} --message ID --reason TEXT",
+        "retrying": "Retry all now: tagcast retry {}; Skip it: tagcast skip {} --message ID --reason TEXT",
         "paused": "End the pause: tagcast resume {}",
         "suspended": "Resume: tagcast resume {}",
     }
@@ -419,7 +428,8 @@ def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> No
     for state, said in helps.items():
         lane = {**LANE, "state": state}
         api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": lane})
-        assert said.replace("{}", "t A") in run("lane", "t", "A").output
+        named = said.replace("{}", "t A").replace("--message ID", f"--message {ID}")
+        assert named in run("lane", "t", "A").output
         listed += [{"topic": "t", "subscription": name, "host": "http://x", **lane} for name in ("A", "B")]
     api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": {"state": "active", "backlog": 0}})
     assert "tagcast " not in run("lane", "t", "A").output
@@ -447,6 +457,19 @@ def test_a_header_that_cannot_be_told_from_its_value_is_refused_and_not_printed(
     assert (result.exit_code, "471" in result.output) == (2, False)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "fault"), [(["price"], "'price' is not NAME=VALUE"), (["a=1", "a=2"], "'a' is given twice")]
+)
+def test_a_property_that_is_no_pair_or_given_twice_is_refused(
+    api: FakeApi, run: Run, pairs: list[str], fault: str
+) -> None:
+    options = [word for pair in pairs for word in ("-p", pair)]
+    for words in (["publish", "t", "x"], ["filter", "test", "x", "--tag", "a"]):
+        result = run(*words, *options)
+        assert (result.exit_code, fault in " ".join(result.output.split())) == (2, True)
+    assert api.requests == []
+
+
 def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/subscriptions/A/secret/rotate", {"name": "A", "secret": "whsec_new"})
     assert "whsec_new" in run("rotate-secret", "t", "A", "--grace", "60").output
@@ -467,7 +490,7 @@ def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Ru
 
 
 def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_helps(api: FakeApi, run: Run) -> None:
-    lane = {"state": "unverified", "backlog": 0, "head": None}
+    lane = {**LANE, "state": "unverified", "backlog": 1}
     pending = {**SUBSCRIPTION, "lane": lane, "state": "unverified", "state_reason": "http 404"}
     api.teach("PUT /topics/test1/subscriptions/A", pending, 201)
     api.teach("GET /topics/test1/subscriptions/A", pending)
@@ -476,6 +499,7 @@ def test_an_endpoint_that_has_not_agreed_is_unverified_with_the_command_that_hel
     made = run("subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/")
     assert (made.exit_code, "A subscribed to test1, unverified." in made.output) == (0, True)
     assert "unverified" in run("subscriptions", "test1").output
+    assert "after verification" in run("lane", "test1", "A").output
     for output in (made.output, run("lane", "test1", "A").output):
         assert "response: http 404" in output
         assert "tagcast verify test1 A" in output

@@ -97,6 +97,17 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False
 
 
+def test_a_subscription_with_pushes_is_not_shown_as_a_group(client: Client, run: Callable[..., Result]) -> None:
+    client.create_subscription("orders", "pushed", "https://example.com/hook")
+
+    refused = run("group", "show", "orders", "pushed")
+
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+    assert "pushed is not a consumer group: tagcast subscription show orders pushed" in refused.stderr
+    assert json.loads(run("--json", "group", "show", "orders", "pushed").stderr)["status"] == 409
+
+
 def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..., Result]) -> None:
     result = run("consume", "orders", "workers", "--from", "the beginning")
     assert result.exit_code == 1

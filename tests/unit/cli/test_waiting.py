@@ -45,7 +45,8 @@ def test_a_message_says_behind_what_it_waits_until_when_and_what_helps(api: Fake
 
     assert BEHIND in shown
     assert shown.count("(in 2 d") == 2  # Its next attempt, and its end.
-    assert "Retry now: tagcast retry fruit shop; Skip that one: tagcast skip fruit shop --reason TEXT" in shown
+    skip = f"tagcast skip fruit shop --message {BEFORE} --reason TEXT"
+    assert f"Retry now: tagcast retry fruit shop; Skip that one: {skip}" in shown
     assert "waits behind" not in run("--json", "message", "fruit", ID).output
 
 

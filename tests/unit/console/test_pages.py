@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tagcast.model import Outcome, Push
@@ -24,11 +25,13 @@ from tests.certificates import Issuer
 from tests.fakes.dead_host import UNREACHED
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL
+from tests.unit.console.commands import exit_code
 from tests.unit.console.visitor import Visitor
 
 LANE = "/topics/orders/subscriptions/billing"
 HOOK, NEW, SECRET = "https://example.com/hook", "https://example.com/new", "whsec_" + "QUJD" * 8
 HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\u202e\"'"
+ENDPOINT = {"protocol": "https", "url": HOOK}
 SEEN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b]0;owned\\x07\\u202e&#34;&#39;"
 
 
@@ -137,6 +140,32 @@ def test_a_skip_is_done_to_the_head_that_was_told_of_and_no_other(visitor: Visit
     assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].last_outcome == "skipped: mine"
 
 
+@pytest.mark.parametrize("name", ["billing", "crm"])
+def test_the_command_of_a_skip_names_the_message_that_its_page_shows(visitor: Visitor, name: str) -> None:
+    visitor.api.create_subscription("orders", "crm", HOOK)
+    visitor.world.fakes.pusher.behaviours["crm"] = lambda push: FAIL
+    visitor.world.fakes.publish("one", "two", topic="orders")
+    visitor.world.fakes.deliver()
+    lane = f"/topics/orders/subscriptions/{name}"
+    shown = visitor.get(f"{lane}/skip")
+    line = unescape(re.findall("Equivalent command: <code>([^<]*)", shown.text)[0])
+
+    assert f" --message {shown.field('head')} " in line
+    assert exit_code(visitor.world, line) == 0
+    entry = visitor.api.get_message("orders", shown.field("head")).subscribers[name]
+    assert entry.last_outcome == "skipped: …"
+
+
+@pytest.mark.parametrize("query", ["", "?topic=orders", "?state=blocked&text=ill", "?host=https%3A%2F%2Fexample.com"])
+def test_the_command_of_an_act_on_lanes_acts_on_the_same_lanes(visitor: Visitor, ids: list[str], query: str) -> None:
+    shown = visitor.get(f"/bulk/pause{query}").text
+    line = unescape(re.findall("Equivalent command: <code>([^<]*)", shown)[0])
+
+    assert exit_code(visitor.world, f"{line} --yes") == 0
+    assert visitor.api.get_subscription("orders", "billing").lane.state == "paused"  # type: ignore[union-attr]
+    assert "Equivalent command" not in visitor.get("/bulk/resume?need=paused").text, "no option says that"
+
+
 def test_what_cannot_be_done_to_a_lane_is_said(visitor: Visitor) -> None:
     assert "The lane is active: nothing to retry." in visitor.get(f"{LANE}/retry").text
     visitor.api.pause("orders", "billing")
@@ -152,6 +181,7 @@ def test_an_endpoint_that_has_not_confirmed_is_unverified_and_offers_to_verify_i
 
     for path in ("/", "/topics/orders", lane):
         assert "unverified</span>" in visitor.get(path).text, path
+    assert ["after verification" in visitor.get(path).text for path in ("/", lane)] == [True, True]
     seen = visitor.get(lane).text
     assert re.findall(r'id="act-([a-z]+)"', seen) == ["verify", "skip", "pause"]
     assert "Unverified: the endpoint has not confirmed yet (http 404)." in seen
@@ -273,6 +303,19 @@ def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:
     assert (message.tags, message.properties) == (("paid", "eu"), {"price": "12"})
 
 
+@pytest.mark.parametrize(("text", "fault"), [("price", "NAME=VALUE"), ("a=1\na=2", "a is given twice")])
+def test_properties_that_cannot_be_read_are_named_and_nothing_is_published(
+    visitor: Visitor, text: str, fault: str
+) -> None:
+    refused = visitor.act("/topics/orders/messages", {"body": "x", "properties": text})
+
+    assert (refused.status, "<code>/properties</code>" in refused.text, fault in refused.text) == (422, True, True)
+    assert not visitor.api.list_messages("orders").page().items
+    tested = visitor.act("/workbench", {"kind": "sql92", "text": "a = 1", "properties": text})
+    assert (tested.status, fault in tested.text) == (200, True)
+    assert fault in visitor.get(f"/search?topic=orders&property={quote(text)}").text
+
+
 def test_a_message_is_found_by_its_id_alone(visitor: Visitor, ids: list[str]) -> None:
     assert visitor.get(f"/search?id={ids[1]}").location == f"/topics/orders/messages/{ids[1]}"
     assert "No topic has a message" in visitor.get("/search?id=07549747200000009999").text
@@ -342,7 +385,7 @@ def test_lanes_that_are_chosen_are_paused_together_and_that_is_undone(visitor: V
     assert shown == {"": True, "need=person": True, "host=other": False}
     undone = visitor.act("/bulk/resume", {"lanes": visitor.get(done.location).field("lanes")})
     assert "Done: 2 lanes" in ended(visitor, undone.location)
-    assert states() == ["blocked", "retrying"], "its worker finds out whether there is contact"
+    assert states() == ["blocked", "retrying"], "INDEPENDENT_RETRY blocks nothing"
     assert "Nothing to resume in these lanes." in visitor.get("/bulk/resume?host=https%3A%2F%2Fexample.com").text
 
 
@@ -364,6 +407,24 @@ def test_a_message_is_sent_again_to_one_subscription_once_if_its_filter_matches_
     assert (replay.replay_of, replay.tags, list(replay.subscribers)) == (sent, ("paid",), ["mailer"])
     visitor.api.update_filter("orders", "mailer", {"kind": "tags", "tags": ["other"]})
     assert "does not match this message now" in visitor.get(f"{again}?to=mailer").text
+
+
+@pytest.mark.parametrize(
+    ("scope", "pattern"), [("body", {"region": ["us"]}), ("envelope", {"detail": {"region": ["us"]}})]
+)
+def test_a_message_is_sent_again_to_a_filter_that_reads_its_body(
+    visitor: Visitor, scope: str, pattern: dict[str, object]
+) -> None:
+    wanted = {"kind": "event_pattern", "pattern": pattern, "scope": scope}
+    visitor.api.request("PUT", "/topics/orders/subscriptions/us", {"endpoint": ENDPOINT, "filter": wanted})
+    sent = visitor.api.publish("orders", {"region": "us"}).message_id
+    visitor.world.fakes.deliver()
+    again = f"/topics/orders/messages/{sent}/again"
+
+    told = visitor.get(f"{again}?to=us")
+
+    assert "does not match" not in told.text
+    assert visitor.act(again, {"to": "us", "once": told.field("once")}).status == 303
 
 
 def test_a_message_whose_body_is_gone_says_so_or_comes_from_the_archive(
@@ -435,6 +496,7 @@ def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visito
     }
     told = visitor.act("/workbench/save", asked)
     assert "The update needs version 1 of the subscription" in told.text
+    assert "<code>tagcast filter set orders mailer --tag a</code>" in told.text
     assert visitor.api.get_subscription("orders", "mailer").version == 1
 
     assert visitor.act("/workbench/save", {**asked, "confirmed": told.field("confirmed")}).status == 303
@@ -474,6 +536,8 @@ def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None
 
     assert sent in visitor.get(page).text.replace('<span class="far">', "").replace("</span>", "")
     told = visitor.get(f"{page}/promote")
+    version = told.field("shadow_version")
+    assert f"<code>tagcast shadow promote orders mailer --shadow-version {version}</code>" in told.text
     done = visitor.act(f"{page}/promote", {"shadow_version": told.field("shadow_version")})
     assert "?done=promoted&" in done.location
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid", "open"]}

@@ -1,0 +1,155 @@
+"""The command line that does the same as a form, printed from the body that the form sends."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tagcast_cli.options import option_of
+from tagcast_cli.visible import visible
+from tagcast_client import AnyFilter
+from tagcast_client.changing import GENERATE
+from tagcast_client.operation import Json
+from tagcast_client.setting import Setting
+from tagcast_client.settings import FILTER_DEFAULTS
+
+HIDDEN = "…"
+"""Stands for a secret or the value of a header, which no page shows."""
+NO_OPTION = "No option resets this to its default. The form does; for the command, give the value."
+PARTS = {
+    "retry": {
+        "strategy": "--strategy",
+        "max_retries": "--max-retries",
+        "interval_seconds": "--interval",
+        "max_interval_seconds": "--max-interval",
+    },
+    "batch": {"max_messages": "--batch-messages", "max_bytes": "--batch-bytes"},
+}
+"""The settings with parts, and the option of each part."""
+_ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": "--lambda"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line. *hints* are the parts of the body that it leaves out, each with its JSON pointer and the reason.
+
+    The line is empty if no option says a part of the body.
+    """
+
+    line: str = ""
+    hints: tuple[tuple[str, str], ...] = ()
+
+
+def command_of(words: Sequence[str], body: Json, settings: Sequence[Setting]) -> Command:
+    """Return the command *words* with the options that make the same *body*, a new resource or a merge patch.
+
+    >>> from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
+    >>> command_of(["topic", "create", "orders"], {"retention_seconds": 600, "ordering": "key"}, TOPIC_SETTINGS).line
+    'tagcast topic create orders --retention 600 --ordering key'
+    >>> changes = {"retry": {"max_retries": 5, "interval_seconds": None}, "batch": None}
+    >>> found = command_of(["subscription", "update", "orders", "crm"], changes, SUBSCRIPTION_SETTINGS)
+    >>> found.line, [pointer for pointer, _ in found.hints]
+    ('tagcast subscription update orders crm --max-retries 5 --without batch', ['/retry/interval_seconds'])
+    """
+    known = {each.name: each for each in settings}
+    options: list[str] = []
+    hints: list[tuple[str, str]] = []
+    for name, value in body.items():
+        if value is None:
+            options += ["--without", option_of(known[name]).removeprefix("--")]
+        elif name in PARTS:
+            given = {part: each for part, each in value.items() if each is not None}
+            options += [word for part, each in given.items() for word in (PARTS[name][part], text_of(each))]
+            hints += [(f"/{name}/{part}", NO_OPTION) for part in value if part not in given]
+        elif name in _OPTIONS:
+            options += _OPTIONS[name](value)
+        else:
+            options += [option_of(known[name])] if value is True else [option_of(known[name]), text_of(value)]
+    return Command("" if hints and not options else shlex.join(["tagcast", *words, *options]), tuple(hints))
+
+
+def text_of(value: object) -> str:
+    """Return a number or a text as a person writes it.
+
+    >>> text_of(100.0), text_of(2.5), text_of(7), text_of("life")
+    ('100', '2.5', '7', 'life')
+    """
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _endpoint_options(endpoint: Mapping[str, str]) -> list[str]:
+    address = [word for name, option in _ENDPOINTS.items() if name in endpoint for word in (option, endpoint[name])]
+    return address or ["--pull"]
+
+
+def filter_options(filter: AnyFilter | None) -> list[str]:
+    """Return the options of a filter. One that the short options cannot say, or a page cannot show, is JSON.
+
+    >>> filter_options({"kind": "tags", "tags": ["a", "b"], "match": "all"})
+    ['--tag', 'a', '--tag', 'b', '--all-tags']
+    >>> filter_options({"kind": "sql92", "expression": "a = 1", "dialect": "strict"})
+    ['--sql', 'a = 1']
+    >>> filter_options({"kind": "function", "function": "rate"})
+    ['--filter', '{"kind": "function", "function": "rate"}']
+    """
+    if filter is None:
+        return []
+    options = _short_options({**filter})
+    return options if options and all(visible(each) == each for each in options) else ["--filter", json.dumps(filter)]
+
+
+def _short_options(filter: Mapping[str, Any]) -> list[str]:
+    """Return the options of a filter without its defaults; empty if they cannot say all of it."""
+    defaults = FILTER_DEFAULTS.get(str(filter.get("kind")), {})
+    match {name: value for name, value in filter.items() if name not in defaults or value != defaults[name]}:
+        case {"kind": "tags", "tags": [*tags], **more} if _are_texts(tags) and more in ({}, {"match": "all"}):
+            return _repeated("--tag", tags) + ["--all-tags"] * len(more) if tags else []
+        case {"kind": "routing_key", "patterns": [*patterns], **more} if _are_texts(patterns) and not more:
+            return _repeated("--routing-key", patterns)
+        case {"kind": "tag_expression", "expression": str(text), **more} if not more:
+            return ["--tag-expression", text]
+        case {"kind": "sql92", "expression": str(text), **more} if _are_chosen(more, "dialect"):
+            return ["--sql", text, *_named(more)]
+        case {"kind": "event_pattern", "pattern": dict(pattern), **more} if _are_chosen(more, "dialect", "scope"):
+            return ["--event-pattern", json.dumps(pattern), *_named(more)]
+    return []
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
+def _are_chosen(more: Mapping[str, Any], *names: str) -> bool:
+    return more.keys() <= {*names} and _are_texts(more.values())
+
+
+def _repeated(option: str, values: Iterable[str]) -> list[str]:
+    return [word for each in values for word in (option, each)]
+
+
+def _named(more: Mapping[str, str]) -> list[str]:
+    return [word for name, value in more.items() for word in (f"--{name}", value)]
+
+
+def _header_options(headers: Mapping[str, str | None]) -> list[str]:
+    pairs = (
+        ("--without-header", name) if value is None else ("--header", f"{name}: {value and HIDDEN}")
+        for name, value in headers.items()
+    )
+    return [word for pair in pairs for word in pair]
+
+
+def _secret_options(secret: str) -> list[str]:
+    return ["--secret", secret if secret == GENERATE else HIDDEN]
+
+
+_OPTIONS: Mapping[str, Callable[[Any], list[str]]] = {
+    "endpoint": _endpoint_options,
+    "filter": filter_options,
+    "headers": _header_options,
+    "secret": _secret_options,
+}
+"""The settings with options of their own."""
