@@ -62,8 +62,9 @@ def _head(world: World, subscription: Subscription) -> PendingDelivery | None:
 def due_delivery(
     world: World, subscription: Subscription | None, due: PendingDelivery, lane: Lane, *, is_head: bool
 ) -> DueDelivery:
-    """Return a delivery of a backlog for display, with its next attempt if it is planned."""
+    """Return a delivery of a backlog for display, with its next attempt if one is planned and may be made."""
     now, next_attempt_at = world.clock.now(), lane.next_attempt_at if is_head else None
+    waits = subscription is not None and subscription.settings.unverified is not None
     if subscription is not None and subscription.settings.is_independent and lane.state is LaneState.RETRYING:
         retry, retry_all_at = subscription.settings.retry, lane.retry_all_at or 0
         next_attempt_at = max(now, retry_at(retry, due, retry_all_at, world.time_scale))
@@ -71,7 +72,7 @@ def due_delivery(
         message_id=due.message_id,
         state=due.entry(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
         attempts=due.attempts,
-        next_attempt_at=None if lane.state.is_asleep or lane.is_claimed else next_attempt_at,
+        next_attempt_at=None if waits or lane.state.is_asleep or lane.is_claimed else next_attempt_at,
         expires_at=due.expires_at,
         last_attempt_at=due.last_attempt_at,
         last_outcome=due.last_outcome,

@@ -181,7 +181,7 @@ def _prepare(
     if changed.settings.is_group:
         make_queue(world, changed)
     lane = lane_to_fill(world, owner, changed) if known is None else None
-    filled = () if lane is None else (lane_put(lane),)
+    filled: tuple[Write, ...] = () if lane is None else (lane_put(lane),)
     if known is not None and known.settings.is_independent and not changed.settings.is_independent:
         filled = _order_backlog(world, known)
     return StoredSubscription(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)

@@ -109,10 +109,10 @@ class UrgentLanesAnswer(TypedDict):
     next_cursor: str | None
 
 
-def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending: bool = False) -> LaneAnswer:
+def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_unverified: bool = False) -> LaneAnswer:
     """Return the answer with a lane and its head.
 
-    *counts* are the messages in a group's queue. *is_pending*: the endpoint is unverified.
+    *counts* are the messages in a group's queue. *is_unverified*: the endpoint is unverified.
     """
     head: HeadAnswer | None = None
     if value.head is not None:
@@ -122,7 +122,7 @@ def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending:
             "next_attempt_at": rfc3339_or_none(value.head.next_attempt_at),
         }
     answer: LaneAnswer = {
-        "state": show_state(value.state, is_pending=is_pending),
+        "state": show_state(value.state, is_unverified=is_unverified),
         "backlog": value.backlog,
         "head": head,
     }
@@ -135,13 +135,13 @@ def show_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending:
     return answer
 
 
-def show_state(state: LaneState, *, is_pending: bool) -> str:
+def show_state(state: LaneState, *, is_unverified: bool) -> str:
     """Return the state of a lane in the API.
 
-    >>> show_state(LaneState.BLOCKED, is_pending=True), show_state(LaneState.PAUSED, is_pending=True)
+    >>> show_state(LaneState.BLOCKED, is_unverified=True), show_state(LaneState.PAUSED, is_unverified=True)
     ('unverified', 'paused')
     """
-    return UNVERIFIED if is_pending and not state.is_asleep else state.value
+    return UNVERIFIED if is_unverified and not state.is_asleep else state.value
 
 
 def show_delivery(value: DueDelivery) -> DeliveryAnswer:
@@ -165,7 +165,7 @@ def show_urgent_lane(value: UrgentLane) -> UrgentLaneAnswer:
     answer: UrgentLaneAnswer = {
         "topic": value.topic,
         "subscription": value.subscription,
-        "state": show_state(value.state, is_pending=value.unverified is not None),
+        "state": show_state(value.state, is_unverified=value.unverified is not None),
         "head": head,
     }
     if value.host is not None:

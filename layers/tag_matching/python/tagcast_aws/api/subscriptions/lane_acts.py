@@ -81,7 +81,7 @@ class LanesBody(Body):
 
     def takes(self, lane: UrgentLane) -> bool:
         """Return whether the lane matches every given field of the request."""
-        state = show_state(lane.state, is_pending=lane.unverified is not None)
+        state = show_state(lane.state, is_unverified=lane.unverified is not None)
         outcome = None if lane.head is None else lane.head.last_outcome
         asked = ((self.topic, lane.topic), (self.state, state), (self.outcome, outcome))
         if any(wanted not in (None, value) for wanted, value in asked):
@@ -221,7 +221,7 @@ def _shown(value: LaneResult, *, is_dry_run: bool) -> ActedLaneAnswer:
         "result": "planned" if is_dry_run else "changed",
     }
     if value.found is not None and value.state is not None:
-        answer["state"] = show_state(value.state, is_pending=value.found.unverified is not None)
+        answer["state"] = show_state(value.state, is_unverified=value.found.unverified is not None)
         if value.found.head is not None:
             answer["message_id"] = value.found.head.message_id
     if value.error is not None:

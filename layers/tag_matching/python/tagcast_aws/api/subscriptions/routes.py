@@ -169,7 +169,7 @@ def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
 
 def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
     present = get_subscription(world, request.topic, request.subscription).settings
-    return Answer(200, show_lane(lane, is_pending=present.unverified is not None))
+    return Answer(200, show_lane(lane, is_unverified=present.unverified is not None))
 
 
 def answer_backlog(world: World, request: Request[None]) -> Answer:

@@ -230,7 +230,7 @@ def show_subscription(
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = show_lane(lane, counts, is_pending=chosen.unverified is not None)
+        answer["lane"] = show_lane(lane, counts, is_unverified=chosen.unverified is not None)
     return answer
 
 
