@@ -97,7 +97,7 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     if protocol_of(answer.json.get("endpoint")) != "pull":
         detail = f"{name} is not a consumer group: tagcast subscription show {topic} {name}"
-        raise ConflictError(409, {"title": "Conflict", "status": 409, "detail": detail}, "")
+        raise ConflictError(409, {"title": "Conflict", "status": 409, "code": "conflict", "detail": detail}, "")
     members = members_of(session, topic, name)
     if session.as_json:
         session.print_json({**answer.json, "members": members})

@@ -24,6 +24,7 @@ from tagcast_cli.options import remove_settings, with_options
 from tagcast_cli.push_options import LIFE, SECRET_VARIABLE, SubscriptionOptions
 from tagcast_cli.screen import fault_lines, fields_table, rows_table, state_text
 from tagcast_cli.session import (
+    PRECONDITION_FAILED,
     Cursor,
     EveryPage,
     Limit,
@@ -270,6 +271,8 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
     for place, problem in refused.items():
         lines.append(Text(f"{visible_line(names[place])} (at /{place}) was refused:", style="bold red"))
         lines.append(fault_lines(problem, int(problem.get("status") or 422)))
+    if any(problem.get("status") == PRECONDITION_FAILED for problem in refused.values()):
+        lines.append(Text("Replace existing subscriptions with --replace.", style="yellow"))
     return Group(*lines)
 
 

@@ -216,6 +216,10 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     assert (
         json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
     )
+    exists = {"title": "Precondition Failed", "status": 412, "detail": "the subscription exists already"}
+    api.teach("POST /topics/test1/subscriptions/batch", {"results": [{"error": exists}]})
+    again = run("subscribe-all", "test1", "-", stdin=json.dumps(items[:1]))
+    assert (again.exit_code, "with --replace" in again.output) == (1, True)
     twice = json.dumps([*items, {"name": ["A"]}, items[0]])
     for text, fault in (("{}", "must be a JSON array"), ("{", "is not JSON"), (twice, "named twice: A at /3")):
         refused = run("subscribe-all", "test1", "-", stdin=text)

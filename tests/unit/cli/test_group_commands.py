@@ -105,6 +105,7 @@ def test_a_subscription_with_pushes_is_not_shown_as_a_group(client: Client, run:
     assert refused.exit_code == 1
     assert refused.stdout == ""
     assert "pushed is not a consumer group: tagcast subscription show orders pushed" in refused.stderr
+    assert "not from the tagcast API" not in refused.stderr
     assert json.loads(run("--json", "group", "show", "orders", "pushed").stderr)["status"] == 409
 
 
