@@ -29,9 +29,15 @@ def product() -> dict[str, ast.Module]:
     return {name: tree for name, tree in trees().items() if not name.startswith("tests/")}
 
 
+@cache
+def nodes_of(name: str) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module."""
+    return tuple(ast.walk(trees()[name]))
+
+
 def nodes(modules: dict[str, ast.Module], *kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
     """Every node of these kinds, with the module in which it stands."""
-    return ((name, node) for name, tree in modules.items() for node in ast.walk(tree) if isinstance(node, kinds))
+    return ((name, node) for name in modules for node in nodes_of(name) if isinstance(node, kinds))
 
 
 def test_a_function_can_be_seen_as_a_whole() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,7 @@ def glossary() -> list[str]:
     return re.findall(r"^\| \*\*(.+?)\*\* \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
 
 
+@cache
 def used() -> set[str]:
     modules = [module for room in ROOMS for module in sorted((CORE / room).glob("*.py"))]
     names = (name for module in modules for name in public_names(module) if not name.startswith("_"))
@@ -130,6 +132,7 @@ def is_bare_participle(name: str) -> bool:
     return name in IRREGULAR_PARTICIPLES or (bool(re.fullmatch(r"[a-z]+ed", name)) and name not in OTHER_WORDS)
 
 
+@cache
 def parsed_product() -> dict[str, ast.Module]:
     """Return the parsed modules of the product, by path."""
     return {module.relative_to(ROOT).as_posix(): ast.parse(module.read_text()) for module in PRODUCT}

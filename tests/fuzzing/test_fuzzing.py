@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 100, 12
+SCENARIOS, STEPS = 60, 12
 
 
 def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage() -> None:
