@@ -68,7 +68,7 @@ def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
         subscriptions = page.count_noun(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
         was = "was" if given_up == 1 else "were"
         what = page.count_noun(given_up, "delivery", "deliveries")
-        return f"{what} {was} given up, of {subscriptions}; {share} were delivered", "bad"
+        return f"{what} of {subscriptions} {was} given up; {share} were delivered", "bad"
     if pending:
         are = "is" if pending == 1 else "are"
         what = page.count_noun(pending, "delivery", "deliveries")

@@ -103,7 +103,7 @@ def test_the_report_tells_what_went_wrong_in_one_page_without_the_net_and_lists_
     assert [summary[name] for name in names] == [5, 5, 4, 1, 0, 4]
     assert summary["blocked_ms"] == 308_000
     page = filled.text(summary["html"].removeprefix("s3://archive/"))
-    assert "1 delivery was given up, of 1 subscription; 80 % were delivered" in page
+    assert "1 delivery of 1 subscription was given up; 80 % were delivered" in page
     assert "http 500 (5)" in page
     assert not re.search(r"(src|href)\s*=\s*.https?://(?!www\.w3\.org)", page)
     assert page.count("<svg") == 4
