@@ -13,6 +13,8 @@ from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBa
 from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import DueDelivery
 from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.rows import stored
+from tagcast.rows.due import due_put
 from tagcast.tables import Update, Write
 from tagcast_aws.endpoints import http
 
@@ -360,3 +362,22 @@ def test_who_keeps_order_again_gets_what_waited_before_later_messages(fake: Fake
 
     *before, last = [due.attempts > 0 for due in pending(fake)]
     assert (all(before), len(before) > 0, last) == (True, True, False)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY])
+def test_under_another_strategy_a_lane_stays_for_a_push_that_is_in_flight(fake: FakeWorld, strategy: Strategy) -> None:
+    fake.pusher.behaviours["A"] = poison("1")
+    fake.subscribe("A", strategy=strategy)
+    fake.publish("1", "2")
+    fake.deliver()
+    *_, behind = stored.dues(fake.store, get_subscription(fake.world, "test1", "A").subscription_id)
+    in_flight_until = fake.clock.instant + 60_000
+    fake.store.write(due_put(replace(behind, not_before=in_flight_until)))  # As a push left by its batch has it.
+    fake.pusher.behaviours["A"] = lambda push: OK
+
+    later(fake, 30)
+    meanwhile = [due.message_id for due in pending(fake)]
+    later(fake, 40)
+
+    assert meanwhile == [behind.message_id]
+    assert (fake.pusher.received["A"], pending(fake)) == (["1", "2"], [])

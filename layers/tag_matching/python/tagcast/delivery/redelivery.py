@@ -160,12 +160,13 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
 def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
     """Return the deliveries at the front that may be in flight together. A head that failed before is alone.
 
-    Each message is included once. The front ends before a delivery whose Retry-After is not over.
+    Each message is included once. The front ends before a later delivery that may not be attempted yet: after a
+    Retry-After, or while a push is in flight.
     """
     if dues and dues[0].attempts:
         return list(dues[:1])
     wanted = list(takewhile(lambda due: now >= (due.not_before or 0), dues))
-    return _once_each(wanted)
+    return _once_each(wanted or dues[:1])
 
 
 def _once_each(dues: Sequence[PendingDelivery]) -> list[PendingDelivery]:
