@@ -293,13 +293,13 @@ class Ledger:
 
     def owner(self, ordinal: int) -> Row:
         """Return the row of a subscription as it is, or as it last was."""
-        present = self.subscribers.get(ordinal)
-        if present is not None:
-            return present
-        for version in sorted(self.registry, reverse=True):
-            if ordinal in self.registry[version]:
-                return self.registry[version][ordinal]
-        raise Broken("matching", f"ordinal {ordinal} never was")
+        versions = [rows[ordinal] for _, rows in sorted(self.registry.items()) if ordinal in rows]
+        present = self.subscribers.get(ordinal, versions[-1] if versions else None)
+        if present is None:
+            raise Broken("matching", f"ordinal {ordinal} never was")
+        retries = {tuple(each.get(name) for name in RETRIES) for each in versions}
+        # What one of several strategies promises alone is not checked.
+        return present if len(retries) < 2 else {**present, "strategy": SEVERAL, "max_retries": A_LIFE_OF_RETRIES}
 
     def attempts_max(self, message_id: str, ordinal: int) -> int:
         """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry pending.
@@ -383,6 +383,10 @@ A_LIFE_OF_RETRIES = 86_400
 """The settings of a subscription say so many retries where only the end of its life ends a delivery."""
 
 
+SEVERAL = "several strategies"
+RETRIES = ("strategy", "max_retries", "interval_s", "interval_s_max")
+
+
 def is_group(owner: Row) -> bool:
     """Say whether the row of a subscription is of a group, whose members pull."""
     return bool(owner["protocol"] == "pull")
@@ -412,6 +416,8 @@ def ordinal_in(subscription_id: str) -> int:
 
 def delays_ms(owner: Row, failures: int) -> tuple[int, int]:
     """Return the least and the longest delay after the *failures*-th failure, from docs/semantics.md, Retries."""
+    if owner["strategy"] == SEVERAL:
+        return 0, A_LIFE_OF_RETRIES * 1000
     if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
         interval = owner.get("interval_s")
         if owner["max_retries"] < A_LIFE_OF_RETRIES:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tagcast.delivery import publishing
 from tagcast.delivery.publishing import Idempotency
+from tagcast.model import RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
@@ -110,6 +112,9 @@ class Operators:
                 assert action.rule is not None
                 settings = replace(self._subscribers[name].settings, filter=action.rule.json)
                 return subscriptions.put_subscription(world, topic, name, settings)
+            case "restrategy":
+                retry = RetryPolicy(Random(f"{self._history.plan.seed} {action.number}").choice(list(Strategy)), 40)
+                return subscriptions.change_subscription(world, topic, name, lambda known: replace(known, retry=retry))
             case "retention":
                 return self._put_topic(self._history.chance.choice((60, 90, 600)))
             case unknown:

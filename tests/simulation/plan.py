@@ -163,6 +163,8 @@ class Aim:
     """The chance that a subscriber with an order retries until its message expires."""
     independent: float = 0.5
     """The chance that for a subscriber without an order no delivery waits for another."""
+    changing: float = 0.0
+    """The share of operations that give a subscriber another strategy."""
     grouped: float = 0.3
     """The share of histories on the box in which some of the subscribers are groups."""
 
@@ -280,7 +282,9 @@ def _weighed(seed: int, aim: Aim, action: Action) -> Action:
             return replace(draft, body=draft.body.ljust(dice.choice(LONG_BYTES)))
         return draft
 
-    return replace(action, drafts=tuple(map(weighed, action.drafts)))
+    dice = Random(f"strategy {seed} {action.number}")
+    kind = "restrategy" if action.kind != "publish" and dice.random() < aim.changing else action.kind
+    return replace(action, kind=kind, drafts=tuple(map(weighed, action.drafts)))
 
 
 def _draft(dice: Random, number: int, ordering: Ordering) -> Draft:

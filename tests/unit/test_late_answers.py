@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tagcast.delivery.lease import Task
+from tagcast.delivery.redelivery import redeliver
 from tagcast.model import EntryState, LaneState, Outcome, PastAttempt, Strategy
+from tagcast.operating import lanes
+from tagcast.ports import World
 from tagcast.pushing.engine import ANSWERED_WITHIN_S
-from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.registry.subscriptions import delete_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import DUES, PendingDelivery, due_put, position
 from tagcast.rows.lane import Lane
@@ -209,3 +216,26 @@ def test_a_quick_receiver_is_never_left_however_long_its_batch_takes_to_start(ti
     assert came.took_s > ANSWERED_WITHIN_S
     assert came.row(0).map.pending_count == 0
     assert not any(name.startswith("LANES#") for name in (key.pk for key in timed.store.rows))
+
+
+@pytest.mark.parametrize("act", [lanes.pause, delete_subscription])
+@pytest.mark.parametrize("strategy", [Strategy.INDEPENDENT_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY])
+def test_behind_a_push_that_hangs_nothing_begins_once_the_lane_was_paused_or_removed(
+    timed: TimedWorld, strategy: Strategy, act: Callable[[World, str, str], object]
+) -> None:
+    timed.subscribe("slow", answers=(5.0, OK), strategy=strategy)
+    lanes.pause(timed.world, "test1", "slow")
+    timed.first_round(*map(str, range(20)))
+    lanes.resume(timed.world, "test1", "slow")
+    lane = lane_of(timed, "slow")
+    assert lane is not None
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group, PushSlots(timed.clock) as slots:
+            group.create_task(redeliver(timed.world, Task("test1", lane.subscription_id, lane.generation), 60.0, slots))
+            await timed.clock.pause(2.0)
+            act(timed.world, "test1", "slow")
+
+    timed.run(work())
+
+    assert len(timed.receivers.started) == 1

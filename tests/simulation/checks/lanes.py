@@ -11,7 +11,7 @@ from tagcast.rows.lane_transitions import TRANSITIONS
 from tagcast.tables import Update
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, is_independent, ordinal_in
+from tests.simulation.ledger import SEVERAL, Change, Ledger, Row, delays_ms, is_group, is_independent, ordinal_in
 
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact", "retrying")
 NAMES_BYTES = 512
@@ -77,7 +77,11 @@ class LaneChecks:
         if old["state"] == "removed" and new["state"] != "removed":
             ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
         planned_at = old.get("next_attempt_at") or 0
-        if old["state"] in ASLEEP and new["state"] in AWAKE and (new.get("next_attempt_at") or 0) < planned_at:
+        is_forgotten = (
+            old["state"] in ASLEEP and new["state"] in AWAKE and (new.get("next_attempt_at") or 0) < planned_at
+        )
+        keeps_plan = new["state"] != "retrying" or "is_claimed" in old  # Else each delivery has a plan of its own.
+        if is_forgotten and keeps_plan:
             ledger.fail("attempts and gaps", f"lane {sid} woke up and forgot its plan")
         if new["claim"] == old["claim"]:
             return False
@@ -135,7 +139,8 @@ class LaneChecks:
     def _moved(self, sid: str, message_id: str, old: Row, new: Row) -> None:
         """Check a due row that was given another place: only independent deliveries have one of their own."""
         ledger, told = self.ledger, f"{message_id} #{ordinal_in(sid)}"
-        if not is_independent(ledger.owner(ordinal_in(sid))):
+        owner = ledger.owner(ordinal_in(sid))
+        if owner["strategy"] != SEVERAL and not is_independent(owner):
             ledger.fail("attempts and gaps", f"{told} was moved in a backlog that has an order")
         if new["attempts"] != old["attempts"] + 1 and new["attempts"] != old["attempts"]:
             ledger.fail("attempts and gaps", f"{told} was moved from {old['attempts']} attempts to {new['attempts']}")

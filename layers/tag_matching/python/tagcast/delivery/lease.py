@@ -96,6 +96,14 @@ class LaneLease:
         self.lane = replace(self.lane, state=lane.state)
         return lane.appended
 
+    async def is_valid(self) -> bool:
+        """Return whether the worker still has the lane."""
+        try:
+            await self.verify()
+        except StaleWorkerError:
+            return False
+        return True
+
     def check(self) -> Write:
         """Return a condition that makes a transaction fail if the lane is lost."""
         return lane_transitions.check_claim(self.lane)

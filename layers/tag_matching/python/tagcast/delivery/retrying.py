@@ -106,6 +106,7 @@ def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pendin
         answered=streak.answered,
         asks_circuit=is_in_doubt or not streak.answering,
         attempted_at=head.last_attempt_at,
+        may_continue=lease.is_valid,
     )
 
 

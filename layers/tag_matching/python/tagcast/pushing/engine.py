@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -292,6 +292,8 @@ Request = Sequence[Delivery]
 """Deliveries pushed together, in their order."""
 
 
+ASKED_AGAIN_S = 1.0
+"""A run asks again whether its lane was paused, or its subscription deleted, if it did not for a second."""
 ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 """A batch stops waiting for responses 0.75 s per 500 subscriptions after the start of its last push."""
 
@@ -384,6 +386,8 @@ class Run:
     """The permit of the subscription's rate, if it has one."""
     watch: RunWatch | None = None
     """The watch of the batch that may leave this run; None otherwise."""
+    may_continue: Callable[[], Awaitable[bool]] | None = None
+    """Whether the lane still lets attempts begin; None if the run is too short to ask."""
 
     @property
     def is_left(self) -> bool:
@@ -452,10 +456,13 @@ class _Sender:
     taken: int = 0
     is_stopped: bool = False
     result: RunResult = field(default_factory=RunResult)
+    asked_s: float = field(init=False)
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     receiver: str = field(init=False)
     known: LastPushes = field(init=False)
 
     def __post_init__(self) -> None:
+        self.asked_s = self.world.clock.monotonic()
         self.known = self.world.memory.of(LastPushes)
         self.receiver = self.run.subscription.subscription_id
 
@@ -479,6 +486,7 @@ class _Sender:
                     return
                 if not self.begun:  # Waiting for a slot does not use up the receiver's time.
                     self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
+                await self.ask_lane()
                 if self.is_stopped or self.run.is_left:  # While waiting.
                     return
                 await self.attempt(request)
@@ -487,6 +495,15 @@ class _Sender:
         finally:
             if held is not None:
                 self.run.slots.give_back(held)
+
+    async def ask_lane(self) -> None:
+        """Stop if the lane lets no further attempt begin. Concurrent pushes wait for one answer."""
+        if self.run.may_continue is None or self.world.clock.monotonic() < self.asked_s + ASKED_AGAIN_S:
+            return
+        async with self.asking:
+            if self.world.clock.monotonic() >= self.asked_s + ASKED_AGAIN_S:
+                self.is_stopped |= not await self.run.may_continue()
+                self.asked_s = self.world.clock.monotonic()
 
     async def turn(self) -> None:
         """Wait for the next permit of the subscription's rate."""
