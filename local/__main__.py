@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import TEMPLATE, Stack, StackOptions
 from local.stack.user_functions import FunctionsFileError
+from local.template.parameters import ParameterError
 
 if TYPE_CHECKING:
     from local.console.server import ConsoleServer
@@ -29,12 +31,23 @@ if TYPE_CHECKING:
 WATCH_S = 0.5
 
 
+def port(text: str) -> int:
+    """Return a port. Raises ValueError, which argparse reports.
+
+    >>> port("8080")
+    8080
+    """
+    if not 0 <= (number := int(text)) <= 65_535:
+        raise ValueError
+    return number
+
+
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     """Parse the command line: the options of the stack, and the console's port."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
-    parser.add_argument("--port", type=int, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
+    parser.add_argument("--port", type=port, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
     parser.add_argument("--host", default="", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
-    parser.add_argument("--console-port", type=int, help="serve the console, too, on this port of 127.0.0.1")
+    parser.add_argument("--console-port", type=port, help="serve the console, too, on this port of 127.0.0.1")
     parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
     parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
     parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
@@ -50,8 +63,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--template", type=Path, default=TEMPLATE, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)
-    if found.time_scale <= 0:
-        parser.error("--time-scale must be above 0")
+    if not (found.time_scale > 0 and math.isfinite(found.time_scale)):
+        parser.error("--time-scale must be a number above 0")
     options = StackOptions(
         port=found.port,
         folder=found.data,
@@ -124,7 +137,7 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
                 continue
         if stack.broken:
             code = fail(stack.broken)
-    except (PortInUseError, FolderInUseError, EngineError, FunctionsFileError) as fault:
+    except (PortInUseError, FolderInUseError, EngineError, FunctionsFileError, ParameterError) as fault:
         code = fail(str(fault))
     except (BotoCoreError, ClientError, OSError) as fault:
         of_disk = why_not_written(fault, options.folder) if isinstance(fault, OSError) else None

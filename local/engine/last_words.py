@@ -56,6 +56,8 @@ def why_not_written(fault: OSError, folder: Path) -> str | None:
         case errno.EACCES | errno.EPERM:
             where = str(fault.filename or folder)
             return f"this user may not write {where}: change its owner or mode, or choose another folder with --data"
+        case errno.ENOENT if fault.filename and Path(fault.filename).absolute().is_relative_to(folder.absolute()):
+            return f"{fault.filename} cannot be made: choose another folder with --data"
         case errno.ENOTDIR | errno.EEXIST:
             return f"{fault.filename or folder} is no folder, or lies in none: choose another with --data"
         case errno.EFBIG:

@@ -1,4 +1,9 @@
-"""The template's parameters on this machine, where its defaults are too strict."""
+"""The template's parameters on this machine, where its defaults are too strict; and their check."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
 
 ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
 """Any queue and any function of the account may be an endpoint."""
@@ -20,3 +25,45 @@ Endpoints may be anywhere and need no verification, dead letters may go to any t
 run` prints every attempt. Requests about one topic never occupy all workers of `pull`. Changes answer at once. Workers
 of `retry` never wait, because there are few.
 """
+
+
+class ParameterError(ValueError):
+    """A parameter does not exist, or has a value that CloudFormation would refuse."""
+
+
+def check_parameters(described: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> None:
+    """Raise ParameterError for the first invalid one of the *given* parameters.
+
+    >>> check_parameters({"TimeScale": {"Type": "String", "AllowedPattern": "^[0-9]+$"}}, {"TimeScale": "fast"})
+    Traceback (most recent call last):
+        ...
+    local.template.parameters.ParameterError: --parameter TimeScale='fast' does not match ^[0-9]+$
+    >>> check_parameters({"JwtIssuer": {"Type": "String"}}, {"JwtIsuer": "https://id.example.com"})
+    Traceback (most recent call last):
+        ...
+    local.template.parameters.ParameterError: --parameter JwtIsuer is not in the template; did you mean JwtIssuer?
+    """
+    for name, value in given.items():
+        if name not in described:
+            meant = get_close_matches(name, described, 1)
+            raise ParameterError(
+                f"--parameter {name} is not in the template" + (f"; did you mean {meant[0]}?" if meant else "")
+            )
+        if fault := _fault_of(described[name], value):
+            raise ParameterError(f"--parameter {name}={value!r} {fault}")
+
+
+def _fault_of(rule: Mapping[str, Any], value: str) -> str | None:
+    allowed = rule.get("AllowedValues")
+    if allowed and value not in map(str, allowed):
+        return f"must be one of {', '.join(map(str, allowed))}"
+    if rule["Type"] == "Number":
+        try:
+            number = float(value)
+        except ValueError:
+            return "is not a number"
+        least, most = float(rule.get("MinValue", "-inf")), float(rule.get("MaxValue", "inf"))
+        return None if least <= number <= most else f"must be from {least:g} to {most:g}"
+    if "AllowedPattern" in rule and not re.search(str(rule["AllowedPattern"]), value):
+        return f"does not match {rule['AllowedPattern']}"
+    return None

@@ -29,6 +29,12 @@ def test_every_promise_holds_under_faults() -> None:
     assert set(tally.accidents) == FAULTS.keys()
 
 
+def test_every_promise_holds_while_strategies_change() -> None:
+    broken = [History(draw_plan(seed, Aim(changing=0.6))).run().broken for seed in range(30)]
+
+    assert broken == [None] * 30
+
+
 @pytest.mark.parametrize("seed", [3_025_468, 3_413_622])
 def test_a_history_that_was_broken_once_holds(seed: int) -> None:
     assert History(draw_plan(seed)).run().broken is None

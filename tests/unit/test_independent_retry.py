@@ -13,7 +13,7 @@ from tagcast.model import Batching, EntryState, LaneState, Outcome, Push, PushBa
 from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import DueDelivery
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.rows import stored
+from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import due_put
 from tagcast.tables import Update, Write
 from tagcast_aws.endpoints import http
@@ -381,3 +381,24 @@ def test_under_another_strategy_a_lane_stays_for_a_push_that_is_in_flight(fake: 
 
     assert meanwhile == [behind.message_id]
     assert (fake.pusher.received["A"], pending(fake)) == (["1", "2"], [])
+
+
+def test_after_a_resume_nobody_repeats_the_attempt_that_was_running_at_the_pause(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = lambda push: REFUSED
+    fake.publish("1")
+    fake.deliver()
+    sid = get_subscription(fake.world, "test1", "A").subscription_id
+    known = stored.lane(fake.store, "test1", sid)
+    assert known is not None
+    until = fake.clock.instant + 45_000
+    fake.store.write(lane_transitions.claim(known, until)[1])  # A worker attempts the first one.
+
+    lanes.pause(fake.world, "test1", "A")
+    lanes.resume(fake.world, "test1", "A")
+    fake.publish("2")
+    fake.deliver()
+
+    resumed = stored.lane(fake.store, "test1", sid)
+    assert resumed is not None
+    assert (resumed.next_attempt_at, resumed.is_claimed) == (until, True)
+    assert attempts(fake, "2") == [1]
