@@ -60,10 +60,10 @@ def test_mypy_names_the_places_of_a_new_content_format(copied: Path) -> None:
 
     named = named_by_mypy(copied)
 
-    assert "mypy names the three places" in recipe
-    places = {"tagcast.pushing.content_formats", "tagcast_aws.cmq.settings", "tagcast_aws.api.subscriptions.settings"}
+    assert "mypy names the two places" in recipe
+    places = {"tagcast.pushing.content_formats", "tagcast_aws.cmq.settings"}
     assert {each.partition(":")[0] for each in named} == places
-    assert {each.partition(":")[2] for each in named} == {"format_of", "shown_format", "shown"}
+    assert {each.partition(":")[2] for each in named} == {"format_of", "format_word"}
 
 
 @pytest.mark.nightly
