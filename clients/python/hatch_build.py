@@ -21,7 +21,13 @@ sys.path.append(str(HERE))  # A build loads this file by its path.
 
 import openapi_source  # noqa: E402
 
-WORDS = {"_async": "_sync", "aclose": "close", "asyncio": "time", "asyncio_tasks": "threads"}
+WORDS = {
+    "_async": "_sync",
+    "aclose": "close",
+    "asyncio": "time",
+    "asyncio_tasks": "threads",
+    "async_verdict": "verdict",
+}
 """Names that lose their prefix ``Async``. unasync knows the keywords of Python itself."""
 WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 

@@ -403,3 +403,67 @@ def test_a_pulled_body_is_read_as_text_and_as_json(api: PullingApi, running: typ
         api.put("TopicTest", '{"order": 17}')
         assert wait_until(lambda: bool(seen))
     assert seen == [('{"order": 17}', {"order": 17})]
+
+
+def test_a_listener_that_awaits_something_cancelled_gets_its_batch_again(api: PullingApi) -> None:
+    made(api)
+    api.put("TopicTest", "bad", "good")
+    heard: list[str] = []
+    faults: list[Exception] = []
+
+    async def consume() -> None:
+        async def listen(messages: Sequence[Pulled]) -> None:
+            heard.append(messages[0].text())
+            if messages[0].text() == "bad" and heard.count("bad") < 4:
+                inner = asyncio.ensure_future(asyncio.sleep(60))
+                inner.cancel()
+                await inner
+
+        options = replace(OPTIONS, suspend_seconds=0, consume_thread_max=1, consume_message_batch_max_size=1)
+        async with AsyncClient(URL, transport=api) as client:
+            consumer = AsyncConsumer(client, "workers", options, faults.append)
+            consumer.subscribe("TopicTest", "TagA || TagB")
+            consumer.register_message_listener(listen)
+            async with consumer:
+                while "good" not in heard or heard.count("bad") < 4:
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(consume(), 20))
+
+    assert {str(fault) for fault in faults} == {"the listener awaited something that was cancelled"}
+
+
+def test_a_listener_may_shut_its_consumer_down(api: PullingApi) -> None:
+    made(api)
+    api.put("TopicTest", "1")
+    with Client(URL, transport=api) as client:
+        consumer = Consumer(client, "workers", OPTIONS)
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(lambda messages: consumer.shutdown())
+        consumer.start()
+        assert consumer.wait(10)
+        consumer.shutdown()
+    assert api.done() == ["1"]
+
+    async def consume() -> None:
+        async with AsyncClient(URL, transport=api) as client:
+            later = AsyncConsumer(client, "workers", OPTIONS)
+
+            async def listen(messages: Sequence[Pulled]) -> None:
+                await later.shutdown()
+
+            later.subscribe("TopicTest", "TagA || TagB")
+            later.register_message_listener(listen)
+            await later.start()
+            assert await later.wait(10)
+            await later.shutdown()
+
+    api.put("TopicTest", "2")
+    asyncio.run(asyncio.wait_for(consume(), 20))
+    assert api.done() == ["1", "2"]
+
+
+@pytest.mark.parametrize("seconds", [-1, 43_201])
+def test_a_delay_beyond_its_bounds_is_refused(seconds: int) -> None:
+    with pytest.raises(ValueError, match="from 0 to 43200"):
+        Later(seconds)

@@ -328,7 +328,14 @@ def _run(
 
 def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     counts = (row["matched"], row["delivered"], row["discarded"] + row["expired"], row["pending"], row["retries"])
-    return row["topic"], row["subscription"], rfc3339(row["begins_at"])[:16], *counts, row["end_to_end_ms_p95"]
+    p95_ms = row["end_to_end_ms_p95"]
+    return (
+        row["topic"],
+        row["subscription"],
+        rfc3339(row["begins_at"])[:16],
+        *counts,
+        None if p95_ms is None else round(p95_ms),
+    )
 
 
 def _compacting(place: Archive, days: Days, as_is: bool) -> Link:

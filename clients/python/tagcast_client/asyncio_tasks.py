@@ -17,6 +17,17 @@ AsyncPageReader = Callable[[str | None], Awaitable[Page[T]]]
 AsyncSleep = Callable[[float], Awaitable[object]]
 
 
+async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
+    """Return the listener's verdict. Raises RuntimeError if it awaited something that was cancelled, but not itself."""
+    try:
+        return await listener(messages)
+    except asyncio.CancelledError as fault:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("the listener awaited something that was cancelled") from fault
+
+
 class AsyncTasks:
     """Tasks that start one by one, stop together, and end together."""
 
@@ -58,10 +69,11 @@ class AsyncTasks:
                 raise ended
 
     async def join(self) -> None:
-        """Wait until all tasks have ended, including new ones. Raise the error of a failed task."""
-        while self._running:
-            done, self._running = self._running, set()
-            await asyncio.gather(*done)
+        """Wait until all tasks have ended, including new ones, except the caller. Raise the error of a failed task."""
+        own = {each for each in self._running if each is asyncio.current_task()}
+        while others := self._running - own:
+            self._running = own & self._running
+            await asyncio.gather(*others)
 
 
 class AsyncSlots:

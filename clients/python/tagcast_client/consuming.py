@@ -13,6 +13,7 @@ from enum import Enum, StrEnum
 
 from tagcast_client.received import Pulled
 
+LATER_S_MAX = 43_200
 PULL_MAX = 32
 """A pull brings at most 32 messages."""
 
@@ -33,9 +34,13 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A verdict that makes the batch visible again after *delay_seconds*, at most 43,200."""
+    """A verdict that makes the batch visible again after *delay_seconds*, at most 43,200, else raises ValueError."""
 
     delay_seconds: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.delay_seconds <= LATER_S_MAX:
+            raise ValueError(f"a delay is from 0 to {LATER_S_MAX} seconds, not {self.delay_seconds}")
 
 
 def member_id() -> str:

@@ -17,6 +17,11 @@ PageReader = Callable[[str | None], Page[T]]
 Sleep = Callable[[float], object]
 
 
+def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
+    """Return the listener's verdict."""
+    return listener(messages)
+
+
 class Tasks:
     """Threads that start one by one, stop together, and end together."""
 
@@ -52,10 +57,11 @@ class Tasks:
         self.is_abandoned = True
 
     def join(self) -> None:
-        """Wait until all threads have ended, including new ones."""
-        while self._running:
-            done, self._running = self._running, set()
-            for thread in done:
+        """Wait until all threads have ended, including new ones, except the caller."""
+        own = {each for each in self._running if each is threading.current_thread()}
+        while others := self._running - own:
+            self._running = own & self._running
+            for thread in others:
                 thread.join()
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from tagcast_client._async.client import AsyncClient
-from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks
+from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict
 from tagcast_client.consuming import Batch, ConsumerOptions
 from tagcast_client.errors import TagcastError
 from tagcast_client.filters import Filter
@@ -48,6 +48,7 @@ class AsyncConsumer:
         self._batches: set[Batch] = set()
         self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
         self._slots = AsyncSlots(self.options.consume_thread_max)
+        self._has_left = False
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
         """Subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
@@ -82,7 +83,7 @@ class AsyncConsumer:
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:
-        """Stop pulling, wait for the listeners, acknowledge, and leave the group.
+        """Stop pulling, wait for the listeners, acknowledge, and leave the group. A listener may call this, too.
 
         Messages of an abandoned pull become visible again when their visibility timeout ends.
         """
@@ -92,7 +93,9 @@ class AsyncConsumer:
         await self._work.join()
         self._upkeep.stop()
         await self._upkeep.join()
-        for topic in self._subscriptions:
+        topics = () if self._has_left else self._subscriptions
+        self._has_left = True
+        for topic in topics:
             try:
                 await self.client.leave(topic, self.consumer_group, self.options.member_id)
             except TagcastError as fault:
@@ -171,7 +174,7 @@ class AsyncConsumer:
         """Return a listener's verdict on a batch: None for success, or seconds until the batch is visible again."""
         assert self._listener is not None
         try:
-            return self.options.delay_s(await self._listener(batch.messages))
+            return self.options.delay_s(await async_verdict(self._listener, batch.messages))
         except Exception as fault:  # noqa: BLE001 - logged, and the batch is redelivered
             self._on_error(fault)
             return self.options.suspend_seconds
