@@ -8,6 +8,7 @@ import pytest
 from tagcast_client import (
     Accepted,
     Client,
+    ConflictError,
     NewMessage,
     NotFoundError,
     Receiver,
@@ -38,6 +39,8 @@ def test_a_publisher_sees_the_same_of_the_fake_as_of_the_shipped_handlers(kind: 
     assert first.matched == 1
     assert len(first.message_id) == 20
     assert client.publish("orders", {"order": 17}, tags=["paid"], idempotency_key="k").message_id == first.message_id
+    with pytest.raises(ConflictError):
+        client.publish("orders", {"order": 18}, idempotency_key="k")
     results = client.publish_batch("orders", [NewMessage("a"), NewMessage(b"\xff")])
     assert [result.matched for result in results if isinstance(result, Accepted)] == [1, 1]
     assert client.health().status == "ok"

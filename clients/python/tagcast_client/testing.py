@@ -33,7 +33,7 @@ _RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_sec
 _IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
 _FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
-_TITLES = {404: "Not found", 412: "Precondition failed", 501: "Not implemented"}
+_TITLES = {404: "Not found", 409: "Conflict", 412: "Precondition failed", 501: "Not implemented"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def __init__(self) -> None:
         self.published: list[Published] = []
         self._topics: dict[str, _Resource] = {}
-        self._accepted: dict[tuple[str, str], dict[str, Any]] = {}
+        self._accepted: dict[tuple[str, str], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
     def client(self) -> Client:
         """Return a client of this API."""
@@ -171,14 +171,17 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def _accept(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
         matched = len(self._subscriptions(topic))
         if key is not None and (topic, key) in self._accepted:
-            return self._accepted[topic, key]
+            before, answer = self._accepted[topic, key]
+            if before != said:
+                raise _RefusedError(409, "this Idempotency-Key was used for a different request")
+            return answer
         fields = {name: said[name] for name in _FIELDS if name in said}
         message_id, tags = f"{len(self.published) + 1:020}", tuple(said.get("tags", ()))
         self.published.append(Published(topic, message_id, body_of(said) or b"", tags, **fields))
         expires_at = (datetime.now(UTC) + LIFE).isoformat()
         accepted = {"message_id": message_id, "accepted_at": _now(), "expires_at": expires_at, "matched": matched}
         if key is not None:
-            self._accepted[topic, key] = accepted
+            self._accepted[topic, key] = said, accepted
         return accepted
 
 
