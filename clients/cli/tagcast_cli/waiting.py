@@ -19,6 +19,8 @@ SHOWN_MAX = 3
 """Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
+INDEPENDENT = "INDEPENDENT_RETRY"
+"""Under any other strategy a lane that is still `retrying` holds later messages behind its head."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
@@ -138,6 +140,9 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
     'failed (http 500, attempt 1); its next attempt: in progress; it expires: —'
     >>> reason({"lane": {"state": "retrying"}}, {"message_id": "1"}, "2")[0]
     'waits for its own next attempt, and for no other message'
+    >>> changed = {"lane": {"state": "retrying"}, "retry": {"strategy": "BACKOFF_RETRY"}}
+    >>> reason(changed, {"message_id": "1"}, "2")[0]
+    'waits behind message 1, which was not attempted yet; its next attempt: in progress; it expires: —'
     """
     first = head.get("message_id", "")
     skip = f"tagcast skip {{}} --message {first or 'ID'} --reason TEXT"
@@ -153,7 +158,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
-        case "retrying":
+        case "retrying" if (subscription.get("retry") or {}).get("strategy", INDEPENDENT) == INDEPENDENT:
             helps = {"Retry all now": "tagcast retry {}"}
             if first != message_id:
                 helps["See all that wait"] = "tagcast lane {}"
