@@ -431,7 +431,9 @@ def test_lanes_that_are_not_active_name_what_helps(api: FakeApi, run: Run) -> No
     listed = []
     for state, said in helps.items():
         lane = {**LANE, "state": state}
-        api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "lane": lane})
+        api.teach(
+            "GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "retry": {"strategy": "INDEPENDENT_RETRY"}, "lane": lane}
+        )
         named = said.replace("{}", "t A").replace("--message ID", f"--message {ID}")
         assert named in run("lane", "t", "A").output
         listed += [{"topic": "t", "subscription": name, "host": "http://x", **lane} for name in ("A", "B")]
