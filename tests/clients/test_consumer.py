@@ -433,34 +433,57 @@ def test_a_listener_that_awaits_something_cancelled_gets_its_batch_again(api: Pu
     assert {str(fault) for fault in faults} == {"the listener awaited something that was cancelled"}
 
 
-def test_a_listener_may_shut_its_consumer_down(api: PullingApi) -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_listeners_may_shut_their_consumer_down(api: PullingApi, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One while the consumer still starts, and two at once: each is acknowledged before the last one goes on."""
     made(api)
-    api.put("TopicTest", "1")
+    options = replace(OPTIONS, consume_message_batch_max_size=1)
+    together = threading.Barrier(at_once)
+    start, here = threading.Thread.start, threading.current_thread()
+
+    def start_slowly(thread: threading.Thread) -> None:
+        if threading.current_thread() is here:
+            time.sleep(0.1)
+        start(thread)
+
+    def listen(messages: Sequence[Pulled]) -> None:
+        together.wait(10)
+        consumer.shutdown()
+
+    api.put("TopicTest", *"12"[:at_once])
     with Client(URL, transport=api) as client:
-        consumer = Consumer(client, "workers", OPTIONS)
+        consumer = Consumer(client, "workers", options)
         consumer.subscribe("TopicTest", "TagA || TagB")
-        consumer.register_message_listener(lambda messages: consumer.shutdown())
-        consumer.start()
+        consumer.register_message_listener(listen)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start_slowly)
+            consumer.start()
         assert consumer.wait(10)
         consumer.shutdown()
-    assert api.done() == ["1"]
+    assert api.done() == [*"12"[:at_once]]
 
     async def consume() -> None:
+        both = asyncio.Event()
+        came: list[object] = []
+
+        async def listen_async(messages: Sequence[Pulled]) -> None:
+            came.extend(messages)
+            if len(came) == at_once:
+                both.set()
+            await both.wait()
+            await later.shutdown()
+
         async with AsyncClient(URL, transport=api) as client:
-            later = AsyncConsumer(client, "workers", OPTIONS)
-
-            async def listen(messages: Sequence[Pulled]) -> None:
-                await later.shutdown()
-
+            later = AsyncConsumer(client, "workers", options)
             later.subscribe("TopicTest", "TagA || TagB")
-            later.register_message_listener(listen)
+            later.register_message_listener(listen_async)
             await later.start()
             assert await later.wait(10)
             await later.shutdown()
 
-    api.put("TopicTest", "2")
+    api.put("TopicTest", *"34"[:at_once])
     asyncio.run(asyncio.wait_for(consume(), 20))
-    assert api.done() == ["1", "2"]
+    assert api.done() == [*"12"[:at_once], *"34"[:at_once]]
 
 
 @pytest.mark.parametrize("seconds", [-1, 43_201])

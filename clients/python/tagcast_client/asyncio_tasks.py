@@ -36,6 +36,7 @@ class AsyncTasks:
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
+        self._joining: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
 
     @property
@@ -69,11 +70,15 @@ class AsyncTasks:
                 raise ended
 
     async def join(self) -> None:
-        """Wait until all tasks have ended, including new ones, except the caller. Raise the error of a failed task."""
+        """Wait until all tasks have ended, including new ones. Raise the error of a failed task.
+
+        A task that waits here for the others is not waited for by one of them, only by a caller from outside.
+        """
         own = {each for each in self._running if each is asyncio.current_task()}
-        while others := self._running - own:
-            self._running = own & self._running
+        self._joining |= own
+        while others := self._running - (self._joining if own else own):
             await asyncio.gather(*others)
+            self._running -= others
 
 
 class AsyncSlots:

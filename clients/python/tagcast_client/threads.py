@@ -27,6 +27,8 @@ class Tasks:
 
     def __init__(self) -> None:
         self._running: set[threading.Thread] = set()
+        self._joining: set[threading.Thread] = set()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self.is_abandoned = False
 
@@ -38,8 +40,9 @@ class Tasks:
     def start(self, work: Callable[..., None], *arguments: Any) -> None:
         """Run *work* concurrently with the others."""
         thread = threading.Thread(target=work, args=arguments, name="tagcast-consumer", daemon=True)
-        self._running = {each for each in self._running if each.is_alive()} | {thread}
-        thread.start()
+        with self._lock:
+            self._running = {each for each in self._running if each.is_alive()} | {thread}
+            thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
         """Wait until the threads are stopped, at most *seconds*. Return whether they were."""
@@ -52,17 +55,23 @@ class Tasks:
     def abandon(self, seconds: float) -> None:
         """Wait at most *seconds* until all threads have ended; then leave them running."""
         until = time.monotonic() + seconds
-        for thread in self._running:
+        for thread in self._started():
             thread.join(max(0.0, until - time.monotonic()))
         self.is_abandoned = True
 
     def join(self) -> None:
-        """Wait until all threads have ended, including new ones, except the caller."""
-        own = {each for each in self._running if each is threading.current_thread()}
-        while others := self._running - own:
-            self._running = own & self._running
-            for thread in others:
-                thread.join()
+        """Wait until all threads have ended, including new ones.
+
+        A thread that waits here for the others is not waited for by one of them, only by a caller from outside.
+        """
+        own = {threading.current_thread()} & self._started()
+        self._joining |= own
+        while others := self._started() - (self._joining if own else own):
+            others.pop().join()
+
+    def _started(self) -> set[threading.Thread]:
+        with self._lock:
+            return {each for each in self._running if each.is_alive()}
 
 
 class Slots:
