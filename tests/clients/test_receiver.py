@@ -15,25 +15,15 @@ from typing import Any
 import httpx
 import pytest
 from standardwebhooks import Webhook
-from tagcast.model import (
-    ContentFormat,
-    Draft,
-    Endpoint,
-    Message,
-    Protocol,
-    Push,
-    PushBatch,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
-)
+from tagcast.model import ContentFormat, Draft, Message, Push, PushBatch, Subscription
 from tagcast.pushing.batch_form import BATCH_FORMATS, batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
 from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import Receiver, UnreadableError, VerificationError, item_failures, read, read_batch
+
+from tests.fakes.pushes import push_to
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
 KEYS = SubscriptionKeys(("seed",))
@@ -67,9 +57,9 @@ BODIES: dict[str, Draft] = {
 
 
 def push_of(draft: Draft, content_format: ContentFormat, secret: str | None = SECRET) -> Push:
+    push = push_to("https://example.com/", draft=draft, content_format=content_format, secret=secret)
     message = Message("orders", "01787000000000000001", draft, 1_800_000_000_123, 1_800_086_400_123)
-    subscription = subscription_with(content_format, secret)
-    return Push(subscription, message, 3)
+    return Push(replace(push.subscription, topic="orders", name="billing"), message, 3)
 
 
 def signed(
@@ -515,15 +505,3 @@ def test_the_recipe_for_a_function_url_works(
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]
     assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
-
-
-def subscription_with(content_format: ContentFormat, secret: str | None) -> Subscription:
-    settings = SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/"),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=15,
-        content_format=content_format,
-        secret=secret,
-    )
-    return Subscription("orders", "billing", "1", 1, settings, version=1, created_at=0, updated_at=0)

@@ -238,6 +238,8 @@ class Ledger:
         """The last one that was acknowledged to an operator."""
         self.registry: dict[int, dict[int, Row]] = {0: {}}
         """Subscriptions by ordinal, as they were at each version of the topic."""
+        self.retries: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
+        """How each subscription ever wanted to be retried, by ordinal."""
         self.subscribers: dict[int, Row] = {}
         self.removed: set[int] = set()
         self.retentions: set[int] = set()
@@ -293,13 +295,17 @@ class Ledger:
 
     def owner(self, ordinal: int) -> Row:
         """Return the row of a subscription as it is, or as it last was."""
-        versions = [rows[ordinal] for _, rows in sorted(self.registry.items()) if ordinal in rows]
-        present = self.subscribers.get(ordinal, versions[-1] if versions else None)
-        if present is None:
-            raise Broken("matching", f"ordinal {ordinal} never was")
-        retries = {tuple(each.get(name) for name in RETRIES) for each in versions}
+        present = self.subscribers.get(ordinal) or self._last_of(ordinal)
+        if len(self.retries[ordinal]) < 2:
+            return present
         # What one of several strategies promises alone is not checked.
-        return present if len(retries) < 2 else {**present, "strategy": SEVERAL, "max_retries": A_LIFE_OF_RETRIES}
+        return {**present, "strategy": SEVERAL, "max_retries": A_LIFE_OF_RETRIES}
+
+    def _last_of(self, ordinal: int) -> Row:
+        for version in sorted(self.registry, reverse=True):
+            if ordinal in self.registry[version]:
+                return self.registry[version][ordinal]
+        raise Broken("matching", f"ordinal {ordinal} never was")
 
     def attempts_max(self, message_id: str, ordinal: int) -> int:
         """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry pending.

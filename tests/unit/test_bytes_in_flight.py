@@ -10,7 +10,9 @@ from tagcast.pushing.push_slots import BYTES_MAX, COPIES, BytesInFlight, Load
 
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK
-from tests.unit.test_envelope import SUBSCRIPTION, push_of
+from tests.unit.test_envelope import push_of
+
+SUBSCRIPTION = push_of().subscription
 
 CONTROLS = Draft(b"\x01" * 64 * 1024)
 HANGING = (1e9, OK)

@@ -15,41 +15,15 @@ from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
-from tagcast.model import (
-    ContentFormat,
-    Draft,
-    Endpoint,
-    Message,
-    Protocol,
-    Push,
-    RetryPolicy,
-    Strategy,
-    Subscription,
-    SubscriptionSettings,
-)
+from tagcast.model import ContentFormat, Draft, Push
 from tagcast.pushing.content_formats import AGENT, cloudevent_header, content_type, envelope, structured_cloudevent
 from tagcast.pushing.envelope import content, function_event, http_request, queue_message
 from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.trace_context import TraceContext, make_trace
 
+from tests.fakes.pushes import push_to
+
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
-SUBSCRIPTION = Subscription(
-    topic="fruit",
-    name="A",
-    topic_id="07457000000000000001",
-    ordinal=0,
-    settings=SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret=None,
-    ),
-    version=1,
-    created_at=0,
-    updated_at=0,
-)
 DRAFT = Draft(
     "Grüße".encode(), tags=("apple", "naïve"), routing_key="a.b", properties={"color": "red"}, ordering_key='k "1%" €'
 )
@@ -58,9 +32,9 @@ DRAFT = Draft(
 def push_of(
     content_format: ContentFormat = ContentFormat.JSON, draft: Draft = DRAFT, secret: str | None = None
 ) -> Push:
-    message = Message("fruit", "07457000000000000042", draft, 1_700_000_000_007, 1_700_086_400_007)
-    settings = replace(SUBSCRIPTION.settings, content_format=content_format, secret=secret)
-    return Push(replace(SUBSCRIPTION, settings=settings), message, attempt=2)
+    push = push_to("https://example.com/hook", draft=draft, content_format=content_format, secret=secret)
+    message = replace(push.message, accepted_at=1_700_000_000_007, expires_at=1_700_086_400_007)
+    return replace(push, message=message, attempt=2)
 
 
 def test_the_envelope_has_exactly_the_documented_fields() -> None:

@@ -11,6 +11,7 @@ from tagcast_client.operation import Json, path_of
 
 from tagcast_cli.endpoints import protocol_of
 from tagcast_cli.instant import readable_instant
+from tagcast_cli.push_options import Strategy
 from tagcast_cli.screen import outcome_text
 from tagcast_cli.session import Session
 from tagcast_cli.visible import visible_line
@@ -19,8 +20,6 @@ SHOWN_MAX = 3
 """Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
-INDEPENDENT = "INDEPENDENT_RETRY"
-"""Under any other strategy a lane that is still `retrying` holds later messages behind its head."""
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
@@ -158,7 +157,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return "waits until a consumer pulls it", {"Pull": "tagcast consume {}", "Members": "tagcast group show {}"}
         case None:
             return "its attempt is in progress", {"Look again": "tagcast lane {}"}
-        case "retrying" if (subscription.get("retry") or {}).get("strategy", INDEPENDENT) == INDEPENDENT:
+        case "retrying" if _is_independent(subscription):
             helps = {"Retry all now": "tagcast retry {}"}
             if first != message_id:
                 helps["See all that wait"] = "tagcast lane {}"
@@ -167,6 +166,12 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
             return _behind(subscription.get("lane") or {}, head, message_id), helps
     helps = {"Retry now": "tagcast retry {}", "Skip it" if first == message_id else "Skip that one": skip}
     return _behind(subscription.get("lane") or {}, head, message_id), helps
+
+
+def _is_independent(subscription: Json) -> bool:
+    """Return whether messages wait for themselves alone. A lane may still be `retrying` after its strategy changed."""
+    retry = subscription.get("retry") or {"strategy": Strategy.INDEPENDENT_RETRY}
+    return bool(retry.get("strategy") == Strategy.INDEPENDENT_RETRY)
 
 
 def _behind(lane: Json, head: Json, message_id: str) -> str:

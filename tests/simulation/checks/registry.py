@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tagcast.ports import Key, Table
 
-from tests.simulation.ledger import Change, Ledger, Row
+from tests.simulation.ledger import RETRIES, Change, Ledger, Row
 
 
 class RegistryChecks:
@@ -39,6 +39,7 @@ class RegistryChecks:
         if present is not None and present["name"] != name:
             ledger.fail("ordinals are new", f"{name} has the ordinal of {present['name']}")
         ledger.subscribers[new["ordinal"]] = new
+        ledger.retries[new["ordinal"]].add(tuple(new.get(name) for name in RETRIES))
 
     def _version(self) -> None:
         ledger = self.ledger

@@ -179,8 +179,8 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
     state, planned_at = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED, lane.next_attempt_at
     if subscription.settings.is_independent:
         state = LaneState.RETRYING
-        if not lane.is_claimed:  # Messages that joined meanwhile are due now; the worker plans the others.
-            planned_at = None
+        # Messages that joined meanwhile are due now; the worker plans the others.
+        planned_at = planned_at if lane.is_claimed else None
     due_at = max(now, planned_at or 0)
     resumed, write = lane_transitions.resume(lane, world.dice.unique_id(now), state, due_at)
     world.store.write(write)

@@ -87,9 +87,11 @@ def _write_settings(world: World, known: Topic, wanted: TopicSettings) -> Topic:
 
 def _has_ordered_messages(world: World, name: str) -> bool:
     """Return whether messages wait in backlogs, or in the queue of an ordered group."""
-    groups = (each for each in directory_of(world, name).by_ordinal.values() if each.settings.ordered)
-    queues = (GroupQueue.of(each) for each in groups if each.settings.is_group)
-    return retained_count(world, name) > 0 or any(world.group_queues.counts(each).has_any for each in queues)
+    if retained_count(world, name):
+        return True
+    present = directory_of(world, name).by_ordinal.values()
+    groups = [each for each in present if each.settings.is_group and each.settings.ordered]
+    return any(world.group_queues.counts(GroupQueue.of(each)).has_any for each in groups)
 
 
 def _events_check(world: World, topic: Topic) -> tuple[Write, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.rows.keys import claim_key, nonce_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.tables import ABSENT, Expectation, Put, Value
 
 
@@ -48,7 +48,7 @@ def _claim_in(row: Attributes) -> Claim:
     return Claim(row["fingerprint"], accepted)
 
 
-CLAIM_ROWS = RowKind(claim_key, _claim_row, _claim_in)
+CLAIM_ROWS = RowFormat(claim_key, _claim_row, _claim_in)
 
 
 def claim_put(topic_id: str, key: str, claim: Claim, earlier: Claim | None) -> Put:
@@ -65,7 +65,7 @@ class Nonce:
     ttl: int
 
 
-NONCE_ROWS = RowKind[Nonce](
+NONCE_ROWS = RowFormat[Nonce](
     nonce_key,
     lambda nonce: {"taken_by": nonce.taken_by, "ttl": nonce.ttl},
     lambda row: Nonce(row["taken_by"], row["ttl"]),

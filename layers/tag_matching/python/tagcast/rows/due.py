@@ -10,7 +10,7 @@ from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
 from tagcast.rows.ended_entries import bound_outcome
 from tagcast.rows.keys import due_key, pulled_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import deflate_json, dense, inflate_json
 from tagcast.tables import Delete, Key, Put, Row, Value, Write
@@ -153,7 +153,7 @@ def _due_in(row: Attributes) -> PendingDelivery:
     )
 
 
-DUES = RowKind(due_key, _due_row, _due_in)
+DUES = RowFormat(due_key, _due_row, _due_in)
 LATE_POSITION = f"{0:020d}"
 """The position of messages older than their group: before all batches, whose first position is 1."""
 
@@ -229,7 +229,7 @@ class FailedPulls:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
-PULLED = RowKind[FailedPulls](
+PULLED = RowFormat[FailedPulls](
     pulled_key,
     lambda pulled: {
         "attempts": pulled.attempts,

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tagcast.ports import Store
 from tagcast.rows.keys import host_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.settings import Endpoint, Protocol
 from tagcast.tables import ABSENT, Put, Row, Table, Value
@@ -75,7 +75,7 @@ def _host_in(row: Attributes) -> Host:
     )
 
 
-HOSTS = RowKind(host_key, _host_row, _host_in)
+HOSTS = RowFormat(host_key, _host_row, _host_in)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:

@@ -17,7 +17,7 @@ Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class RowKind(Generic[_T]):
+class RowFormat(Generic[_T]):
     """One kind of row. *key* builds its key from names; *row_of* and *value_of* do not handle the key."""
 
     key: Callable[..., Key]

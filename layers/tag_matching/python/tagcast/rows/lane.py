@@ -10,7 +10,7 @@ from zlib import crc32
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
 from tagcast.rows.keys import lane_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.tables import Key, Row, Value
 
@@ -130,7 +130,7 @@ def _lane_in(row: Attributes) -> Lane:
     )
 
 
-LANES = RowKind(lane_key, _lane_row, _lane_in)
+LANES = RowFormat(lane_key, _lane_row, _lane_in)
 
 
 def place_in_index(lane: Lane) -> Row:

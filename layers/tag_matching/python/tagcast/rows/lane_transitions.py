@@ -148,7 +148,7 @@ def pause(lane: Lane, generation: str, now: int) -> Update:
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
     """Return the lane that continues at *due_at*, and the write. Until then a claim of before may have an attempt."""
     is_claimed = lane.is_claimed and (lane.next_attempt_at or 0) >= due_at
-    planned = replace(_set_next_attempt(lane, due_at), is_claimed=is_claimed)
+    planned = replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=is_claimed)
     resumed = replace(planned, state=state, generation=generation)
     return resumed, _update(resumed, _same_plan(lane), "state", "generation", "next_attempt_at", "wake_at")
 

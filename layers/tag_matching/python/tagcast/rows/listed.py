@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.rows.keys import retained_key, sweep_key, unsent_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
 from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.tables import Delete, Key, Put, Row, Table, Value
@@ -41,7 +41,7 @@ def _retained_in(row: Attributes) -> Retained:
     return Retained(message_id, row["expires_at"], row["accepted_at"], int(section) if section else None)
 
 
-RETAINED = RowKind(retained_key, _retained_row, _retained_in)
+RETAINED = RowFormat(retained_key, _retained_row, _retained_in)
 
 
 def _unsent_row(entry: QueueEntry) -> dict[str, Value]:
@@ -62,7 +62,7 @@ def _unsent_in(row: Attributes) -> QueueEntry:
     return QueueEntry(row["topic"], message_id, row["group"], audience, tuple(others), row.get("section"))
 
 
-UNSENT = RowKind(unsent_key, _unsent_row, _unsent_in)
+UNSENT = RowFormat(unsent_key, _unsent_row, _unsent_in)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -144,4 +144,4 @@ def _progress_in(row: Attributes) -> Progress:
     return Progress(row["topic"], Pass(row.get("cursor"), row.get("began_at")))
 
 
-SWEEP_ROWS = RowKind(sweep_key, _progress_row, _progress_in)
+SWEEP_ROWS = RowFormat(sweep_key, _progress_row, _progress_in)

@@ -13,7 +13,7 @@ from tagcast.queues import Audience
 from tagcast.rows.due import pack_history, unpack_history
 from tagcast.rows.ended_entries import OUTCOME_BYTES, OUTCOME_BYTES_MAX, bound_outcome, shorten_outcomes, to_bytes
 from tagcast.rows.keys import end_key, enqueued_key, late_key, message_key, retained_key, round_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.listed import RETAINED, Retained
 from tagcast.rows.message import (
     BODY_ATTRIBUTES,
@@ -108,7 +108,7 @@ def _end_in(row: Attributes) -> End:
     return End(_origin_in(row), row["ordinal"], entry)
 
 
-ENDS = RowKind(end_key, _end_row, _end_in)
+ENDS = RowFormat(end_key, _end_row, _end_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _round_in(row: Attributes) -> RoundRow:
     return RoundRow(_origin_in(row), int(section), Audience(audience), done, row["partial"])
 
 
-ROUNDS = RowKind(round_key, _round_row, _round_in)
+ROUNDS = RowFormat(round_key, _round_row, _round_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _late_in(row: Attributes) -> Late:
     return Late(_origin_in(row), row["ordinal"], AddedLater(row["added_at"], row["filter_version"]))
 
 
-LATE = RowKind(late_key, _late_row, _late_in)
+LATE = RowFormat(late_key, _late_row, _late_in)
 
 
 def accepted_put(row: MessageRow) -> Put:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tagcast.membership import Client, Member, Mode, Registration
 from tagcast.rows.keys import member_key, registration_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.tables import Delete, Key, Update, Value
 
@@ -39,7 +39,7 @@ def _member_in(row: Attributes) -> Member:
     )
 
 
-MEMBERS = RowKind(member_key, _member_row, _member_in)
+MEMBERS = RowFormat(member_key, _member_row, _member_in)
 
 
 def _registration_row(registration: Registration) -> dict[str, Value]:
@@ -69,7 +69,7 @@ def _registration_in(row: Attributes) -> Registration:
     )
 
 
-REGISTRATIONS = RowKind(registration_key, _registration_row, _registration_in)
+REGISTRATIONS = RowFormat(registration_key, _registration_row, _registration_in)
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:

@@ -20,7 +20,7 @@ from tagcast.rows import ordinals
 from tagcast.rows.codec import Codec, RowPart
 from tagcast.rows.ended_entries import ENTRY_BYTES, of_bytes, to_bytes
 from tagcast.rows.keys import message_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.state_map import Round, RoundPart, StateMap
 from tagcast.rows.values import row_bytes
 from tagcast.tables import Value
@@ -343,7 +343,7 @@ def _message_in(row: Attributes) -> MessageRow:
     return replace(known, rounds=rounds, partial=partial, map=StateMap.folded(parts_of(known, rounds), {}))
 
 
-MESSAGES = RowKind(message_key, _message_row, _message_in)
+MESSAGES = RowFormat(message_key, _message_row, _message_in)
 
 
 def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[RoundPart]:

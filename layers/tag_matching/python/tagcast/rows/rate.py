@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tagcast.rows.keys import rate_key
-from tagcast.rows.kind import RowKind
+from tagcast.rows.kind import RowFormat
 from tagcast.tables import ABSENT, Update, Value
 
 KEPT_S = 3_600
@@ -23,7 +23,7 @@ def _rate_row(rate: Rate) -> dict[str, Value]:
     return {"free_us": rate.free_us, "ttl": rate.free_us // 1_000_000 + KEPT_S}
 
 
-RATE_ROWS = RowKind(rate_key, _rate_row, lambda row: Rate(row["free_us"]))
+RATE_ROWS = RowFormat(rate_key, _rate_row, lambda row: Rate(row["free_us"]))
 
 
 def free_update(subscription_id: str, known: int | None, free_us: int) -> Update:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tagcast.model import SubscriptionSettings
 from tagcast.rows.keys import exchange_key, secrets_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.settings import FormerSecret
 from tagcast.tables import Delete, Expectation, Row, Store, Table, Update, Value, Write
@@ -43,7 +43,7 @@ def _sealed_in(row: Attributes) -> Sealed:
     return Sealed(row["token"], row["content"], row.get("formers"), row.get("formers_until"))
 
 
-SECRETS = RowKind(secrets_key, _sealed_row, _sealed_in)
+SECRETS = RowFormat(secrets_key, _sealed_row, _sealed_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Exchange:
     until: int
 
 
-EXCHANGE_ROWS = RowKind[Exchange](
+EXCHANGE_ROWS = RowFormat[Exchange](
     exchange_key,
     lambda listed: {"topic": listed.topic, "name": listed.name, "token": listed.token, "until": listed.until},
     lambda row: Exchange(row["topic"], row["name"], row["token"], row["until"]),

@@ -13,7 +13,7 @@ from zlib import crc32
 from tagcast.model import Message
 from tagcast.ports import World
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.message import ttl_after
 from tagcast.tables import Delete, Key, Put, Table, Update, Value
 
@@ -82,7 +82,7 @@ def _shadow_in(row: Attributes) -> Shadow:
     )
 
 
-SHADOWS = RowKind(shadow_key, _shadow_row, _shadow_in)
+SHADOWS = RowFormat(shadow_key, _shadow_row, _shadow_in)
 
 
 def shadow_delete(shadow: Shadow) -> Delete:

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from tagcast.model import Subscription
 from tagcast.rows.codec import Codec, RowPart, json_part
 from tagcast.rows.keys import name_key, secrets_key, shadow_key, subscription_key, version_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.lane import Lane
 from tagcast.rows.values import dense, number, optional_text, text
 from tagcast.settings import (
@@ -85,7 +85,7 @@ def _subscription_in(row: Attributes) -> Subscription:
     )
 
 
-SUBSCRIPTIONS = RowKind(subscription_key, _subscription_row, _subscription_in)
+SUBSCRIPTIONS = RowFormat(subscription_key, _subscription_row, _subscription_in)
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
@@ -142,7 +142,7 @@ def _removal_in(row: Attributes) -> Removal:
     return Removal(row["name"], row["ordinal"], row["removed_at"], row["until"], row["ttl"])
 
 
-REMOVALS = RowKind(name_key, _removal_row, _removal_in)
+REMOVALS = RowFormat(name_key, _removal_row, _removal_in)
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
@@ -240,7 +240,7 @@ def _version_in(row: Attributes) -> FilterVersion:
     )
 
 
-FILTER_VERSIONS = RowKind(version_key, _version_row, _version_in)
+FILTER_VERSIONS = RowFormat(version_key, _version_row, _version_in)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:

@@ -9,7 +9,7 @@ from typing import cast
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
 from tagcast.rows.keys import tail_key, tail_place, watch_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import deflate_json, inflate_json
 from tagcast.tables import Put, Table, Value
 
@@ -97,7 +97,7 @@ def _watch_in(row: Attributes) -> TopicWatch:
     return TopicWatch(row["sk"], row["topic_id"], row["since"], row["until"])
 
 
-WATCHES = RowKind(watch_key, _watch_row, _watch_in)
+WATCHES = RowFormat(watch_key, _watch_row, _watch_in)
 
 
 def _batch_row(batch: TailBatch) -> dict[str, Value]:
@@ -121,7 +121,7 @@ def _batch_in(row: Attributes) -> TailBatch:
     )
 
 
-TAIL_ROWS = RowKind(tail_key, _batch_row, _batch_in)
+TAIL_ROWS = RowFormat(tail_key, _batch_row, _batch_in)
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.model import FilterType, Topic, TopicSettings
 from tagcast.rows.codec import Codec
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.rows.kind import Attributes, RowKind
+from tagcast.rows.kind import Attributes, RowFormat
 from tagcast.rows.values import dense
 from tagcast.tables import ABSENT, Check, Delete, Expectation, Update, Value, Write
 
@@ -48,7 +48,7 @@ def _topic_in(row: Attributes) -> Topic:
     )
 
 
-TOPICS = RowKind(topic_key, _topic_row, _topic_in)
+TOPICS = RowFormat(topic_key, _topic_row, _topic_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Listed:
     topic_id: str
 
 
-DIRECTORY = RowKind[Listed](
+DIRECTORY = RowFormat[Listed](
     directory_key, lambda listed: {"topic_id": listed.topic_id}, lambda row: Listed(row["topic_id"])
 )
 
@@ -75,7 +75,7 @@ class Counters:
     ttl: int = 0
 
 
-COUNTERS = RowKind[Counters](
+COUNTERS = RowFormat[Counters](
     counters_key,
     lambda counters: {
         "subscriptions_version": counters.subscriptions_version,

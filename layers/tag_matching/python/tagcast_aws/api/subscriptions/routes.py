@@ -199,10 +199,10 @@ def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
 
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
     [keys] = public_keys(world, [subscription])
-    answer = show_subscription(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
+    lane, counts = lane_view(world, subscription), queue_counts(world, subscription)
     dead_letters = subscription.settings.dead_letter_topic
-    if dead_letters is not None and (lost := lost_in(world, dead_letters, "dead letters")):
-        answer["warnings"] = [*answer.get("warnings", ()), lost]
+    lost = None if dead_letters is None else lost_in(world, dead_letters, "dead letters")
+    answer = show_subscription(subscription, keys, lane, counts, lost)
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 

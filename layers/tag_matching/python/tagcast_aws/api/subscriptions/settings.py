@@ -208,9 +208,16 @@ class VersionsAnswer(TypedDict):
 
 
 def show_subscription(
-    value: Subscription, keys: Sequence[str], lane: LaneView | None = None, counts: QueueCounts | None = None
+    value: Subscription,
+    keys: Sequence[str],
+    lane: LaneView | None = None,
+    counts: QueueCounts | None = None,
+    lost: str | None = None,
 ) -> SubscriptionAnswer:
-    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given."""
+    """Return the answer with a subscription and its public *keys*, without its secrets; with its *lane*, if given.
+
+    *lost* is the warning that its dead letters would be lost.
+    """
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -226,9 +233,9 @@ def show_subscription(
         answer["state"], answer["state_reason"] = "unverified", chosen.unverified
     if chosen.signature is not Signature.V1:
         answer["public_keys"] = list(keys)
-    warnings = compile_filter(chosen.filter).warnings
+    warnings = [*compile_filter(chosen.filter).warnings, *([] if lost is None else [lost])]
     if warnings:
-        answer["warnings"] = list(warnings)
+        answer["warnings"] = warnings
     if lane is not None:
         answer["lane"] = show_lane(lane, counts, is_unverified=chosen.unverified is not None)
     return answer

@@ -106,9 +106,8 @@ def _result(
     asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]], lost: Mapping[str | None, str | None]
 ) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, StoredSubscription):
-        answer = show_subscription(result.subscription, keys[asked.wanted.name])
-        if warning := lost.get(asked.wanted.settings.dead_letter_topic):
-            answer["warnings"] = [*answer.get("warnings", ()), warning]
+        warning = lost.get(asked.wanted.settings.dead_letter_topic)
+        answer = show_subscription(result.subscription, keys[asked.wanted.name], lost=warning)
         if asked.untold is not None:
             answer["secret"] = asked.untold
         return answer
