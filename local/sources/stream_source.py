@@ -96,7 +96,8 @@ class StreamSource:
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
             self.first = None
-        read = self.call("GetRecords", {"ShardIterator": self._iterator or self._open(), "Limit": READ_MAX})
+        iterator, self._iterator = self._iterator or self._open(), None  # It expires after 15 minutes.
+        read = self.call("GetRecords", {"ShardIterator": iterator, "Limit": READ_MAX})
         records = [self.event_record(each) for each in read["Records"]]
         self._hand_over(records)
         self._iterator = read.get("NextShardIterator")

@@ -151,7 +151,7 @@ def publish_all(fake: FakeWorld) -> None:
         everything("x"),
         replace(everything("9", "apple"), body=b"x" * 1024),
     ):
-        publish(fake.world, "test1", [draft], Idempotency(f"{draft}", "f"))
+        publish(fake.world, "test1", [draft], [Idempotency(f"{draft}", "f")])
     fake.subscribe("again")
     subscriptions.put_subscription(fake.world, "test1", "signed", SIGNED)
     replay(fake.world, "test1", "again", [ArchivedOriginal(everything(), "0" * 20)])

@@ -351,6 +351,8 @@ def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryA
     assert sent == sorted(sent)
     assert sorted(each for entry in api.fakes.queue.entries for each in (entry.message_id, *entry.others)) == sent
     assert len(set(sent)) == 250
+    by_key = [client.publish_batch("orders", [NewMessage("x")] * 250, idempotency_key="k" * 128) for _ in range(2)]
+    assert by_key[0] == by_key[1]
 
     client.update_topic("orders", max_message_bytes=262_144)
     before = len(api.requests)

@@ -21,7 +21,7 @@ from tagcast.pushing.envelope import http_request
 from tagcast.pushing.webhook_signature import Sign
 from tagcast.settings import Signature
 from tagcast_aws.store.signing_key import SubscriptionKeys
-from tagcast_client import Receiver, UnreadableError, VerificationError, item_failures, read, read_batch
+from tagcast_client import Receiver, UnreadableError, VerificationError, item_failures, read_batch
 
 from tests.fakes.pushes import push_to
 
@@ -102,22 +102,6 @@ def test_a_push_in_cmqs_form_is_verified_and_its_body_is_as_it_came(content_form
     received = Receiver(SECRET).verify(headers, body)
 
     assert (received.topic, received.message_id, received.body) == ("orders", "01787000000000000001", body)
-
-
-def test_a_structured_cloud_event_is_read_too() -> None:
-    headers, _ = signed(BODIES["text"], ContentFormat.CLOUDEVENTS)
-    rest = {name: value for name, value in headers.items() if not name.startswith("ce-")}
-    envelope = {"specversion": "1.0", "id": "01787000000000000001", "time": "2027-01-15T08:00:00.123Z"}
-    structured = rest | {"content-type": "application/cloudevents+json; charset=utf-8"}
-    for data, body in (
-        ({"data": "text", "datacontenttype": "text/plain"}, b"text"),
-        ({"data_base64": "/w=="}, b"\xff"),
-        ({"data": {"a": 1}, "datacontenttype": "application/json"}, b'{"a": 1}'),
-        ({"data": "quoted", "datacontenttype": "application/json"}, b'"quoted"'),
-    ):
-        assert read(structured, httpx.Request("POST", "http://x", json=envelope | data).content).body == body
-    with pytest.raises(UnreadableError):
-        read(structured, b'{"id": "another", "time": "2027-01-15T08:00:00Z", "data": ""}')
 
 
 def flip(body: bytes) -> bytes:
@@ -299,6 +283,26 @@ def test_a_batch_is_verified_and_read_message_by_message(content_format: Content
     assert len({each.traceparent for each in found}) == len(found)
     with pytest.raises(VerificationError):
         Receiver(SECRET).verify_batch(headers, flip(body))
+
+
+@pytest.mark.parametrize("content_format", ContentFormat)
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ('{"specversion": "1.0", "id": "another"}', "application/cloudevents+json; charset=utf-8"),
+        ('"hello"', "application/JSON"),
+        ('{"a": 1}\n{"a": 2}\n', "application/x-ndjson"),
+        ("hello", "application/x-not-json-really"),
+    ],
+)
+def test_a_body_is_read_by_its_media_type(body: str, content_type: str, content_format: ContentFormat) -> None:
+    draft = Draft(body.encode(), content_type=content_type)
+    if content_format not in (ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED):
+        single = Receiver(SECRET).verify(*signed(draft, content_format))
+        assert (single.body, single.content_type) == (draft.body, content_type)
+    if content_format in BATCH_FORMATS:
+        batch = Receiver(SECRET).verify_batch(*signed_batch(content_format, (draft, draft)))
+        assert [(each.body, each.content_type) for each in batch] == [(draft.body, content_type)] * 2
 
 
 ORIGINAL = "01786000000000000007"

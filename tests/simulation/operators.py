@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -82,11 +83,12 @@ class Operators:
         history = self._history
         world, topic = history.world(), history.plan.topic
         if action.kind == "publish":
-            key = None
+            claims: Sequence[Idempotency] = ()
             if action.idempotency is not None:
-                key = Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
+                claim = Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
+                claims = [claim.at(place) for place in range(len(action.drafts))]
             return history.checks.publishing(
-                worker, action, lambda: publishing.publish(world, topic, action.drafts, key)
+                worker, action, lambda: publishing.publish(world, topic, action.drafts, claims)
             )
         history.checks.operating(action)
         answer = self._operate(world, action)

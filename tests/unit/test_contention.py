@@ -192,7 +192,7 @@ COMMANDS: dict[str, Callable[[FakeWorld], object]] = {
     "promote a shadow": lambda fake: shadows.promote_shadow(fake.world, "test1", "A"),
     "publish": lambda fake: fake.publish("x"),
     "publish with a key": lambda fake: publishing.publish(
-        fake.world, "test1", [Draft(b"x")], Idempotency("key", "request")
+        fake.world, "test1", [Draft(b"x")], [Idempotency("key", "request")]
     ),
 }
 

@@ -45,7 +45,10 @@ def fake(store: ReadStore) -> FakeWorld:
 
 
 def asked(fake: FakeWorld, *bodies: bytes, fingerprint: str = "f") -> tuple[Accepted, ...]:
-    return publish(fake.world, "test1", [Draft(body) for body in bodies], Idempotency("key", fingerprint))
+    drafts = [Draft(body) for body in bodies]
+    return publish(
+        fake.world, "test1", drafts, [Idempotency("key", fingerprint).at(place) for place in range(len(drafts))]
+    )
 
 
 def claim_of(fake: FakeWorld) -> Key:

@@ -129,13 +129,14 @@ def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue() -> None:
     fake = FakeWorld(store=store)
     fake.topic()
     fake.subscribe("kept")
-    drafts, key = [Draft(each.encode()) for each in numbered(5)], Idempotency("k", "f")
+    drafts = [Draft(each.encode()) for each in numbered(5)]
+    claims = [Idempotency("k", "f").at(place) for place in range(5)]
     store.left = 3
     with pytest.raises(UnavailableError):
-        publish(fake.world, "test1", drafts, key)
+        publish(fake.world, "test1", drafts, claims)
     store.left = 10**9
 
-    publish(fake.world, "test1", drafts, key)
+    publish(fake.world, "test1", drafts, claims)
 
     first, second = fake.queue.entries
     assert first.message_id == second.message_id

@@ -51,7 +51,8 @@ def fake(queue: KillingQueue) -> FakeWorld:
 
 def put(fake: FakeWorld, *bodies: str, key: str | None = None, order: str | None = None) -> tuple[Accepted, ...]:
     drafts = [Draft(body.encode(), ordering_key=order) for body in bodies]
-    return publish(fake.world, "test1", drafts, None if key is None else Idempotency(key, "same request"))
+    claims = [] if key is None else [Idempotency(key, "same request").at(place) for place in range(len(drafts))]
+    return publish(fake.world, "test1", drafts, claims)
 
 
 def repaired(fake: FakeWorld, message_id: str) -> None:

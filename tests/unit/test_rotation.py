@@ -119,6 +119,29 @@ def test_who_exchanges_again_within_the_grace_breaks_nobody_who_knows_an_earlier
     assert len(open_secrets(fake.world, get_subscription(fake.world, "test1", "A")).settings.formers) == FORMERS_MAX
 
 
+def test_the_last_three_sign_on_however_long_each_does(fake: FakeWorld) -> None:
+    for secret in (SECOND, THIRD, FOURTH):
+        rotate(fake, secret, 2 * GRACE_S)
+
+    assert (
+        rotate(fake, FIFTH)["former_secret_ends_at"]
+        == rotate(fake, FIFTH)["former_secret_ends_at"]
+        == ("2027-01-15T09:00:00.000Z")
+    )
+
+    assert signers(fake) == [SECOND, THIRD, FOURTH, FIFTH]
+    fake.clock.sleep(GRACE_S)
+    assert signers(fake) == [SECOND, THIRD, FIFTH]
+
+
+def test_without_a_grace_an_earlier_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
+    rotate(fake)
+
+    assert "former_secret_ends_at" not in rotate(fake, THIRD, 0)
+
+    assert signers(fake) == [FIRST, THIRD]
+
+
 def test_each_exchanged_secret_signs_until_its_own_end(fake: FakeWorld) -> None:
     rotate(fake)
     rotate(fake, THIRD, 2 * GRACE_S)

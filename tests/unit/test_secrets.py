@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.errors import UnavailableError
+from tagcast.errors import ReplacedError, UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
-from tagcast.ports import Key, Table
+from tagcast.ports import Key, Table, World
+from tagcast.pushing import engine
 from tagcast.registry import shadows, subscriptions
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.sealed import SECRETS
-from tagcast.sealing.secrets import OPENED_S, open_secrets
+from tagcast.sealing.secrets import OPENED_S, OpenedSecrets, open_secrets
 from tagcast.settings import Signature
 
 from tests.fakes.world import FakeWorld
@@ -109,6 +110,30 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     fake.run_workflows(fake.clock.instant + 60_000)
     assert pushed_with(fake) == [SECRET]
     assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 1
+
+
+def test_a_push_never_mixes_the_url_of_one_version_with_the_secrets_of_another(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(fake)
+    before = known(fake)
+
+    def open_late(world: World, subscription: Subscription) -> Subscription:
+        subscribe(fake, OTHER)
+        world.memory.of(OpenedSecrets).clear()
+        monkeypatch.undo()
+        return open_secrets(world, subscription)
+
+    monkeypatch.setattr(engine, "open_secrets", open_late)
+    fake.world.memory.of(OpenedSecrets).clear()
+    fake.publish("1")
+    fake.deliver()
+    assert (pushed_with(fake), fake.telemetry.faults) == ([], [])
+
+    fake.run_workflows(fake.clock.instant + 60_000)
+    assert pushed_with(fake) == [OTHER]
+    with pytest.raises(ReplacedError):
+        open_secrets(fake.world, before)
 
 
 def test_while_the_service_s_own_key_cannot_be_read_nothing_is_pushed_either(fake: FakeWorld) -> None:

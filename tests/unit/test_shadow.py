@@ -130,7 +130,7 @@ def test_a_repeated_request_is_counted_once(fake: FakeWorld) -> None:
     shadow(fake)
     for _ in range(2):
         draft = Draft(b"1", tags=("apple",))
-        publishing.publish(fake.world, "test1", [draft], Idempotency("k", "f"))
+        publishing.publish(fake.world, "test1", [draft], [Idempotency("k", "f")])
 
     assert seen(fake) == {"only_active": 1}
 

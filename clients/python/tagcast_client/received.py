@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,9 +13,10 @@ from urllib.parse import unquote
 from tagcast_client.body import WithBody, body_of
 from tagcast_client.errors import TagcastError
 
-STRUCTURED_TYPE = "application/cloudevents+json"
 BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_HEADER = "x-tagcast-batch"
+_JSON_TYPE = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+"""Data of these media types is embedded as JSON (CloudEvents JSON format, 3.1.1)."""
 
 
 class UnreadableError(TagcastError):
@@ -75,8 +77,6 @@ def read(headers: Mapping[str, str], body: bytes) -> Received:
         base = _of_headers(lowered, body)
         if lowered.get("ce-specversion"):
             return _binary_event(base, lowered)
-        if _media_type(lowered) == STRUCTURED_TYPE:
-            return _structured_event(base, json.loads(body))
         envelope = _envelope(base, body)
         return base if envelope is None else _enveloped(base, envelope)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
@@ -119,7 +119,10 @@ def _envelope_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
 
 
 def _event_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
-    return _structured_event(_in_batch(request, str(item["id"]), item), item)
+    base = _in_batch(request, str(item["id"]), item)
+    if "data_base64" not in item and _JSON_TYPE.fullmatch(item["datacontenttype"]):
+        return _event(base, item, json.dumps(item["data"]).encode())
+    return _event(base, item, _octets(item, "data", "data_base64"))
 
 
 def _in_batch(request: Received, message_id: str, item: Mapping[str, Any]) -> Received:
@@ -197,11 +200,3 @@ def _event(base: Received, attributes: Mapping[str, str], body: bytes) -> Receiv
 def _binary_event(base: Received, headers: Mapping[str, str]) -> Received:
     attributes = {name[3:]: unquote(value) for name, value in headers.items() if name.startswith("ce-")}
     return _event(base, attributes, base.body)
-
-
-def _structured_event(base: Received, found: Mapping[str, Any]) -> Received:
-    if "data_base64" in found or isinstance(found.get("data"), str):
-        is_json = "json" in found.get("datacontenttype", "")
-        if "data_base64" in found or not is_json:
-            return _event(base, found, _octets(found, "data", "data_base64"))
-    return _event(base, found, json.dumps(found.get("data")).encode())

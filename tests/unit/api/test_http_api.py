@@ -375,6 +375,20 @@ def test_each_message_of_a_batch_stands_on_its_own(api: Client) -> None:
     assert api("POST", "/topics/orders/messages/batch", " " * (4 * 1024 * 1024 + 1)).status == 413
 
 
+def test_a_batch_is_repeated_message_by_message_whatever_its_topic_allows_now(api: Client) -> None:
+    send = ("POST", "/topics/orders/messages/batch", {"messages": [{"body": "x" * 1_100}, {"body": "small"}]})
+
+    def limited(max_message_bytes: int) -> list[str]:
+        api("PATCH", "/topics/orders", {"max_message_bytes": max_message_bytes})
+        results = api(*send, idempotency_key="k").json["results"]
+        return [result.get("message_id") or result["error"]["code"] for result in results]
+
+    [refused, small] = limited(1_024)
+    [big, again] = limited(2_048)
+    assert (refused, again, big == small) == ("too_large", small, False)
+    assert limited(1_024) == ["too_large", small]
+
+
 def test_an_idempotency_key_repeats_the_first_answer(api: Client) -> None:
     send = ("POST", "/topics/orders/messages")
     first = api(*send, {"body": "hi"}, idempotency_key="k")

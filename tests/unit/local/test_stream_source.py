@@ -3,6 +3,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from local.engine.engine_calls import EngineCallError
 from local.engine.positions import read_position, store_position
 from local.functions.lambda_api import Invocation
@@ -79,6 +81,27 @@ def test_a_stream_is_read_on_behind_its_last_record_when_its_iterator_is_gone() 
     source.step()
     source.step()
     assert opened == [("TRIM_HORIZON", None), ("AFTER_SEQUENCE_NUMBER", "1")]
+
+
+def test_a_stream_is_read_on_after_its_iterator_expired() -> None:
+    stream, opened = Stream("a"), list[str]()
+
+    def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "GetRecords" and len(opened) == 1 and not stream.records:
+            raise EngineCallError("GetRecords", "ExpiredIteratorException")
+        if operation == "GetShardIterator":
+            opened.append(request["ShardIteratorType"])
+        return stream.call(operation, request)
+
+    source = StreamSource(call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None)
+    source.step()
+    with pytest.raises(EngineCallError):
+        source.step()
+    stream.records = Stream("a", "b").records[1:]
+    source.step()
+
+    assert opened == ["TRIM_HORIZON", "AFTER_SEQUENCE_NUMBER"]
+    assert stream.records == []
 
 
 def source_at(stream: Stream, position: Path, **how: Any) -> StreamSource:

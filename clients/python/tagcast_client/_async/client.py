@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, TypeVar, Unpack
 
 from tagcast_client._async.operations import AsyncOperations
@@ -90,7 +91,9 @@ class AsyncClient(AsyncOperations):
         key = idempotency_key or str(uuid.uuid4())
 
         def publish(part: Sequence[Mapping[str, Any]], place: int) -> Operation[tuple[Accepted | Refused, ...]]:
-            headers = {"Idempotency-Key": f"{key}+{place}" if place else key, **trace}
+            # A digest, because a suffix would make a long key too long.
+            part_key = sha256(f"{key}+{place}".encode()).hexdigest() if place else key
+            headers = {"Idempotency-Key": part_key, **trace}
             return Operation("POST", path, _reads_results(Accepted), {"messages": part}, headers=headers)
 
         return await self._send_parts(publish, [message.as_json() for message in messages])

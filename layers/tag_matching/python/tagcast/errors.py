@@ -187,5 +187,9 @@ class ConditionLostError(TagcastError):
     """A conditional write failed its condition, because another writer was faster, and wrote nothing."""
 
 
+class ReplacedError(UnavailableError, ConditionLostError):
+    """Another writer replaced what was to be read; whoever reads from the start sees it."""
+
+
 class ContendedError(ConditionLostError):
     """A write failed because other transactions kept writing the same rows, regardless of its condition."""

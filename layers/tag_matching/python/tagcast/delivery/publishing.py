@@ -38,13 +38,13 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """A producer's key for one request, and the digest of the request."""
+    """The claim of one message: a producer's key for its request, with its place there; the request's digest."""
 
     key: str
     fingerprint: str
 
     def at(self, place: int) -> Idempotency:
-        """Return the claim of one message of the request: each message of a batch has its own.
+        """Return the claim of the message at *place* in the request: each message of a batch has its own.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')
@@ -94,9 +94,9 @@ def check_draft(topic: Topic, draft: Draft) -> Fault | None:
 
 
 def publish(
-    world: World, topic: str, drafts: Sequence[Draft], idempotency: Idempotency | None = None
+    world: World, topic: str, drafts: Sequence[Draft], claims: Sequence[Idempotency] = ()
 ) -> tuple[Accepted, ...]:
-    """Accept every draft, in order.
+    """Accept every draft, in order. *claims* are empty, or one for each draft.
 
     Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key. After
     storing, raises UnavailableError if the queue did not accept every ordered message.
@@ -107,16 +107,16 @@ def publish(
     queue drops repetitions within five minutes; later ones are in the queue twice, and fan-out skips those whose first
     round is over.
     """
-    return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
+    return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], claims)
 
 
-def publish_by_relay(world: World, topic: str, draft: Draft, idempotency: Idempotency) -> None:
+def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency) -> None:
     """Store a message like :func:`publish`, but let the relay send it to the queue.
 
     Functions that push have no permission to send to the service's own queue, because an endpoint could name it. A
     letter waits for the stream, usually less than a second.
     """
-    _accept_all(world, publishing_directory(world, topic), [(draft, None)], idempotency, is_queued=False)
+    _accept_all(world, publishing_directory(world, topic), [(draft, None)], (claim,), is_queued=False)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
@@ -126,7 +126,7 @@ def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[
     for draft in drafts:
         if not _new_row(world, directory, draft, None, world.clock.now()).map.pending_count:
             raise UnmatchedError(len(directory.by_ordinal))
-    return _accept_all(world, directory, [(draft, None) for draft in drafts], None)
+    return _accept_all(world, directory, [(draft, None) for draft in drafts])
 
 
 def replay(
@@ -134,7 +134,7 @@ def replay(
     topic: str,
     subscription: str,
     originals: Sequence[ArchivedOriginal],
-    idempotency: Idempotency | None = None,
+    claims: Sequence[Idempotency] = (),
 ) -> tuple[Accepted, ...]:
     """Publish archived messages again for one subscription, as new messages with new ids and lives.
 
@@ -143,14 +143,14 @@ def replay(
     """
     directory = publishing_directory(world, topic).only(subscription)
     offers = [(original.draft, original.message_id) for original in originals]
-    return _accept_all(world, directory, offers, idempotency)
+    return _accept_all(world, directory, offers, claims)
 
 
 def _accept_all(
     world: World,
     directory: Directory,
     offers: Sequence[tuple[Draft, str | None]],
-    idempotency: Idempotency | None,
+    claims: Sequence[Idempotency] = (),
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
@@ -160,7 +160,7 @@ def _accept_all(
     lost = 0
     try:
         for place, (draft, replay_of) in enumerate(offers):
-            claim = None if idempotency is None else idempotency.at(place)
+            claim = claims[place] if claims else None
             carrying = partial(_carrying, directory.topic, taken, len(offers))
             taken.append(_accept(world, directory, draft, replay_of, claim, carrying))
     finally:  # Also after an error: no row carries the messages stored so far.

@@ -15,7 +15,7 @@ from functools import partial
 from heapq import nlargest
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.errors import UnavailableError
+from tagcast.errors import ReplacedError, UnavailableError
 from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter, function_of, judging_s
 from tagcast.ids import subscription_id
 from tagcast.model import (
@@ -687,7 +687,8 @@ async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
         if ready is None:
             ready = await world.executor.run(partial(_with_keys, world, run.subscription))
     except UnavailableError as fault:
-        world.telemetry.failed("secrets of a subscription", fault)
+        if not isinstance(fault, ReplacedError):
+            world.telemetry.failed("secrets of a subscription", fault)
         for message, made in drop_expired(world, run.subscription, run.deliveries, result, world.clock.now())[:1]:
             result.failures[message.message_id] = put_off(world, message, made, NOT_OPENED)
         return replace(run, deliveries=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -17,7 +17,7 @@ from tagcast.settings import FormerSecret
 
 GRACE_S_MAX = 7 * 86_400
 FORMERS_MAX = 3
-"""At most 3 previous secrets sign beside the current one; the earliest to expire are dropped."""
+"""At most 3 previous secrets sign beside the current one; the oldest are dropped."""
 
 
 def generated_secret(world: World) -> str:
@@ -36,14 +36,14 @@ def rotate_secret(
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 
     def change(present: SubscriptionSettings) -> SubscriptionSettings:
-        if present.secret is None or not grace_s:
-            return replace(present, secret=secret, formers=())
         now = world.clock.now()
-        alive = [former for former in present.formers if now < former.until and former.secret != secret]
-        formers = sorted((*alive, FormerSecret(present.secret, until)), key=lambda former: former.until)
+        formers = [former for former in present.formers if now < former.until and former.secret != secret]
+        if present.secret is not None and grace_s:
+            formers.append(FormerSecret(present.secret, until))
         return replace(present, secret=secret, formers=tuple(formers[-FORMERS_MAX:]))
 
-    return until_won(world, f"topic {topic}", lambda: _rotate(world, topic, name, secret, change, if_match))
+    rotated, formers = until_won(world, f"topic {topic}", lambda: _rotate(world, topic, name, secret, change, if_match))
+    return rotated, formers[-1].until if formers and grace_s else None
 
 
 def _rotate(
@@ -53,7 +53,7 @@ def _rotate(
     secret: str,
     change: Callable[[SubscriptionSettings], SubscriptionSettings],
     if_match: int | None,
-) -> tuple[Subscription, int | None]:
+) -> tuple[Subscription, Sequence[FormerSecret]]:
     known = get_subscription(world, topic, name)
     if known.settings.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
         raise ConflictError("secrets are allowed only for pushes over HTTP")
@@ -61,10 +61,9 @@ def _rotate(
         raise PreconditionFailedError(f"the subscription has version {known.version}")
     present = open_secrets(world, known).settings
     changed = present if present.secret == secret else change(present)
-    ends_at = max((former.until for former in changed.formers), default=None)
     if changed is present:
-        return known, ends_at
+        return known, changed.formers
     try:
-        return put_subscription(world, topic, name, changed, known.version)[0], ends_at
+        return put_subscription(world, topic, name, changed, known.version)[0], changed.formers
     except PreconditionFailedError:
         raise ConditionLostError from None

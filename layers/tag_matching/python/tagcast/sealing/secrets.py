@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tagcast.errors import Fault, FaultCode, InvalidRequestError, UnavailableError
+from tagcast.errors import Fault, FaultCode, InvalidRequestError, ReplacedError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.rows.sealed import (
@@ -125,7 +125,7 @@ def _check_way(settings: SubscriptionSettings) -> None:
 def open_secrets(world: World, subscription: Subscription) -> Subscription:
     """Return *subscription* with its secrets, from the cache or decrypted.
 
-    Raises UnavailableError while they cannot be decrypted.
+    Raises UnavailableError while they cannot be decrypted, and ReplacedError if *subscription* is an older version.
     """
     ready = cached_secrets(world, subscription)
     if ready is not None:
@@ -133,8 +133,8 @@ def open_secrets(world: World, subscription: Subscription) -> Subscription:
     token = subscription.settings.sealed
     assert token is not None
     row = SECRETS.read(world.store, subscription.topic, subscription.name)
-    if row is None:  # A later version of the subscription replaced them; the next read sees it.
-        raise UnavailableError("the subscription's secrets are gone")
+    if row is None or row.token != token:
+        raise ReplacedError("the subscription's secrets were replaced")
     context = _context(subscription)
     formers = None if row.formers is None else world.vault.open(row.formers, context)
     known = _Known(world.clock.monotonic(), world.vault.open(row.content, context), formers)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, check_draft, publish, replay
-from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.directory import publishing_directory
@@ -24,29 +23,30 @@ from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
-    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _idempotency(request))
+    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, [0]))
     return Answer(201, show_accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept the valid messages of a batch. The results hold the problems of the others."""
-    idempotency = _idempotency(request)
     topic = publishing_directory(world, request.topic).topic
     items = [_draft(topic, item) for item in request.body.messages]
-    drafts = [_traced(item, request.trace) for item in items if not isinstance(item, Problem)]
-    return _results(items, publish(world, topic.name, drafts, idempotency) if drafts else ())
+    valid = {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
+    claims = _claims(request, valid)
+    drafts = [_traced(item, request.trace) for item in valid.values()]
+    return _results(items, publish(world, topic.name, drafts, claims) if drafts else ())
 
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     """Publish archived messages again, for one subscription. An invalid message does not refuse the others."""
     from tagcast.registry.subscriptions import get_subscription  # No other message needs what it imports.
 
-    idempotency = _idempotency(request)
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
     items = [_original(topic, item) for item in request.body.messages]
-    originals = [item for item in items if not isinstance(item, Problem)]
-    return _results(items, replay(world, topic.name, subscription, originals, idempotency) if originals else ())
+    valid = {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
+    claims = _claims(request, valid)
+    return _results(items, replay(world, topic.name, subscription, [*valid.values()], claims) if valid else ())
 
 
 def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
@@ -71,8 +71,6 @@ def _refusal(topic: Topic, draft: Draft) -> Problem | None:
 
 def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
     """Return the results in the order of the batch: answers to accepted messages, and problems of the others."""
-    if len(taken) != sum(not isinstance(item, Problem) for item in items):
-        raise ConflictError("this Idempotency-Key was used while the topic had other limits")
     remaining = iter(taken)
     results: list[AcceptedAnswer | RefusedAnswer] = [
         {"error": item.as_json()} if isinstance(item, Problem) else show_accepted(next(remaining)) for item in items
@@ -85,9 +83,15 @@ def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
     return {REPLAYED_HEADER: "true"} if taken and all(each.is_replay for each in taken) else {}
 
 
-def _idempotency(request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody]) -> Idempotency | None:
+def _claims(
+    request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody], places: Iterable[int]
+) -> Sequence[Idempotency]:
+    """Return the claims of the messages at these *places* of the request, or none if it has no key."""
     key = request.idempotency_key()
-    return None if key is None else Idempotency(key, request.fingerprint())
+    if key is None:
+        return ()
+    idempotency = Idempotency(key, request.fingerprint())
+    return [idempotency.at(place) for place in places]
 
 
 ROUTES = (
