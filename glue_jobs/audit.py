@@ -37,7 +37,7 @@ NOTHING_JUDGED = 3
 LAG_MS = 3_600_000
 """Streams, their retries and Firehose's buffer delay records by less than this."""
 KINDS = {
-    "never_ended": "every delivery ends, unless its message has not expired",
+    "never_ended": "every delivery ends within 8 hours after its message expired",
     "ended_twice": "no delivery ends twice",
     "removed_pending": "the row of a pending delivery is never removed",
     "unmatched": "only matching subscriptions get deliveries",
@@ -206,7 +206,7 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Audit a window. Exit code 1 if a promise was broken, 3 if there was nothing to judge."""
-    parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
+    parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
     parser.add_argument("--topic", help="only this topic")
     parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
     text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"

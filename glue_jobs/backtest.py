@@ -192,7 +192,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
     parser.add_argument("--filters", metavar="FILE", help='candidates: {"name": ..., "filter": ...} on each line')
-    parser.add_argument("--subscription", help="compare the candidate with this subscription's newest filter")
+    parser.add_argument(
+        "--subscription", help="compare the candidate with this subscription's newest filter before the window ends"
+    )
     parser.add_argument("--samples", type=int, default=20, help="messages shown of each way (default: %(default)s)")
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)

@@ -1,7 +1,7 @@
 """Replay: publishes archived messages again to one subscription, as new messages, through the API.
 
-Without ``--preview false`` nothing is sent. The progress is stored in the archive, so a restarted run with the same
-arguments continues; records are never changed.
+Without ``--preview false`` nothing is sent. Each chunk is stored in the archive before it is sent, so a restarted run
+with the same arguments sends what it has not sent yet; records are never changed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -161,26 +162,49 @@ def poster(given: argparse.Namespace) -> Post:
     return post
 
 
+@dataclass(slots=True)
+class Chunk:
+    """The messages of one request by their ids, stored before it is sent and again with its results."""
+
+    number: int
+    ids: list[str]
+    sent: int | None = None
+    matched: int = 0
+    refused: int = 0
+
+
 def send(
-    archive: Archive, post: Post, run_id: str, groups: Iterator[list[dict[str, Any]]], total: int
+    archive: Archive, post: Post, run_id: str, offers: Callable[[], Iterator[dict[str, Any]]], most: int, total: int
 ) -> dict[str, int]:
-    """Send chunk after chunk, store the progress after each, and return the total result."""
+    """Send the messages that this run has not sent, first those of an interrupted chunk; return the total result."""
+    folder = ("reports", "replay", run_id, "chunks")
+    run = sorted((Chunk(**json.loads(text)) for text in archive.read_texts(*folder)), key=lambda chunk: chunk.number)
+    known = {message_id for chunk in run for message_id in chunk.ids}
+    before = sum(chunk.sent or 0 for chunk in run)
+    again: list[list[dict[str, Any]]] = []
+    if run and run[-1].sent is None:
+        ids = run.pop().ids
+        again.append(list(islice((offer for offer in offers() if offer["replay_of"] in ids), len(ids))))
+    for group in chain(again, chunks((offer for offer in offers() if offer["replay_of"] not in known), most)):
+        run.append(_send_chunk(archive, post, run_id, Chunk(len(run), [offer["replay_of"] for offer in group]), group))
+        tell(f"{sum(len(chunk.ids) for chunk in run):,} of {total:,}")
+    if before:
+        tell(f"{before:,} were sent before; another --run-id sends them again")
+    sums = {name: sum(getattr(chunk, name) or 0 for chunk in run) for name in ("sent", "matched", "refused")}
+    return {"chunks": len(run), **sums, "sent_before": before}
+
+
+def _send_chunk(archive: Archive, post: Post, run_id: str, chunk: Chunk, group: Sequence[Mapping[str, Any]]) -> Chunk:
     from tagcast_client import Accepted
 
-    kept = archive.read_text("reports", "replay", run_id, "progress.json")
-    done = {"chunks": 0, "sent": 0, "matched": 0, "refused": 0} if kept is None else json.loads(kept)
-    for number, group in enumerate(groups):
-        if number < done["chunks"]:
-            continue
-        results = post(group, f"replay-{run_id}-{number}")
-        matched = [each.matched for each in results if isinstance(each, Accepted)]
-        done["chunks"] = number + 1
-        done["sent"] += len(matched)
-        done["matched"] += sum(map(bool, matched))
-        done["refused"] += len(results) - len(matched)
-        archive.write_text(json.dumps(done), "reports", "replay", run_id, "progress.json")
-        tell(f"{done['sent'] + done['refused']:,} of {total:,}")
-    return done
+    place = ("reports", "replay", run_id, "chunks", f"{chunk.number}.json")
+    archive.write_text(json.dumps(asdict(chunk)), *place)
+    # The key is one of the content, of which an erasure may have taken a part since the chunk was interrupted.
+    results = post(group, sha256(json.dumps([run_id, group]).encode()).hexdigest()) if group else ()
+    matched = [each.matched for each in results if isinstance(each, Accepted)]
+    ended = replace(chunk, sent=len(matched), matched=sum(map(bool, matched)), refused=len(results) - len(matched))
+    archive.write_text(json.dumps(asdict(ended)), *place)
+    return ended
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -194,7 +218,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
     parser.add_argument("--rate", type=float, default=10.0, help="messages in a second (default: %(default)s)")
     parser.add_argument("--chunk", type=int, default=100, help="messages in a request (default: %(default)s)")
-    parser.add_argument("--run-id", help="name of the run (default: made of the arguments)")
+    parser.add_argument(
+        "--run-id", help="name of the run; another one sends all again (default: made of the arguments)"
+    )
     parser.add_argument("--sign", type=arguments.truth, default=False, help="true signs requests for AWS (SigV4)")
     parser.add_argument("--region", help="of the API, for signing")
     return parser
@@ -248,7 +274,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tagcast_client import TagcastError
 
     try:
-        done = send(archive, poster(given), run_id, chunks(offers(messages, filters), given.chunk), count)
+        done = send(archive, poster(given), run_id, lambda: offers(messages, filters), given.chunk, count)
     except TagcastError as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1

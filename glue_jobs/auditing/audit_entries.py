@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HOUR_MS = 3_600_000
+ENDED_WITHIN_MS = 8 * HOUR_MS
+"""The search writes the last ends: an hour after the expiry, in passes six hours apart (`tagcast.repairing.search`)."""
 ENTRY = ("topic", "message_id", "ordinal")
 ENDS = tuple(state.value for state in EntryState if state.is_terminal)
 VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigint, detail string"
@@ -27,6 +29,11 @@ class Terms:
     as_of: int
     skew_ms: int
     time_scale: float = 1.0
+
+    @property
+    def over_before(self) -> int:
+        """The instant by which messages expired whose ends must all be written."""
+        return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property
     def blur_ms(self) -> int:
@@ -146,7 +153,7 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     gone = matched.where("ends = 0 and removed_at is not null")
     removed = violation("removed_pending", gone, sql.col("removed_at"), "its row was removed while it was pending")
     open_ = matched.where(
-        (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.as_of)
+        (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.over_before)
     )
     never = violation("never_ended", open_, sql.col("expires_at"), "it expired, and no end is recorded")
     return twice.unionByName(removed).unionByName(never)
@@ -164,9 +171,11 @@ def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the counts of the certificate: entries by end, and those still alive; *usual* ones were delivered."""
+    """Return the counts of the certificate: entries by end, and open ones; *usual* ones were delivered."""
     matched = sql.col("matched") == 1
-    alive = matched & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
+    alive = (
+        matched & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.over_before)
+    )
     sums = [
         sql.sum(matched.cast("int")).alias("entries"),
         sql.sum(alive.cast("int")).alias("within_life"),

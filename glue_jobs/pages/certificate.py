@@ -31,7 +31,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         ("messages", counts["messages"], ""),
         ("deliveries", counts["entries"], ""),
         ("ended", ended, ""),
-        ("not yet expired", counts["within_life"], ""),
+        ("still open", counts["within_life"], ""),
         ("filters evaluated again", counts["evaluated"], ""),
         ("violations", found, "bad" if found else "good"),
     ]
@@ -118,7 +118,7 @@ def _subject(subject: Mapping[str, Any]) -> str:
 
 def _ends(counts: Mapping[str, int]) -> str:
     names = ("delivered", "discarded", "expired", "cancelled", "filtered", "within_life")
-    labels = {"within_life": "not yet expired"}
+    labels = {"within_life": "still open"}
     rows = [(labels.get(name, name), counts[name], page.share(counts[name], counts["entries"])) for name in names]
     return page.table(("End", "Deliveries", "Share"), rows)
 

@@ -41,6 +41,8 @@ STREAM_IDLE_S = 0.25
 """Lambda polls a shard four times a second. A batching window saves money, so there is none here."""
 FAULT_S = 1.0
 GRACE_S = 3.0
+STARTER = "RelayFunction"
+"""The function that starts workflows."""
 
 
 @dataclass
@@ -145,7 +147,7 @@ class Sources:
             invoke=self._invoke,
             rules=StreamRules.of(source.properties, source.filters),
             on_failure=give_up,
-            first=partial(_lanes, engine, deployment.outputs[arn]),
+            first=partial(_lanes, engine, deployment.outputs[arn]) if source.function == STARTER else None,
             position=engine.positions / f"{source.function}.{deployment.outputs[arn].split('/')[1]}",
             sleep=self._stopped.wait,
             stopped=self._stopped.is_set,

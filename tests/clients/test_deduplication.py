@@ -99,6 +99,21 @@ def test_a_message_whose_process_died_is_new_when_the_claim_ends(store: SeenStor
     died.__exit__(None, None, None)
 
 
+def test_a_claim_lasts_its_lease_and_its_holder_has_it(store: SeenStore, clock: Clock) -> None:
+    clock.now += 0.9
+    assert store.claim("m", "own", 30) is Claim.NEW
+    clock.now += 29.9
+    assert store.claim("m", "other", 30) is Claim.IN_PROGRESS
+    clock.now += 1.1
+    assert store.claim("m", "other", 30) is Claim.NEW
+
+
+def test_a_claim_that_the_sdk_sends_twice_is_its_own() -> None:
+    with mock_aws():
+        store = table_store(Clock())
+        assert [store.claim("m", "own", 30) for _ in range(2)] == [Claim.NEW] * 2
+
+
 def test_what_was_processed_is_remembered_for_a_day(store: SeenStore, clock: Clock) -> None:
     seen = Deduplicator(store)
     for waited_s, expected in ((0, True), (86_399, False), (1, True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tagcast_client import (
@@ -11,6 +12,7 @@ from tagcast_client import (
     ConflictError,
     NewMessage,
     NotFoundError,
+    ProblemError,
     Receiver,
     Retries,
     ServerError,
@@ -44,6 +46,42 @@ def test_a_publisher_sees_the_same_of_the_fake_as_of_the_shipped_handlers(kind: 
     results = client.publish_batch("orders", [NewMessage("a"), NewMessage(b"\xff")])
     assert [result.matched for result in results if isinstance(result, Accepted)] == [1, 1]
     assert client.health().status == "ok"
+
+
+def asked_of(client: Client) -> list[object]:
+    """What a publisher sees of requests that depend on more than one field."""
+
+    def code(call: Callable[[], object]) -> str:
+        with pytest.raises(ProblemError) as refused:
+            call()
+        return refused.value.code
+
+    seen: list[object] = [code(lambda: client.get_topic("orders"))]
+    seen += [client.create_topic("orders", retention_seconds=60).retained_messages]
+    seen += [client.get_topic("orders").retained_messages]
+    batched = client.ensure_subscription("orders", "b", HOOK, batch={"max_messages": 5}, max_per_second=5)
+    seen += [batched.batch, batched.max_per_second]
+    made = client.create_subscription("orders", "g", HOOK, secret="generate")
+    seen += [made.secret is None, client.get_subscription("orders", "g").secret]
+    ends = client.rotate_secret("orders", "g", secret=TEST_SECRET, grace_seconds=60).former_secret_ends_at
+    seen += [client.create_subscription("orders", "v", HOOK, signature="v1a").signatures]
+    seen += [client.create_subscription("orders", "w", {"protocol": "pull"}).start_from]
+    seen += [code(lambda: client.rotate_secret("orders", "w", secret=TEST_SECRET))]
+    accepted = client.publish("orders", "x")
+    seen += [round((accepted.expires_at - accepted.accepted_at).total_seconds()), ends is None]
+    both = [NewMessage("a"), NewMessage("b")]
+    assert client.publish_batch("orders", both, idempotency_key="k") == (
+        client.publish_batch("orders", both, idempotency_key="k")
+    )
+    seen += [code(lambda: client.publish("orders", "a", idempotency_key="k"))]
+    return [*seen, code(lambda: client.publish_batch("orders", both[:1], idempotency_key="k"))]
+
+
+def test_the_fake_and_the_shipped_handlers_answer_the_same() -> None:
+    fake, shipped = (
+        asked_of(Client(TEST_URL, transport=each, retries=Retries(0))) for each in (FakeApi(), InMemoryApi())
+    )
+    assert fake == shipped
 
 
 def test_the_fake_records_what_was_published(fake_tagcast: FakeApi, tagcast: Client) -> None:

@@ -257,7 +257,7 @@ def archived(bucket: Bucket, plots: dict[str, Plot]) -> None:
     assert compact.main(["--archive", bucket.uri, "--from", "2026-11-20", "--to", "2026-11-21"]) == 0
 
 
-NOW = "2026-11-21T12:30:00.000Z"
+NOW = "2026-11-21T20:30:00.000Z"
 
 
 def audited(bucket: Bucket) -> tuple[int, dict[str, Any]]:

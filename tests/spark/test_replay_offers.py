@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from tagcast_client import Accepted, Refused
 from glue_jobs import replay
 from glue_jobs.io.storage import Archive
 from glue_jobs.replay import FIELDS, Pace, chunks, offer_of, select_messages, send, to_archived_message
-from tests.spark.story import NOON, message
+from tests.spark.story import NOON
 
 
 def row(**fields: object) -> SimpleNamespace:
@@ -72,39 +72,72 @@ class Texts:
 
     kept: dict[tuple[str, ...], str] = field(default_factory=dict)
 
-    def read_text(self, *parts: str) -> str | None:
-        return self.kept.get(parts)
+    def read_texts(self, *parts: str) -> list[str]:
+        return [text for place, text in self.kept.items() if place[:-1] == parts]
 
     def write_text(self, content: str, *parts: str) -> str:
         self.kept[parts] = content
         return "/".join(parts)
 
 
+class Sending:
+    """A receiver of chunks that refuses requests by their number."""
+
+    def __init__(self, *failing: int) -> None:
+        self.requests: list[tuple[str, list[str]]] = []
+        self.failing = failing
+
+    def post(self, messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
+        self.requests.append((key, [each["replay_of"] for each in messages]))
+        if len(self.requests) in self.failing:
+            raise OSError
+        at = datetime.fromtimestamp(NOON / 1000, UTC)
+        return tuple(Refused({}) if each["body"] == "bad" else Accepted("1", at, at, 1) for each in messages)
+
+
+def offered(*numbers: int, bad: int | None = None) -> Callable[[], Iterator[dict[str, Any]]]:
+    return lambda: iter([{"body": "bad" if n == bad else "x", "replay_of": f"{n}"} for n in numbers])
+
+
 def test_a_run_that_ends_during_a_request_sends_it_again_and_tells_what_came_of_each_message() -> None:
-    at = datetime.fromtimestamp(NOON / 1000, UTC)
-    answers: list[tuple[Accepted | Refused, ...] | Exception] = [
-        (Accepted("1", at, at, 2), Accepted("2", at, at, 0)),
-        OSError(),
-        (Accepted("3", at, at, 0), Refused({})),
-    ]
-    keys: list[str] = []
-
-    def post(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
-        keys.append(key)
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def groups() -> Iterator[list[dict[str, Any]]]:
-        return chunks(iter([message(n) for n in range(4)]), 2)
-
-    archive = cast("Archive", Texts())
+    archive, sending = cast("Archive", Texts()), Sending(2)
     with pytest.raises(OSError):
-        send(archive, post, "r", groups(), 4)
+        send(archive, sending.post, "r", offered(1, 2, 3, 4, bad=4), 2, 4)
 
-    assert send(archive, post, "r", groups(), 4) == {"chunks": 2, "sent": 3, "matched": 1, "refused": 1}
-    assert keys == ["replay-r-0", "replay-r-1", "replay-r-1"]
+    done = send(archive, sending.post, "r", offered(1, 2, 3, 4, bad=4), 2, 4)
+
+    assert done == {"chunks": 2, "sent": 3, "matched": 3, "refused": 1, "sent_before": 2}
+    assert [ids for _, ids in sending.requests] == [["1", "2"], ["3", "4"], ["3", "4"]]
+    assert sending.requests[1] == sending.requests[2]
+
+
+def test_what_came_late_is_sent_once_and_nothing_twice() -> None:
+    archive, sending = cast("Archive", Texts()), Sending(2)
+    with pytest.raises(OSError):
+        send(archive, sending.post, "r", offered(3, 4, 5, 6, 9), 2, 5)
+
+    send(archive, sending.post, "r", offered(1, 3, 4, 5, 6, 7, 9), 2, 7)
+    again = send(archive, sending.post, "r", offered(1, 3, 4, 5, 6, 7, 9, 10), 2, 8)
+    none = send(archive, sending.post, "r", offered(1, 3, 4, 5, 6, 7, 9, 10), 2, 8)
+
+    assert [ids for _, ids in sending.requests] == [
+        ["3", "4"], ["5", "6"], ["5", "6"], ["1", "7"], ["9"], ["10"],
+    ]  # fmt: skip
+    assert (again["sent"], again["sent_before"]) == (8, 7)
+    assert (none["sent"], none["sent_before"]) == (8, 8)
+    assert send(archive, sending.post, "another", offered(1), 2, 1)["sent_before"] == 0
+    assert len({key for key, _ in sending.requests}) == len(sending.requests) - 1
+
+
+def test_an_interrupted_chunk_without_what_was_erased_since_has_another_key() -> None:
+    archive, sending = cast("Archive", Texts()), Sending(1)
+    with pytest.raises(OSError):
+        send(archive, sending.post, "r", offered(1, 2), 2, 2)
+
+    send(archive, sending.post, "r", offered(2, 3), 2, 2)
+
+    assert [ids for _, ids in sending.requests] == [["1", "2"], ["2"], ["3"]]
+    assert len({key for key, _ in sending.requests}) == 3
 
 
 def test_after_a_pause_no_more_is_sent_in_a_second_than_before() -> None:

@@ -15,6 +15,7 @@ from tagcast.registry.subscriptions import put_subscription
 from tagcast.repairing.expiry import expire_messages
 from tagcast.tables import Update, Write
 
+from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -75,6 +76,19 @@ def test_a_push_that_is_discarded_is_published_with_its_end_attempts_and_last_ou
     assert letters(world) == [expected]
     [letter] = [push.message for push in world.pusher.pushes if push.message.topic == "dead"]
     assert (letter.body, letter.message_id != message_id) == (b"hello", True)
+
+
+def test_no_key_of_a_producer_is_that_of_a_letter(world: FakeWorld) -> None:
+    discarding = subscribed(world)
+    [message_id] = world.publish("hello")
+    key = f"dead letter {discarding.subscription_id} {message_id}"
+    taken = answered(world.world, "POST", "/topics/dead/messages", '{"body": "x"}', {"Idempotency-Key": key})
+    assert taken["statusCode"] == 201
+    world.deliver()
+    later(world)
+
+    assert state(world, message_id) is EntryState.DISCARDED
+    assert [each.get("of") for each in letters(world)] == [None, message_id]
 
 
 def test_a_letter_says_what_the_receiver_said_last(world: FakeWorld) -> None:

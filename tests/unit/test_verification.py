@@ -132,8 +132,9 @@ def test_the_rate_that_the_endpoint_allows_bounds_what_the_subscriber_chose_now_
     fake: FakeWorld, chosen: float | None, allowed: float | None, in_force: float
 ) -> None:
     fake.verifier.consents[URL] = VerificationResult(per_second=allowed)
-    assert put(fake, settings(fake, max_per_second=chosen)).settings.max_per_second == in_force
-    assert put(fake, settings(fake, max_per_second=chosen, timeout_s=3)).settings.max_per_second == in_force
+    assert put(fake, settings(fake, max_per_second=chosen)).settings.rate == in_force
+    assert put(fake, settings(fake, max_per_second=chosen, timeout_s=3)).settings.rate == in_force
+    assert put(fake, settings(fake, OTHER, max_per_second=chosen)).settings.rate == chosen
 
 
 def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake: FakeWorld) -> None:

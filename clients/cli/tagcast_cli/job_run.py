@@ -370,5 +370,9 @@ def backtest_arguments(
 
 
 def compacting(place: Archive, days: Days) -> Link:
-    """Return the job that first compacts the new files of a local archive. A deployment compacts on a schedule."""
-    return ["compact", *days.arguments()] if place.is_local else ()
+    """Return the job that first compacts the new files of a local archive. A deployment compacts on a schedule.
+
+    Files are found by their arrival, so those since the first day are needed: a delivery may end days later.
+    """
+    tomorrow = Days.of(None, None).end
+    return ["compact", *Days(days.first, max(days.end, tomorrow)).arguments()] if place.is_local else ()

@@ -192,7 +192,7 @@ def backtest(
     place: ArchiveOptions,
     period: DayOptions,
     subscription: Annotated[
-        str | None, typer.Option("--subscription", help="Compare with the current filter of this subscription.")
+        str | None, typer.Option("--subscription", help="Compare with the newest filter of this subscription.")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Sample messages for each kind of difference.")] = SAMPLES,
     as_is: AsItIs = False,
@@ -222,6 +222,10 @@ def replay(
     sql: SqlFilter = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
     send: Annotated[bool, typer.Option("--send", help="Send the messages; without it you see a preview only.")] = False,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the run. A run sends no message twice; another one sends it again."),
+    ] = None,
     as_is: AsItIs = False,
 ) -> None:
     """Replay archived messages to one subscription, as new messages. Messages without a body are left out.
@@ -235,7 +239,7 @@ def replay(
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
-    arguments += ["--api", api.url]
+    arguments += ["--api", api.url, *option("--run-id", run_id)]
     _run(ctx, "replay", archive, arguments, first=_compacting(archive, days, as_is))
 
 

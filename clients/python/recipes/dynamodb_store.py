@@ -32,11 +32,14 @@ class TableStore:
                 Item={**_key(name), "token": {"S": token}, "expires_at": self._in(lease_s)},
                 ConditionExpression=EXPIRED,
                 ExpressionAttributeNames={"#n": "name"},
-                ExpressionAttributeValues={":now": self._in(0)},
+                ExpressionAttributeValues={":now": {"N": str(math.floor(self._clock()))}},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except self._client.exceptions.ConditionalCheckFailedException as refused:
-            return Claim.IN_PROGRESS if "token" in refused.response["Item"] else Claim.DONE
+            holder = refused.response["Item"].get("token", {}).get("S")
+            if holder == token:  # boto3 sent the request again.
+                return Claim.NEW
+            return Claim.DONE if holder is None else Claim.IN_PROGRESS
         return Claim.NEW
 
     def confirm(self, name: str, life_s: float) -> None:

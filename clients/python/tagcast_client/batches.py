@@ -10,6 +10,8 @@ from tagcast_client.instants import json_default
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
+EVENT_BYTES_MAX = 6 * 1024 * 1024 - 64 * 1024
+"""A function gets the body as a JSON text in an event, so quotes and backslashes count twice."""
 _BATCH_BYTES_AROUND = len('{"subscriptions": []}')
 
 
@@ -23,13 +25,23 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
     """
     start, size = 0, _BATCH_BYTES_AROUND
     for place, item in enumerate(items):
-        more = len(json.dumps(item, default=json_default)) + len(", ")  # At most: `Operation.content` escapes less.
+        more = _size(json.dumps(item, default=json_default) + ", ")  # At most: `Operation.content` escapes less.
         if place > start and (place - start == BATCH_MESSAGES_MAX or size + more > BATCH_BYTES_MAX):
             yield start, items[start:place]
             start, size = place, _BATCH_BYTES_AROUND
         size += more
     if start < len(items):
         yield start, items[start:]
+
+
+def _size(text: str) -> int:
+    """Return the share of *text* in a request, in bytes of a full one.
+
+    >>> _size("x" * 99), _size('"' * 99)
+    (99, 134)
+    """
+    in_event = len(text) + text.count('"') + text.count("\\")
+    return max(len(text), -(-in_event * BATCH_BYTES_MAX // EVENT_BYTES_MAX))
 
 
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:

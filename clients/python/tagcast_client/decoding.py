@@ -43,6 +43,8 @@ def _decode(kind: Any, value: Any) -> Any:
         return tuple(_decode(inner[0], each) for each in value)
     if origin is Mapping:
         return {name: _decode(inner[1], each) for name, each in value.items()}
+    if kind is float and type(value) is int:
+        return float(value)
     expected = str if origin is Literal else kind  # A word, also one that is newer.
     if kind is not Any and not isinstance(value, expected):
         raise TypeError(f"{value!r} is not a {expected.__name__}")

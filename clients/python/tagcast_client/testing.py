@@ -19,6 +19,7 @@ import httpx
 from tagcast_client._async.client import AsyncClient
 from tagcast_client._sync.client import Client
 from tagcast_client.body import WithBody, body_of
+from tagcast_client.changing import GENERATE
 from tagcast_client.outgoing import MessageAttributes
 from tagcast_client.settings import SUBSCRIPTION_SETTINGS, TOPIC_SETTINGS
 from tagcast_client.verifying import key_of, sign, signed_octets
@@ -26,14 +27,15 @@ from tagcast_client.verifying import key_of, sign, signed_octets
 TEST_SECRET = "whsec_dGFnY2FzdCBzaWducyB0ZXN0IHB1c2hlcy4="
 """A secret for tests, and the default of `sign_push`."""
 TEST_URL = "http://tagcast.test"
-LIFE = timedelta(days=1)
+GRACE_S = 86_400
 _TOPIC = {each.name: each.default for each in TOPIC_SETTINGS if each.default is not None}
 _SUBSCRIPTION = {"filter": None} | {each.name: each.default for each in SUBSCRIPTION_SETTINGS if each.default}
 _RETRY = {"strategy": "INDEPENDENT_RETRY", "max_retries": 176, "max_interval_seconds": 512}
 _IN_ORDER = {"strategy": "BACKOFF_RETRY", "max_retries": "life", "max_interval_seconds": 512}
+_BATCH = {"max_bytes": 262_144}
 _FIELDS = MessageAttributes.__annotations__.keys() - {"tags"}
 _PATH = re.compile(r"/topics/([^/]+)(?:/subscriptions/([^/]+))?(/messages|/messages/batch|/secret/rotate)?")
-_TITLES = {404: "Not found", 409: "Conflict", 412: "Precondition failed", 501: "Not implemented"}
+_CODES = {404: "not_found", 409: "conflict", 412: "precondition_failed", 501: "not_implemented"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +80,13 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
     It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
-    It checks no limits. Any other request gets 501.
+    It checks no limits, and generates TEST_SECRET. Any other request gets 501.
     """
 
     def __init__(self) -> None:
         self.published: list[Published] = []
         self._topics: dict[str, _Resource] = {}
-        self._accepted: dict[tuple[str, str], tuple[Mapping[str, Any], dict[str, Any]]] = {}
+        self._claims: dict[tuple[str, str], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
     def client(self) -> Client:
         """Return a client of this API."""
@@ -101,7 +103,13 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         try:
             return httpx.Response(200, json=self._answer(request.method, request.url.path, said, request.headers))
         except _RefusedError as refused:
-            problem = {"title": _TITLES[refused.status], "status": refused.status, "detail": str(refused)}
+            code = _CODES[refused.status]
+            problem = {
+                "title": code.replace("_", " ").capitalize(),
+                "code": code,
+                "status": refused.status,
+                "detail": str(refused),
+            }
             return httpx.Response(refused.status, json=problem)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -118,18 +126,18 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
             case (("GET" | "PUT" | "PATCH"), None) if name is None:
                 self._change(self._topics, "topic", topic, method, said, headers)
                 found = self._topics[topic]
-                return {**found.show(), "name": topic, "subscriptions": len(found.subscriptions)}
+                retained = {"retained_messages": 0} if method == "GET" else {}
+                return {**found.show(), "name": topic, "subscriptions": len(found.subscriptions), **retained}
             case (("GET" | "PUT" | "PATCH"), None):
-                self._change(self._subscriptions(topic), "subscription", str(name), method, said, headers)
-                return self._subscription(topic, str(name))
+                untold = {"secret": TEST_SECRET} if said.get("secret") == GENERATE else {}
+                self._change(self._subscriptions(topic), "subscription", str(name), method, {**said, **untold}, headers)
+                return self._subscription(topic, str(name)) | untold
             case "POST", "/secret/rotate":
                 return self._rotate_secret(topic, str(name), said, headers)
             case "POST", "/messages":
-                return self._accept(topic, said, headers.get("idempotency-key"))
+                return self._accept_once(topic, said, headers.get("idempotency-key"))
             case "POST", "/messages/batch":
-                key = headers.get("idempotency-key")
-                keys = [None if key is None else f"{key}/{place}" for place in range(len(said["messages"]))]
-                return {"results": [self._accept(topic, *each) for each in zip(said["messages"], keys, strict=True)]}
+                return self._accept_once(topic, said, headers.get("idempotency-key"))
         raise _RefusedError(501, f"the fake does not answer {method} {path}")
 
     def _change(
@@ -157,36 +165,50 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def _subscription(self, topic: str, name: str) -> dict[str, Any]:
         settings = self._subscriptions(topic)[name].show()
         shown = {field: value for field, value in settings.items() if field not in ("secret", "headers")}
-        return {**shown, "topic": topic, "name": name, "signatures": ["v1"] if settings.get("secret") else []}
+        signatures = ["v1"] if settings.get("secret") else []
+        signatures += ["v1a"] if settings.get("signature") == "v1a" else []
+        return {**shown, "topic": topic, "name": name, "signatures": signatures}
 
     def _rotate_secret(
         self, topic: str, name: str, said: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
         found = _find(self._subscriptions(topic), "subscription", name, headers)
-        secret = said.get("secret", TEST_SECRET)
-        if found.settings.get("secret") != secret:
+        if found.settings["endpoint"]["protocol"] not in ("http", "https"):
+            raise _RefusedError(409, "secrets are allowed only for pushes over HTTP")
+        secret, former = said.get("secret", TEST_SECRET), found.settings.get("secret")
+        told = {} if "secret" in said else {"secret": secret}
+        if former is not None and (grace_s := said.get("grace_seconds", GRACE_S)):
+            told["former_secret_ends_at"] = _now(grace_s)
+        if former != secret:
             found.change({**found.settings, "secret": secret})
-        return self._subscription(topic, name) | ({} if "secret" in said else {"secret": secret})
+        return self._subscription(topic, name) | told
 
-    def _accept(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-        matched = len(self._subscriptions(topic))
-        if key is not None and (topic, key) in self._accepted:
-            before, answer = self._accepted[topic, key]
-            if before != said:
-                raise _RefusedError(409, "this Idempotency-Key was used for a different request")
-            return answer
+    def _accept_once(self, topic: str, said: Mapping[str, Any], key: str | None) -> dict[str, Any]:
+        before, answer = self._claims.get((topic, key or ""), (said, None))
+        if before != said:
+            raise _RefusedError(409, "this Idempotency-Key was used for a different request")
+        if answer is None:
+            several = said.get("messages")
+            answer = (
+                self._accept(topic, said)
+                if several is None
+                else {"results": [self._accept(topic, each) for each in several]}
+            )
+        if key is not None:
+            self._claims[topic, key] = said, answer
+        return answer
+
+    def _accept(self, topic: str, said: Mapping[str, Any]) -> dict[str, Any]:
+        found = _find(self._topics, "topic", topic)
         fields = {name: said[name] for name in _FIELDS if name in said}
         message_id, tags = f"{len(self.published) + 1:020}", tuple(said.get("tags", ()))
         self.published.append(Published(topic, message_id, body_of(said) or b"", tags, **fields))
-        expires_at = (datetime.now(UTC) + LIFE).isoformat()
-        accepted = {"message_id": message_id, "accepted_at": _now(), "expires_at": expires_at, "matched": matched}
-        if key is not None:
-            self._accepted[topic, key] = said, accepted
-        return accepted
+        instants = {"accepted_at": _now(), "expires_at": _now(found.settings["retention_seconds"])}
+        return {**instants, "message_id": message_id, "matched": len(found.subscriptions)}
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
+def _now(later_s: float = 0) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=later_s)).isoformat()
 
 
 def _find(
@@ -207,6 +229,8 @@ def _whole_subscription(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a subscription with defaults for missing ones."""
     is_ordered, is_group = bool(settings.get("ordered")), settings["endpoint"]["protocol"] == "pull"
     whole = {**_SUBSCRIPTION, "retry": _IN_ORDER if is_ordered and not is_group else _RETRY, **settings}
+    whole |= {"batch": _BATCH | settings["batch"]} if settings.get("batch") else {}
+    whole |= {"start_from": "latest"} if is_group and not settings.get("start_from") else {}
     retries_in_order = whole["retry"].get("strategy") == _IN_ORDER["strategy"]
     return {**whole, "ordered": is_ordered if is_group else retries_in_order}
 

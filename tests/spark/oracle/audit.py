@@ -34,6 +34,7 @@ from tests.spark.oracle.report import Window
 SKEW_MS, SECOND_MS = 1_000, 1_000
 BLUR_MS = SKEW_MS + SECOND_MS
 TIMEOUT_S_MAX = 30
+WRITTEN_WITHIN_MS = 8 * 3_600_000
 Violation = tuple[str, str | None, str, int, int | None]
 """Kind, topic, message id, ordinal and instant."""
 MEANINGS = [(rule.json, rule.meaning) for rule in (*RULES, *FUNCTION_RULES) if rule.json is not None]
@@ -80,7 +81,7 @@ class Audit:
     """What breaks a promise, and what is counted; *erased* are the record ids of messages without their contents."""
 
     def __init__(self, archive: Archive, window: Window, as_of: int, erased: Collection[str] = ()) -> None:
-        self.as_of = as_of
+        self.as_of, self.over_before = as_of, as_of - WRITTEN_WITHIN_MS
         self.erased = erased
         self.messages = [each for each in archive.messages if window.holds(each["accepted_at"])]
         self.deliveries = [each for each in named(archive) if window.holds(each["accepted_at"])]
@@ -116,7 +117,7 @@ class Audit:
                 self.counts[each.end] += 1
             self.counts["waited"] += bool(each.ends and each.waits)
             is_open = not each.ends and each.removed_at is None
-            self.counts["within_life"] += is_open and (each.expires_at or 0) > self.as_of
+            self.counts["within_life"] += is_open and (each.expires_at or 0) > self.over_before
 
     # Each pending entry ends once; nothing else is told of.
 
@@ -128,7 +129,7 @@ class Audit:
                     yield "ended_twice", *place, each.ended_at
                 if not each.ends and each.removed_at is not None:
                     yield "removed_pending", *place, each.removed_at
-                if not each.ends and each.removed_at is None and (each.expires_at or FOREVER) <= self.as_of:
+                if not each.ends and each.removed_at is None and (each.expires_at or FOREVER) <= self.over_before:
                     yield "never_ended", *place, each.expires_at
             elif each.ends or each.waits:
                 kind = "unmatched" if (each.topic, each.message_id) in self.known else "orphan"

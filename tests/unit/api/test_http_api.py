@@ -77,7 +77,7 @@ def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Cl
     assert api("POST", f"{S}/resume", {}).json["state"] == "unverified"
     api.fakes.verifier.consents[url] = VerificationResult(per_second=2.0)
     agreed = api("POST", f"{S}/verify", {}).json
-    assert ("state" in agreed, agreed["max_per_second"]) == (False, 2.0)
+    assert ("state" in agreed, agreed["allowed_per_second"]) == (False, 2.0)
     assert [asked for asked, _ in api.fakes.verifier.asked] == [url] * 3
     assert not any(token in json.dumps(agreed) + json.dumps(made.json) for _, token in api.fakes.verifier.asked)
 

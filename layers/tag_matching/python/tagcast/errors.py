@@ -188,7 +188,7 @@ class ConditionLostError(TagcastError):
 
 
 class ReplacedError(UnavailableError, ConditionLostError):
-    """Another writer replaced what was to be read; whoever reads from the start sees it."""
+    """Another writer replaced the rows to read. A read from the start finds the new ones."""
 
 
 class ContendedError(ConditionLostError):

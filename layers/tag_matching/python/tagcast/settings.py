@@ -130,7 +130,7 @@ class SubscriptionSettings:
     - *ordered*: for groups only. Pushes in order have the strategy BACKOFF_RETRY.
     - *start_from*: an instant; None: no older messages.
     - *unverified*: why the endpoint is not verified, by its last response; None: it is.
-    - *allowed_per_second*: the rate that the endpoint allows. It bounds *max_per_second*.
+    - *allowed_per_second*: the rate that the endpoint allowed when it was verified.
     - *headers*: by their names in lower case.
     - *client_certificate*: its public parts. *client_key*: certificate, chain and private key, as PEM.
     """
@@ -243,6 +243,11 @@ class SubscriptionSettings:
         return not self.is_group and self.retry.strategy is Strategy.INDEPENDENT_RETRY
 
     @property
+    def rate(self) -> float | None:
+        """Return the attempts per second that the subscriber wants and its endpoint allows at most; None: no limit."""
+        return min((each for each in (self.max_per_second, self.allowed_per_second) if each is not None), default=None)
+
+    @property
     def window(self) -> int:
         """Return the maximum deliveries in flight after a successful response (docs/semantics.md, Delivery)."""
         if self.is_group:
@@ -255,7 +260,7 @@ class SubscriptionSettings:
         With batches, the number doubles from one on. So a message that makes a batch fail is soon found. With a rate,
         it doubles as well. So a worker reads few more messages than it may push.
         """
-        if self.batching is None and self.max_per_second is None:
+        if self.batching is None and self.rate is None:
             return self.window
         at_most = self.window if self.batching is None else max(self.window, self.batching.messages_max)
         return min(max(1, 2 * got_through), at_most)

@@ -556,7 +556,7 @@ async def push_round(
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {message.message_id for message, _ in deliveries} - this.judged
     # The permits of a rate fall within its horizon, however many messages wait.
-    messages = 1 if subscription.settings.max_per_second is not None else len(deliveries)
+    messages = 1 if subscription.settings.rate is not None else len(deliveries)
     times = max(math.ceil(messages / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
     until = world.clock.monotonic() + seconds
@@ -694,7 +694,7 @@ def _dues(
 ) -> list[PendingDelivery]:
     lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
     waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
-    by_default = None if subscription.settings.max_per_second is None else RATE
+    by_default = None if subscription.settings.rate is None else RATE
     reason = this.reason or by_default if waits else None
     for place, message in enumerate(messages):
         failure = this.failures.get(message.message_id)

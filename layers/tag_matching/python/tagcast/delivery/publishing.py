@@ -44,7 +44,9 @@ class Idempotency:
     fingerprint: str
 
     def at(self, place: int) -> Idempotency:
-        """Return the claim of the message at *place* in the request: each message of a batch has its own.
+        """Return the claim of the message at *place* in a request: each message of a batch has its own.
+
+        No claim of the service itself ends in a place, so no producer can take it.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')

@@ -153,9 +153,7 @@ def _verify_endpoint(
     """
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
-        return _limit_rate(
-            replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
-        )
+        return replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
     if settings.endpoint.protocol not in VERIFIABLE:
         return settings
     refusal = world.guard.refusal(settings.endpoint)
@@ -205,10 +203,4 @@ def _ask(world: World, settings: SubscriptionSettings, subscription_id: str | No
 
 
 def _as_answered(settings: SubscriptionSettings, consent: VerificationResult) -> SubscriptionSettings:
-    return _limit_rate(replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second))
-
-
-def _limit_rate(settings: SubscriptionSettings) -> SubscriptionSettings:
-    """Return *settings* with a rate no higher than the endpoint allowed."""
-    rates = [each for each in (settings.max_per_second, settings.allowed_per_second) if each is not None]
-    return replace(settings, max_per_second=min(rates, default=None))
+    return replace(settings, unverified=consent.refusal, allowed_per_second=consent.per_second)

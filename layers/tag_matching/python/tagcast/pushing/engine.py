@@ -610,7 +610,7 @@ async def _check_circuit(world: World, run: Run, result: RunResult) -> Run:
 
 async def _take_permit(world: World, run: Run, result: RunResult) -> Run:
     """Take permits for as many attempts as the rate allows soon; *held* has the time of the next one."""
-    rate = run.subscription.settings.max_per_second
+    rate = run.subscription.settings.rate
     if rate is None or not run.deliveries:
         return run
     requests = requests_of(run.subscription, run.deliveries, run.slots.bytes)

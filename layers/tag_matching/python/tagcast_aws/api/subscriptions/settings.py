@@ -168,7 +168,7 @@ class SubscriptionAnswer(_Shown):
     ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
     One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that
     generates a ``secret`` shows it. Only the answer to a rotation shows ``former_secret_ends_at``: until then the old
-    secret also signs.
+    secret also signs. The endpoint asked for at most ``allowed_per_second``.
     """
 
     topic: str
@@ -176,6 +176,7 @@ class SubscriptionAnswer(_Shown):
     signatures: list[Annotated[str, one_of(Signature)]]
     state: NotRequired[Literal["unverified"]]
     state_reason: NotRequired[str]
+    allowed_per_second: NotRequired[float]
     public_keys: NotRequired[list[str]]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[Instant]
@@ -231,6 +232,8 @@ def show_subscription(
     }
     if chosen.unverified is not None:
         answer["state"], answer["state_reason"] = "unverified", chosen.unverified
+    if chosen.allowed_per_second is not None:
+        answer["allowed_per_second"] = chosen.allowed_per_second
     if chosen.signature is not Signature.V1:
         answer["public_keys"] = list(keys)
     warnings = [*compile_filter(chosen.filter).warnings, *([] if lost is None else [lost])]
