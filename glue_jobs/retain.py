@@ -70,7 +70,7 @@ class AgedErasure(Eraser):
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether its day of arrival is due: its content and its day are unknown."""
+        """Return whether the line's day of arrival is due: the day of its record is unknown."""
         return bool(due(self.until, arrived))
 
 
@@ -144,13 +144,13 @@ def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
 
 
 def due_days(archive: Archive, until: Until) -> list[Manifest]:
-    """Return the days of curated messages with something due, now or earlier."""
+    """Return the manifests of the days with due parts, whether or not these are erased already."""
     days = [day for day in archive.curated_days(MESSAGES) if due(until, day)]
     return [each for each in manifests.read(archive.objects, MESSAGES, days) if each.files]
 
 
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
-    """Return the parts that messages may still have, by day: a new generation does not say which parts it lacks."""
+    """Return the due parts that messages may still have, by day. A newly compacted generation may have all parts."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
     lacks = {each.day: frozenset(() if held is None else held.without) for each, held in zip(days, made, strict=True)}

@@ -25,7 +25,7 @@ Told = list[tuple[int, Record]]
 def handle(
     event: Mapping[str, Any], archive: FirehoseArchive, tail: TailWriter, events: EventPublisher, kept: KeptChanges
 ) -> dict[str, Any]:
-    """Archive a batch of stream records and publish events; report the first failure, from which Lambda repeats.
+    """Archive a batch of stream records and publish events; report the first failure: Lambda repeats from there.
 
     An unreadable change is stored instead, so that its shard continues.
     """
@@ -45,7 +45,7 @@ def handle(
 def archive_kept(
     kept: KeptChanges, archive: FirehoseArchive, events: EventPublisher, left_ms: Callable[[], int]
 ) -> dict[str, int]:
-    """Archive stored batches with their events while time is left; count the changes of archived and other batches.
+    """Archive stored batches with their events while time is left; count the changes that were archived or left.
 
     A batch may come twice: its records then have the same ids, and compaction drops one.
     """

@@ -37,7 +37,7 @@ class Terms:
 
     @property
     def blur_ms(self) -> int:
-        """The maximal delay of a row's change after its record's time."""
+        """How much later than its recorded time a row may have changed, at most."""
         return GRANULARITY_MS + self.skew_ms
 
 
@@ -145,7 +145,7 @@ def end_is(state: EntryState) -> Column:
 
 
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries without an end after expiry, with two ends, or removed."""
+    """Return the entries that have no end after the expiry, have two ends, or were removed."""
     matched = entries.where("matched = 1")
     twice = violation(
         "ended_twice", matched.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded"

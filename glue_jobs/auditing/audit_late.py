@@ -85,10 +85,10 @@ def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return the :func:`judge_late_entries` late entries without a request, and those that their filter does not match.
+    """Return entries of :func:`judge_late_entries` without a request, and those that their filter does not match.
 
-    A group requests at its creation messages accepted since its start by a publish that did not know the group; any
-    other publish matched the group itself. A replay is for the subscription that it names.
+    At its creation a group requests messages that were accepted since its ``start_from`` by publishes that did not know
+    it. Other publishes matched the group themselves. A replay is only for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")

@@ -51,7 +51,7 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
     """Return entries attempted while an earlier one in the same backlog was pending.
 
     The window function finds suspects by the longest pending time of earlier entries. The join finds the overtaken
-    entries: both must be in the backlog at that moment, so that it is the same backlog.
+    entries: those in the backlog at the time of the attempt, so that it is the same backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -91,7 +91,7 @@ def closed_hours(closed: DataFrame) -> DataFrame:
 def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFrame:
     """Return entries pushed directly while their lane was not active, under any strategy.
 
-    A round reads the lanes after it began: one that began after a lane was closed sees it, and pushes nothing there.
+    A round begins, then reads the lanes. If it begins after a lane was closed, it sees that and pushes nothing there.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
@@ -103,7 +103,7 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Return the number of first deliveries of ordered lanes that precede one accepted earlier: an observation.
+    """Return how many direct deliveries of ordered lanes came before that of an earlier message: an observation.
 
     The queue decides the order: two producers may be accepted in one order and queued in the other, and no record shows
     the queue's order. So this is no violation.

@@ -139,7 +139,8 @@ def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFra
     """Return the times in which lanes held back messages, in pieces between records: (…, begins_at, ends_at).
 
     A retrying lane holds nothing back. Changes within one second have no order in the records: only their combined
-    information is used. A removed lane accepts no pushes, but nothing waits for it: *removal_ends* makes it open.
+    information is used. A removed lane accepts no pushes, but nothing waits for it; with *removal_ends* it counts as
+    open.
     """
     open_states = [LaneState.ACTIVE.value, LaneState.RETRYING.value]
     open_states += [LaneState.REMOVED.value] if removal_ends else []

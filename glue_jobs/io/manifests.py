@@ -26,7 +26,7 @@ MADE = "_made.json"
 
 @dataclass(frozen=True, slots=True)
 class GenerationSummary:
-    """The content of a generation: number of records, bytes, and the parts *without* which all its messages are.
+    """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
     Retention sets it. A later generation may contain a late record with all parts.
     """

@@ -37,7 +37,7 @@ class LaneNeed(StrEnum):
     PAUSED = "paused"
 
     def words(self, lanes: int) -> str:
-        """Return the words after a number of lanes.
+        """Return the words that follow a number of lanes.
 
         >>> LaneNeed.PERSON.words(1), LaneNeed.SOON.words(2), LaneNeed.PAUSED.words(0)
         ('needs attention', 'expire within an hour', 'paused')

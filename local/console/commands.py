@@ -36,7 +36,7 @@ _ENDPOINTS = {"url": "--url", "queue_url": "--sqs", "arn": "--sqs", "function": 
 class Command:
     """A command line. *hints* are the parts of the body that it leaves out, each with its JSON pointer and the reason.
 
-    The line is empty if no option says a part of the body.
+    The line is empty if no part of the body has an option.
     """
 
     line: str = ""
@@ -86,7 +86,7 @@ def _endpoint_options(endpoint: Mapping[str, str]) -> list[str]:
 
 
 def filter_options(filter: AnyFilter | None) -> list[str]:
-    """Return the options of a filter. One that the short options cannot say, or a page cannot show, is JSON.
+    """Return the options of a filter. A filter that short options cannot express, or a page cannot show, is JSON.
 
     >>> filter_options({"kind": "tags", "tags": ["a", "b"], "match": "all"})
     ['--tag', 'a', '--tag', 'b', '--all-tags']

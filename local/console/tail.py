@@ -47,7 +47,7 @@ def rates_of(counts: Counts) -> Rates | None:
 
 
 def wish_of(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the events that a form of the page selects, as arguments."""
+    """Return the selection of events in the page's form, as arguments."""
     return {name: query.get(name, "").strip() or None for name in ("kind", "subscription", "state")}
 
 

@@ -11,7 +11,7 @@ OWN_SITES = ("same-origin", "none")
 def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
     """Return whether a request is for this machine, or the *configured* name.
 
-    Others' names that resolve here are refused.
+    Any other name that resolves to this machine is refused.
 
     >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
     (True, True, True)

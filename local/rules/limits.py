@@ -87,9 +87,9 @@ HTTP_API_TIMEOUT_S = 30
 
 
 class Quota(NamedTuple):
-    """AWS's rate per second, and its scope: in us-east-1, and in the region with the lowest.
+    """AWS's rate per second, and its scope: in us-east-1 (*largest*), and in the region with the lowest rate (*least*).
 
-    *bursts* are those of a bucket larger or smaller than a second's rate.
+    *bursts* are the sizes of a token bucket, if they differ from a second's rate.
     """
 
     whose: str

@@ -42,8 +42,8 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        Two batches overlap, plus all long ones. So new messages fill whole batches, and a hanging batch blocks none.
-        Each topic has its own batch, as AWS allows, because there are few workers.
+        Two batches overlap; one that takes long no longer counts. So new messages fill whole batches, and a hanging
+        batch blocks none. Each topic has its own batch, as AWS allows, because there are few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0

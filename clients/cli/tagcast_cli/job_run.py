@@ -33,7 +33,7 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the stack on *folder*. Raises JobError if none runs; *otherwise* ends its text."""
+    """Return the addresses of the stack on *folder*. Raises JobError if none runs, with *otherwise* at the end."""
     try:
         return dict(json.loads((folder / "stack.json").read_text()))
     except FileNotFoundError:

@@ -230,7 +230,7 @@ def replay(
 ) -> None:
     """Replay archived messages to one subscription, as new messages. Messages without a body are left out.
 
-    The current filter of the subscription applies. With --tag or --sql only those messages of it are sent. Other
+    The current filter of the subscription applies. With --tag or --sql, messages must match that, too. Other
     messages are counted as filtered out, and not sent.
     """
     archive, days, api = place.archive(ctx), period.days(), session_of(ctx).api
@@ -263,7 +263,7 @@ def erase(
 ) -> None:
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
-    You can erase a message five days after its life: to try it, use --before with a day a week ago. Run the command
+    You can erase a message five days after its expiry: to try it, use --before with a day a week ago. Run the command
     once per topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents
     for 35 days.
     """

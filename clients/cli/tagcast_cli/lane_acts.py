@@ -71,7 +71,7 @@ def skip_lanes(
 
 @dataclass(frozen=True)
 class Act:
-    """One action on selected lanes; a skip has a reason."""
+    """One action on selected lanes. Only a skip has a *reason*."""
 
     verb: str
     selection: Selection

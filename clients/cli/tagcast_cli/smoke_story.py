@@ -298,7 +298,7 @@ class Story:
         return f"{MESSAGES - 1} messages waited behind it and arrived in order. The working endpoint did not wait."
 
     def see_expiry(self) -> str:
-        """Check that a message without a successful push expires, and is not attempted after its life."""
+        """Check that a message without a successful push expires, and is not attempted afterwards."""
         self._need_published(DOOMED)
         message_id, expires_at = str(self._doomed["message_id"]), str(self._doomed["expires_at"])
         if not self._wait(lambda: self._entry(message_id, DOOMED)["state"] == EXPIRED, RETENTION_S + LATE_S):

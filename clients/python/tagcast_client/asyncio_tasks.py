@@ -18,7 +18,7 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if it awaited something that was cancelled, but not itself."""
+    """Return the listener's verdict. Raises RuntimeError if only something that it awaited was cancelled."""
     try:
         return await listener(messages)
     except asyncio.CancelledError as fault:
@@ -72,7 +72,7 @@ class AsyncTasks:
     async def join(self) -> None:
         """Wait until all tasks have ended, including new ones. Raise the error of a failed task.
 
-        A task that waits here for the others is not waited for by one of them, only by a caller from outside.
+        Tasks that wait here do not wait for each other. A caller from outside waits for them, too.
         """
         own = {each for each in self._running if each is asyncio.current_task()}
         self._joining |= own

@@ -127,7 +127,7 @@ def reads_page(kind: type[T], key: str) -> Callable[[Answer], Page[T]]:
 
 
 def reads_object(answer: Answer) -> Mapping[str, Any]:
-    """Return an answer of any form."""
+    """Return the JSON object of an answer, unchanged."""
     return answer.json
 
 

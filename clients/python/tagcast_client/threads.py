@@ -62,7 +62,7 @@ class Tasks:
     def join(self) -> None:
         """Wait until all threads have ended, including new ones.
 
-        A thread that waits here for the others is not waited for by one of them, only by a caller from outside.
+        Threads that wait here do not wait for each other. A caller from outside waits for them, too.
         """
         own = {threading.current_thread()} & self._started()
         self._joining |= own

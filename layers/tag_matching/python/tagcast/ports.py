@@ -71,10 +71,10 @@ class EventBus(Protocol):
     """The port for changes and events to listeners in the account."""
 
     def announce(self, change: MembershipChange) -> None:
-        """Publish one change. A failure is logged, never raised: the API has the certain answer."""
+        """Publish one change. A failure is logged, never raised: the API lists the members anyway."""
 
     def tell(self, event: Mapping[str, object]) -> None:
-        """Publish one event of a topic, a CloudEvent. A failure is logged, never raised: its topic has it."""
+        """Publish one event of a topic, a CloudEvent. A failure is logged, never raised: the events topic has it."""
 
 
 class FilterFunctions(Protocol):

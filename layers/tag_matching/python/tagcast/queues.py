@@ -135,7 +135,7 @@ class Queue(Protocol):
 class GroupQueue:
     """The queue of the pull group *subscription_id*. An *ordered* queue has one batch in flight per message group.
 
-    Such ids, and so queues, are never reused.
+    The id is never reused, and so neither is the queue.
     """
 
     subscription_id: str

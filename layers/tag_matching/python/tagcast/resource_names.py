@@ -58,7 +58,7 @@ class ResourceName:
 def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
     """Return the queue of a URL or an ARN; None for another *text*.
 
-    A URL must have an AWS host, or any host if the queue may be *elsewhere*.
+    A URL must have an AWS host, or with *elsewhere* any host.
 
     >>> queue_named("arn:aws:sqs:eu-west-1:123456789012:orders.fifo")
     ResourceName(name='orders.fifo', region='eu-west-1', account='123456789012')

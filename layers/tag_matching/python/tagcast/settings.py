@@ -95,7 +95,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FormerSecret:
-    """A secret from before a rotation. It also signs pushes, *until* that instant."""
+    """A secret from before a rotation. It also signs pushes, until the instant *until*."""
 
     secret: str = field(repr=False)
     until: int

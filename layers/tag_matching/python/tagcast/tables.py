@@ -125,7 +125,7 @@ class Store(Protocol):
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
         """Read the next part of all messages; return the pending ones without a worker.
 
-        These have an open first round and were accepted before *open_before*; or their life ended before *over_before*,
+        These have an open first round and were accepted before *open_before*; or they expired before *over_before*,
         and they are pending or still have a body. Eventually consistent.
         """
 

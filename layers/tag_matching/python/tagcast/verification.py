@@ -52,7 +52,7 @@ class EndpointVerifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A deployment's policy: all endpoints are verified unless *is_optional*; those of CMQ's programs if *of_cmq*."""
+    """A deployment's policy: all endpoints are verified unless *is_optional*, those of CMQ's API only if *of_cmq*."""
 
     verifier: EndpointVerifier
     is_optional: bool = False

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The dependencies of a composition; the defaults are real, and adapters choose for None.
+    """The dependencies of a composition. The defaults are the real ones; adapters create those that are None.
 
     *make_client* has the signature of ``boto3.client``, and *lookup* resolves a host name. *make_loop* creates the
     event loop of the pushes, *make_socket* its sockets. *make_thread* starts the thread that resolves a name at

@@ -24,7 +24,7 @@ def at_once(work: Callable[[T], R]) -> Callable[[T], Coroutine[Any, Any, R]]:
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
     """Return the results of *work* on the items, in their order, without the failed ones.
 
-    A failure is reported to telemetry as one of *what*. Use it for work that is repeated, like the sweep.
+    A failure is reported to telemetry under the name *what*. Use it for work that is repeated, like the sweep.
     """
     done: dict[int, R] = {}
 

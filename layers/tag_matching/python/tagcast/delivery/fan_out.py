@@ -519,7 +519,7 @@ class SubscriptionRound:
         return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return the messages that must join the backlog. Those after a closed round are already in it."""
+        """Return the messages that must join the backlog. Those whose round is closed are already in it."""
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
@@ -579,7 +579,7 @@ class LateRun:
     before: RunResult
 
     async def write(self, result: RunResult) -> None:
-        """Write the results since then, and hand the lane on."""
+        """Write the results that are not in *before*, and let the lane continue."""
         news = RunResult(
             ended={each: entry for each, entry in result.ended.items() if each not in self.before.ended},
             failures={each: failed for each, failed in result.failures.items() if each not in self.before.failures},

@@ -41,7 +41,7 @@ from tagcast.rows.message import MessageRow
 class Streak:
     """The receiver's behaviour under the current claim.
 
-    *answering* is False once the claimed head did not succeed: then failed deliveries keep their own schedule, as does
+    *answering* is False once a head failed under this claim: then failed deliveries keep their own schedule. So does
     a head for which the claim was not planned. *answered* is True once a push succeeded; before, only the head is
     attempted. *got_through* counts the successes of the last run.
     """

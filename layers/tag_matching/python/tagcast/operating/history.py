@@ -35,7 +35,7 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Criteria of messages: accepted *since* then, and all other given fields.
+    """Criteria of messages: accepted at *since* or later, and all other given fields.
 
     *state* is that of the delivery to *subscription*, or of any delivery.
     """

@@ -51,7 +51,7 @@ class TailRequest:
 class TailPage:
     """Events with the names of their subscriptions, oldest first; *left_out* is the number of further events.
 
-    *counts*, made at *counted_at*, cover all events *since* then, regardless of the filter.
+    *counts* cover all events from *since* to *counted_at*, regardless of the filter.
     """
 
     events: tuple[tuple[TailEvent, str | None], ...]

@@ -44,9 +44,9 @@ ASKED_WITHIN_S = 8.0
 
 
 def needs_verification(world: World, wanted: str | None) -> bool:
-    """Return whether an endpoint must be verified: the subscriber wants it *required*, *none*, or the default.
+    """Return whether an endpoint must be verified. *wanted* is ``required``, ``none``, or None for the default.
 
-    Raises InvalidRequestError if this deployment verifies all endpoints.
+    Raises InvalidRequestError for ``none`` if this deployment verifies all endpoints.
     """
     if world.verification.is_optional:
         return wanted == "required"
@@ -67,7 +67,7 @@ def put_verified(
     asks: bool,
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Store a subscription like :func:`put_subscription`. If it *asks*, a new endpoint must be verified.
+    """Store a subscription like :func:`put_subscription`. With *asks*, a new endpoint must be verified.
 
     Without a confirmation the subscription is stored, and nothing is pushed until its endpoint confirms.
     """

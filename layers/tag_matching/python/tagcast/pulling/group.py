@@ -1,4 +1,4 @@
-"""The group of a member's request, and the ends of its queue entries."""
+"""Finds the group of a member's request, and ends deliveries that were in the group's queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
-    """Return the group. Raises NotFoundError for it or its topic, ConflictError for another kind of subscription."""
+    """Return the group. Raises NotFoundError if it or its topic is missing, ConflictError if it is not a group."""
     found = get_subscription(world, topic, name)
     if not found.settings.is_group:
         raise ConflictError(f"subscription {name} is pushed to; only a group (protocol pull) is pulled from")

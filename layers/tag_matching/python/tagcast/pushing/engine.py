@@ -226,7 +226,7 @@ def independent_state_after(failures: Collection[Failure], *, got_through: bool,
     """Return the state of a lane under INDEPENDENT_RETRY after *failures*; *has_more*: some deliveries were not
     started.
 
-    Contact is lost if nothing *got through* and a failure was not a refusal of its own message.
+    Contact is lost if nothing *got through* and a failure concerns the receiver, not only its own message.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -278,7 +278,7 @@ def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list
 
 
 def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:
-    """Return the ordinals in *took*, pairs with seconds: first the *head* slowest, then the others.
+    """Return the ordinals of *took*, pairs of ordinal and seconds: the *head* slowest first, then the others.
 
     >>> slowest_first([(0, 0.1), (1, 3.0), (2, 0.0), (3, 9.0), (4, 0.2)], head=2)
     [3, 1, 0, 2, 4]
@@ -345,7 +345,7 @@ class InFlight:
 class RunWatch:
     """A batch's view of one subscription's run: its pushes in flight, and its results.
 
-    After the batch left it, the run starts nothing more.
+    If the batch continues without the run (*is_left*), the run starts nothing more.
     """
 
     in_flight: InFlight
@@ -430,9 +430,9 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
 async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
-    After a failure with a pending delivery nothing new starts, except after a refusal by the receiver of independent
-    deliveries. Nothing starts after the run's time, which begins with the first push; the first push waits as long for
-    a slot.
+    After a failure with a pending delivery nothing new starts, unless the deliveries are independent and the receiver
+    only refused one. Nothing starts after the run's time, which begins with the first push; the first push waits as
+    long for a slot.
     """
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))

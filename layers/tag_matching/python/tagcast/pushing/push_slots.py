@@ -2,9 +2,9 @@
 
 See docs/protocol.md, Pushing.
 
-A push in flight holds one slot. Receivers that answered well in this batch go first, then those that did the last time.
-A host holds at most an eighth of all slots, plus one for each of its good answers. Waiting for a slot is measured as
-the service's time and never counted against the receiver.
+A push in flight holds one slot. Receivers that answered well in this batch go first, then those whose last push
+succeeded. A host holds at most an eighth of all slots, plus one for each of its good answers. Waiting for a slot is
+measured as the service's time and never counted against the receiver.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def signatures(
     body: Iterable[bytes],
     sign: Callable[[bytes], Sequence[bytes]] | None = None,
 ) -> str:
-    """Return all signatures of *settings*, separated by spaces. None is empty.
+    """Return all signatures of *settings*, separated by spaces; an empty text if there are none.
 
     Each secret valid at *sent_at* (milliseconds) adds one, and so does each of the subscription's service keys, by
     *sign*. A receiver can verify the push with any of them. Raises SecretError.

@@ -80,7 +80,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes. It is built *anew* if it was never loaded, or if too much changed."""
+        """Return the index after changes. *anew* builds it if it was never loaded, or if too much changed."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:

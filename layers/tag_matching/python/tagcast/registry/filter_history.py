@@ -22,7 +22,7 @@ def history_of(world: World, subscription: Subscription) -> list[FilterVersion]:
 
 
 def forget_old_versions(world: World, subscription: Subscription) -> None:
-    """Delete old filter versions, except the last 20, and all that were active within the longest message life."""
+    """Delete old filter versions, except the last 20 and those active within the longest message life."""
     if subscription.version <= VERSIONS_KEPT:
         return
     history = history_of(world, subscription)

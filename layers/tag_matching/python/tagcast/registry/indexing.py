@@ -42,8 +42,8 @@ class Buildings(dict[str, Building]):
 def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription], digest: str | None = None) -> Index:
     """Return the index of one version of a topic, loaded from the archive if it is large and stored there.
 
-    A stored copy of the topic may be newer in part than its version; its *digest* names it. Raises UnavailableError if
-    it takes too long: the next request continues with what was built.
+    A stored copy of the topic may have newer subscriptions than its version; its *digest* then names the index. Raises
+    UnavailableError if it takes too long: the next request continues with what was built.
     """
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
         return TopicIndex.build(kept_subscriptions.filters(by_ordinal))

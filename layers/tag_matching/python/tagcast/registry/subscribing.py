@@ -121,7 +121,7 @@ def validate(world: World, topic: str, wanted: SubscriptionRequest) -> Subscript
 def put_together(
     world: World, topic: str, wanted: Sequence[SubscriptionRequest], also: tuple[Write, ...] = ()
 ) -> list[StoredSubscription | Refusal]:
-    """Store the valid requests of *wanted* (:func:`validate`, distinct names) and *also* in one transaction.
+    """Store the valid requests of *wanted* (:func:`validate`, distinct names) and the writes *also* in one transaction.
 
     Each subscription raises the topic's version by one, so the topic's row lists every change. Raises NotFoundError
     (topic) and UnavailableError; then nothing is stored.
@@ -198,7 +198,7 @@ def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*.
+    """Give *known* another filter, as a new version, together with the writes *also*.
 
     Raises ConditionLostError on a concurrent change.
     """

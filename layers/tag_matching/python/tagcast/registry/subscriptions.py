@@ -32,7 +32,7 @@ def put_subscription(
     also: tuple[Write, ...] = (),
     keeps: frozenset[str] = frozenset(),
 ) -> tuple[Subscription, bool]:
-    """Create or replace the subscription, together with *also*; return it and whether it is new.
+    """Create or replace the subscription, together with the writes *also*; return it and whether it is new.
 
     *if_match* is its required version, ``NO_VERSION`` if it must not exist. Existing secrets that *keeps* names are not
     replaced.
@@ -84,7 +84,7 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 def delete_subscription(
     world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
 ) -> None:
-    """Delete the subscription, together with *also*; its pending deliveries are cancelled. Its id is never reused."""
+    """Delete the subscription, and write *also*; its pending deliveries are cancelled. Its id is never reused."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)

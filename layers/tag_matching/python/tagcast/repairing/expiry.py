@@ -149,7 +149,7 @@ def _moved(world: World, move: Write) -> bool:
 
 
 async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
-    """Expire deliveries in the retained lists, topic by topic after *after*, once around.
+    """Expire deliveries in the retained lists, topic by topic: first those behind *after*, then the others.
 
     Returns the number, and the topic after which the next sweep continues.
     """
@@ -183,7 +183,7 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
 
 
 async def expire_messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> int:
-    """Expire the pending deliveries of messages past their first round and their life; return the number.
+    """Expire the pending deliveries of expired messages whose first round is over; return the number.
 
     Each is named by its id and, if wide, a section. The caller has checked that the rounds are over: a pending delivery
     then has a lane and a due row until it ends, so one without either has no attempts to lose.

@@ -30,7 +30,7 @@ COUNTED_MAX = 500
 class FoundLanes:
     """The lanes found: *asleep* have deliveries to expire, *blocked* are the longest blocked.
 
-    *watched* are those of topics with metrics per subscription, at most the same number.
+    *watched* are lanes of topics with metrics per subscription; they have the same bound as *blocked*.
     """
 
     restarted: int = 0

@@ -1,6 +1,6 @@
 """The search for pending messages that no due row, no queue and no list contains.
 
-These are messages whose first round never ended, because queue and table failed, and messages past their life. The
+These are messages whose first round never ended, because queue and table failed, and expired messages. The
 search scans the messages table, a part in each sweep. Passes begin six hours apart, or follow each other if one takes
 longer. It needs no index and writes nothing to ordinary messages. Its duration and cost by message rate are in
 docs/limits.md, The search. However long it takes, nothing is lost: rows of a pending message have no time to live.

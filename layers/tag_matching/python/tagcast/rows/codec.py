@@ -43,7 +43,7 @@ def json_part(
 class Codec(Generic[_T]):
     """Writes values of *kind* as attributes and reads them.
 
-    *parts* are fields with objects; *elsewhere* fields are not in the row.
+    *parts* are fields with objects; the fields in *elsewhere* are not in the row.
     """
 
     def __init__(

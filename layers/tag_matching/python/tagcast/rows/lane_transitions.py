@@ -17,7 +17,7 @@ from tagcast.tables import ABSENT, Check, Delete, Expectation, Put, Update, Writ
 
 
 def lane_put(lane: Lane) -> Put:
-    """Return the write of a new row, for a lane that was active: it is blocked, paused, filled or removed."""
+    """Return the write that creates the row of a lane that was active until now."""
     return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
 
 
@@ -32,12 +32,12 @@ def join(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
 
 
 def append_after(lane: Lane, appended: int) -> Update:
-    """Return the write after which batches join behind the positions before *appended*."""
+    """Return the write that makes later batches join at *appended* or behind it."""
     return _update(replace(lane, appended=max(lane.appended + 1, appended)), _same_length(lane), "appended")
 
 
 def join_retrying(lane: Lane, message_ids: Sequence[str]) -> Update:
-    """Return the write that adds messages to a lane whose worker or next attempt comes early enough for them.
+    """Return the write that adds messages to a claimed lane, or to one whose next attempt is no later than theirs.
 
     The write fails if a worker planned the next attempt without them.
     """
@@ -120,7 +120,7 @@ def leave_tombstone(lane: Lane) -> Update:
 
 
 def reassign(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane to a new execution in any state, unless another worker claimed it."""
+    """Return the write that gives a lane, in whatever state, to a new execution, unless another worker claimed it."""
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
 
@@ -146,7 +146,7 @@ def pause(lane: Lane, generation: str, now: int) -> Update:
 
 
 def resume(lane: Lane, generation: str, state: LaneState, due_at: int) -> tuple[Lane, Update]:
-    """Return the lane that continues at *due_at*, and the write. Until then a claim of before may have an attempt."""
+    """Return the lane that continues at *due_at*, and the write. Until then an attempt of an earlier claim may run."""
     is_claimed = lane.is_claimed and (lane.next_attempt_at or 0) >= due_at
     planned = replace(lane, next_attempt_at=due_at, wake_at=due_at, is_claimed=is_claimed)
     resumed = replace(planned, state=state, generation=generation)
@@ -260,7 +260,7 @@ class Transition:
     write: Callable[[Lane], Write]
 
     def example(self, state: LaneState) -> Write:
-        """Return the write for a lane in a state of *before*."""
+        """Return the write for a lane in *state*, one of *before*."""
         return self.write(Lane("t", "s.1", state, "1", 1, 1, 1, 1))
 
 

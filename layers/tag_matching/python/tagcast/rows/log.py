@@ -113,7 +113,7 @@ ENDS = RowFormat(end_key, _end_row, _end_in)
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """The first round of an audience in a section of a wide message; None while only *partial* ends are stored."""
+    """The first round of an audience in a section of a wide message. *round* is None while the row only counts ends."""
 
     origin: Origin
     section: int
@@ -166,7 +166,7 @@ def accepted_put(row: MessageRow) -> Put:
 def end_writes(row: MessageRow, ends: Mapping[int, Entry]) -> tuple[Write, ...]:
     """Return the writes that end deliveries of *row*, each exactly once; concurrent ends do not conflict.
 
-    A delivery may end before its round closes, if a copy of its batch moved it to a backlog and died. Such ends are
+    A delivery may end before its round closes, if a worker moved it to a backlog and then died. Such ends are
     counted, so that the worker that closes the round reads them first.
     """
     early = [each for each, its_round in row.rounds.items() if its_round is None and row.of(each) & ends.keys()]

@@ -16,7 +16,7 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 
 @dataclass(frozen=True, slots=True)
 class AddedLater:
-    """When an entry was added after acceptance, and the version of the group's filter that matched."""
+    """The time at which a late entry was added, and the version of the group's filter that matched."""
 
     added_at: int
     filter_version: int
@@ -37,7 +37,7 @@ class Round:
 
     @classmethod
     def of(cls, at: int, entries: Mapping[int, Entry], enqueued: Set[int] = frozenset()) -> Round:
-        """Return the round that ended *entries*. Deliveries at the first attempt take their compact form.
+        """Return the round that ended *entries*. Successes at the first attempt become *finishes*, which are compact.
 
         >>> Round.of(1_000, {1: Entry(EntryState.DELIVERED, 1, 1_030), 2: Entry(EntryState.EXPIRED)}).finishes
         {1: 30}

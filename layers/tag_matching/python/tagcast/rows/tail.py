@@ -76,7 +76,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A topic is watched: without a break *since* then, and *until* then without a further request."""
+    """A watched topic: watched since *since* without a break, and until *until* unless a request extends it."""
 
     topic: str
     topic_id: str

@@ -87,7 +87,7 @@ def seal_secrets(
 def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings* with those secrets of *known* in *names*: fields left out of a request stay.
+    """Return *settings* with the secrets of *known* that *names* lists: fields left out of a request stay.
 
     They stay sealed unless the request changes other secrets or the kind of endpoint. Raises InvalidRequestError if the
     endpoint has no such secret, and UnavailableError.

@@ -31,7 +31,7 @@ class FilterTestBody(Body):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter, and faults between fields of the message."""
+        """Return the faults of the filter, and faults between fields of the message."""
         message = value.get("message")
         crossed = TestedMessage.cross_faults(message) if isinstance(message, Mapping) else []
         return [fault.under("/message") for fault in crossed] + filter_faults(value.get("filter"))
@@ -44,7 +44,7 @@ class NewFilterBody(Body):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter."""
+        """Return the faults of the filter."""
         return filter_faults(value.get("filter"))
 
 

@@ -35,7 +35,7 @@ class HeartbeatBody(Body):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter."""
+        """Return the faults of the filter."""
         return filter_faults(value.get("filter"))
 
 

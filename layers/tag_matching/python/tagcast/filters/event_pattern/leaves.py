@@ -250,7 +250,7 @@ Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """Any value that is not in a list. A number passes a list of texts, and a text a list of numbers."""
+    """Any value that is not in a list. A value of another type than the list's is never in it."""
 
     but: tuple[Listed, ...]
 

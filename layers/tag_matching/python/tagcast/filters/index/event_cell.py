@@ -1,4 +1,4 @@
-"""Alternatives of patterns with the same key, evaluated together: one bit for each, one column for each path."""
+"""Alternatives of patterns with the same key, evaluated together: one bit per alternative, one column per path."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class EventList:
 
 
 class EventCell:
-    """Alternatives with one bit each. It has columns only for the paths they use, without the key's path."""
+    """Alternatives with one bit each. They have a column for each path that they use, except the path of their key."""
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 

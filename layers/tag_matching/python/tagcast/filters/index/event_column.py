@@ -100,7 +100,7 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value) -> list[Places]:
-        """Return the places of leaves found by a value; without :attr:`others`, numbers and anything-but."""
+        """Return the places of the leaves that a value meets, except of numbers, anything-but and :attr:`others`."""
         if type(value) is Decimals:
             return self._found(value.text, value.text) + self._found(value.number, None)
         return self._found(value, value if type(value) is str else None)

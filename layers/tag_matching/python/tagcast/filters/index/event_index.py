@@ -30,7 +30,7 @@ _Asked = EventCell | EventList
 
 
 class HeavyPattern(NamedTuple):
-    """A pattern that may take too long on large events: its weight in all and by path, and that of its alternatives."""
+    """A pattern that may take too long on large events: its weight in total, by path, and of its alternatives."""
 
     weight: int
     owner: int
@@ -84,7 +84,7 @@ class Posting:
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """Return the numbers of cells, in the order of :meth:`lines`."""
+        """Return the numbers of cells by value and by presence, in the order of :meth:`lines`."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
@@ -95,7 +95,7 @@ class Posting:
 
 
 class LookupTables(NamedTuple):
-    """The lookup tables of a path: owners of one-path patterns by value and by leaf, and numbers of cells by leaf."""
+    """The lookup tables of a path: owners of one-path patterns by value (*exact*) or leaf, cells by leaf (*keys*)."""
 
     exact: dict[Value, tuple[int, ...]]
     alone: Column | None

@@ -23,7 +23,7 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """One of the keys holds whenever the node has the value. ``whole`` means the reverse is true, too."""
+    """Lookup keys, one of which holds whenever the node has the value; with ``whole`` only then."""
 
     keys: tuple[LookupKey, ...]
     place: int

@@ -35,7 +35,7 @@ class Columns(NamedTuple):
     """A cell as plain lists.
 
     ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
-    ``crowds``: places with the further owners of entries that have many. ``partial``: places with the index of the
+    ``crowds``: places with the other owners of entries that have several. ``partial``: places with the index of the
     expression to evaluate. ``tests``: reading, property, test, values, and the places of each value.
     """
 

@@ -38,7 +38,7 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 
 
 class Term(NamedTuple):
-    """A reading of one property is one of the values, none of them, or beyond a single bound.
+    """A test of one property: its reading is one of the values, none of them, or beyond a single bound.
 
     A property that is missing or unreadable meets only the term ``missing``.
     """

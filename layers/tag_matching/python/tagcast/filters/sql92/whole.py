@@ -1,4 +1,4 @@
-"""The full expression, evaluated where its terms are not equivalent to it."""
+"""The full expression of an entry, evaluated if the entry's terms are not exact."""
 
 from collections.abc import Mapping
 

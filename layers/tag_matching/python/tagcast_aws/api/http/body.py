@@ -84,7 +84,7 @@ class EmptyBody(Body):
 
 
 def one_by_one(model: type[Body]) -> Any:
-    """Return the field of a list whose items are validated separately. An invalid item does not refuse the others."""
+    """Return the field of a list whose items are validated separately. An invalid item does not affect the others."""
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 

@@ -133,7 +133,7 @@ class SubscriptionBody(_Settings):
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter, and faults between fields."""
+        """Return the faults of the filter, and faults between fields."""
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
