@@ -16,7 +16,8 @@ def test_open_lanes_are_told_again_to_the_function_that_starts_workflows_alone(
     tmp_path: Path, function: str, gets_lanes: bool
 ) -> None:
     anything = SimpleNamespace(
-        waiting=0, functions={function: SimpleNamespace(name=function)}, calls=lambda _: SimpleNamespace(call=print), positions=tmp_path,
+        waiting=0, functions={function: SimpleNamespace(name=function)}, positions=tmp_path,
+        calls=lambda _: SimpleNamespace(call=print),
         outputs={"ArnSource": "arn:aws:dynamodb:us-east-1:1:table/lanes/stream/1"},
     )  # fmt: skip
     parts: Any = anything
