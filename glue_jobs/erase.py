@@ -337,8 +337,16 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
     return {}
 
 
+def uncompacted_days(archive: Archive, now: int) -> list[str]:
+    """Return the days before yesterday that have raw files of messages which no compaction has read."""
+    yesterday = rfc3339(now - arguments.DAY_MS)[:10]
+    days = [day for day in archive.days("raw", MESSAGES.value) if day < yesterday]
+    found = compact.list_arrived(archive.objects, MESSAGES, days)
+    return [each.day for each in found if each.files.keys() - each.compacted.keys()]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase. Exit code 1 if a message may still be pending, in a buffer, or in the state table."""
+    """Preview or erase. Exit code 1 if a message may still be pending, in a buffer or not compacted yet."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)
@@ -346,6 +354,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--by says who asks")
     archive = Archive.at(open_session(given), given.archive)
     objects, now = archive.objects, arguments.now_ms()
+    # Messages are found by their properties in curated files only.
+    if not selection.message_ids and (days := uncompacted_days(archive, now)):
+        until = rfc3339(now + arguments.DAY_MS)[:10]
+        detail = f"{len(days)} days have files that are not compacted: run compact --from {days[0]} --to {until} first"
+        finish({"job": "erase", "ok": False, "preview": given.preview, "detail": detail, "html": None})
+        return 1
     key = contents.key_of(objects)
     name = selection.name_of(key)
     every = archive.records(MESSAGES, _days_of(archive, selection)).unionByName(failed_records(archive))

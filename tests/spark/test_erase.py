@@ -195,6 +195,24 @@ def test_a_preview_changes_nothing_and_a_repetition_nothing_more(
     assert [key for key, text in contents(bucket).items() if SECRET in text] == []
 
 
+def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_compacted(
+    spark: SparkSession, bucket: Bucket, told: Told
+) -> None:
+    bucket.put("messages", DAY, story()[:2])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    told()
+    bucket.put("messages", LATE_DAY, story()[2:])
+
+    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 1
+    assert LATE_DAY in told()["detail"]
+    assert any(SECRET in text for text in texts(bucket).values())
+
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    told()
+    assert erase.main(["--archive", bucket.uri, *ASKED]) == 0
+    assert told()["messages"] == 2
+
+
 def _interrupted(*_: object) -> int:
     raise KeyboardInterrupt
 

@@ -345,6 +345,10 @@ class Days:
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
+EVER = Days(date(2020, 1, 1), date(2020, 1, 2))
+"""From before the first archive; :func:`compacting` goes on until today."""
+
+
 def option(name: str, value: str | None) -> list[str]:
     """Return an option with its value; empty for None."""
     return [] if value is None else [name, value]

@@ -22,6 +22,7 @@ from tagcast_cli.api_client import client_for, url_fault
 from tagcast_cli.filters import FilterOptions, SqlFilter, TagFilter
 from tagcast_cli.instant import rfc3339
 from tagcast_cli.job_run import (
+    EVER,
     NOTHING_JUDGED,
     SAMPLES,
     Archive,
@@ -276,7 +277,7 @@ def erase(
     arguments = option("--message", ",".join(message or ()) or None) + option("--topic", topic)
     arguments += option("--property", property) + option("--before", before) + option("--by", by)
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "erase", _owned(archive), arguments, first=_compacting(archive, Days.of(None, None), as_is))
+    _run(ctx, "erase", _owned(archive), arguments, first=_compacting(archive, EVER, as_is))
 
 
 @with_options
@@ -299,7 +300,7 @@ def retain(
     archive = place.archive(ctx)
     arguments = ["--bodies-days", str(bodies_days), "--properties-days", str(properties_days)]
     arguments += ["--preview", "false" if send else "true"]
-    _run(ctx, "retain", _owned(archive), arguments, first=_compacting(archive, Days.of(None, None), as_is))
+    _run(ctx, "retain", _owned(archive), arguments, first=_compacting(archive, EVER, as_is))
 
 
 def _owned(place: Archive) -> Archive:

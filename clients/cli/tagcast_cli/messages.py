@@ -70,7 +70,7 @@ def publish(
 
 def _what_next(session: Session, topic: str, answer: Json) -> list[Text]:
     if answer.get("matched") == 0:
-        return [Text("No subscription matched; the body is not kept.", style="yellow")]
+        return [Text("No subscription matched; only a topic with keep: life keeps the body.", style="yellow")]
     return published_lines(session, topic, str(answer.get("message_id")))
 
 
