@@ -337,12 +337,16 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
     return {}
 
 
-def uncompacted_days(archive: Archive, now: int) -> list[str]:
-    """Return the days before yesterday that have raw files of messages which no compaction has read."""
+def explain_uncompacted(archive: Archive, now: int) -> str:
+    """Return which days before yesterday have raw files of messages that no compaction has read; empty if none."""
     yesterday = rfc3339(now - arguments.DAY_MS)[:10]
     days = [day for day in archive.days("raw", MESSAGES.value) if day < yesterday]
     found = compact.list_arrived(archive.objects, MESSAGES, days)
-    return [each.day for each in found if each.files.keys() - each.compacted.keys()]
+    days = [each.day for each in found if each.files.keys() - each.compacted.keys()]
+    if not days:
+        return ""
+    until = rfc3339(now + arguments.DAY_MS)[:10]
+    return f"{len(days)} days have files that are not compacted: run compact --from {days[0]} --to {until} first"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -355,10 +359,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     archive = Archive.at(open_session(given), given.archive)
     objects, now = archive.objects, arguments.now_ms()
     # Messages are found by their properties in curated files only.
-    if not selection.message_ids and (days := uncompacted_days(archive, now)):
-        until = rfc3339(now + arguments.DAY_MS)[:10]
-        detail = f"{len(days)} days have files that are not compacted: run compact --from {days[0]} --to {until} first"
-        finish({"job": "erase", "ok": False, "preview": given.preview, "detail": detail, "html": None})
+    if not selection.message_ids and (missing := explain_uncompacted(archive, now)):
+        finish({"job": "erase", "ok": False, "preview": given.preview, "detail": missing, "html": None})
         return 1
     key = contents.key_of(objects)
     name = selection.name_of(key)
