@@ -26,7 +26,7 @@ from local.rules.permissions import Role
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-START_S = 20.0
+START_S = 60.0
 STOP_S = 20.0
 
 
