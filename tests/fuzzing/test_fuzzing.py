@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 60, 12
+SCENARIOS, STEPS = 100, 12
+"""Hypothesis also draws constants of the loaded modules, so workers play different scenarios."""
 
 
 def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage() -> None:
@@ -27,5 +28,4 @@ def test_made_up_requests_are_answered_as_the_document_says_and_leave_no_garbage
     play()
 
     successful = {name for name, status in asked if status < 300}
-    # Ids contain the time, so runs differ: about half of the operations succeed at least once.
-    assert len(successful) > len(OPERATIONS) / 3, (asked, successful)
+    assert len(successful) > len(OPERATIONS) / 2, (asked, successful)

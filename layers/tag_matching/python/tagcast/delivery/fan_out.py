@@ -555,9 +555,10 @@ async def push_round(
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {message.message_id for message, _ in deliveries} - this.judged
+    times = math.ceil(among / SUBSCRIPTIONS_IN_TIME)
     # The permits of a rate fall within its horizon, however many messages wait.
-    messages = 1 if subscription.settings.rate is not None else len(deliveries)
-    times = max(math.ceil(messages / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
+    if len(deliveries) > MESSAGES_IN_TIME and subscription.settings.rate is None:
+        times = max(times, math.ceil(len(deliveries) / MESSAGES_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
     until = world.clock.monotonic() + seconds
     run = Run(subscription, deliveries, slots, seconds, circuit, unjudged, watch=watch)
@@ -694,8 +695,9 @@ def _dues(
 ) -> list[PendingDelivery]:
     lane, by_function, dues = this.lane, is_judged_by_function(subscription), []
     waits = not this.failures and (lane is None or lane.state in (LaneState.BLOCKED, LaneState.RETRYING))
-    by_default = None if subscription.settings.rate is None else RATE
-    reason = this.reason or by_default if waits else None
+    reason = this.reason if waits else None
+    if waits and reason is None and subscription.settings.rate is not None:
+        reason = RATE
     for place, message in enumerate(messages):
         failure = this.failures.get(message.message_id)
         due = PendingDelivery(

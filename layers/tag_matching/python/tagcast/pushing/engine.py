@@ -679,7 +679,7 @@ async def _prepare_keys(world: World, run: Run, result: RunResult) -> Run:
     """
     settings = run.subscription.settings
     needs_keys = settings.sealed is not None or settings.signature is Signature.V1A
-    if settings.is_group or not needs_keys or not run.deliveries:
+    if not needs_keys or not run.deliveries:
         return run
     try:
         is_prepared = settings.signature is not Signature.V1A or world.signer.is_ready
