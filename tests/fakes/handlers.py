@@ -34,7 +34,7 @@ def answered(
     is_base64: bool = False,
     claims: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What the function says to whom API Gateway gives a request; *target* is the path with its query.
+    """Return the answer of the function to which API Gateway routes the request; *target* is the path with its query.
 
     With *claims* it comes with a token, and none of its scopes was asked for.
     """

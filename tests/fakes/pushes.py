@@ -17,7 +17,7 @@ from tagcast.model import (
 
 NOW = 1_700_000_000_000
 PATIENT_S = 30
-"""So long a push may take whose answer a test waits for: on a machine with much else to do, seconds are short."""
+"""The timeout of pushes whose answer a test waits for. On a busy machine a few seconds are too short."""
 
 
 def push_to(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StoppedClock:
-    """It is always *instant*; whoever wants to wait fails."""
+    """The time is always *instant*. Waiting fails."""
 
     instant: int = 0
 

@@ -155,7 +155,7 @@ class FakeWorkflow:
 
 
 class OneByOne:
-    """Of the way to endpoints what whoever asked for no batches needs."""
+    """Refuses batches, for tests whose subscriptions have none."""
 
     async def push_batch(self, batch: PushBatch) -> Outcome:
         raise AssertionError(f"{batch.subscription.name} is given a batch")
@@ -342,7 +342,7 @@ class FakeSigner:
 
 
 class FakeVault:
-    """Reverses what it seals, and knows for whom it did; *broken* does neither."""
+    """Seals by reversing, under a context, and records which subscriptions were opened. A *broken* vault refuses both."""
 
     def __init__(self) -> None:
         self.broken = False

@@ -1,4 +1,4 @@
-"""Clients of AWS's services, as a process makes them: how often they ask, for how long, and whom."""
+"""A process's clients of AWS services: their retries, timeouts and endpoints."""
 
 from __future__ import annotations
 

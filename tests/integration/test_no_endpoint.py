@@ -55,7 +55,7 @@ GROUP = GroupQueue("07457000000000000001.3", ordered=True)
 
 
 class Unhurried(StoppedClock):
-    """Whoever waits for the next attempt has waited."""
+    """Waits for the next attempt end at once."""
 
     def sleep(self, seconds: float) -> None:
         pass

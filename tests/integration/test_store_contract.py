@@ -28,7 +28,7 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 class LaterStore(DynamoStore):
-    """The store on the box; whoever reads without consistency does so when every replica knows."""
+    """The store on the box. Reads without consistency begin when every replica has the latest writes."""
 
     timeline: SoloTimeline
 

@@ -117,7 +117,7 @@ def _result(results: Results, mutant: Mutant, told: Told) -> Result:
 
 
 def attempt(mutant: Mutant, covered: CoverageMap, simulated_s: float) -> Work:
-    """Return the work of one fork: plant the mutant, then ask whoever reaches it, the fastest first."""
+    """Return the work of one fork: plant the mutant, then run the tests that reach it, the fastest first."""
     lines = _lines(mutant)
     reaching = covered.reaching(mutant.module, mutant.lines) if mutant.function != TOP else []
     reaching = reaching or covered.reaching(mutant.module, lines)
@@ -170,7 +170,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sample", type=int, help="try so many of them (default: all)")
+    parser.add_argument("--sample", type=int, help="number of mutants to try (default: all)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: %(default)s)")
     parser.add_argument("--planted", action="store_true", help="plant the bugs that were written by hand")
