@@ -81,6 +81,12 @@ class ArrivalDay:
         """The keys in the ledger, with the days of each file's records."""
         return json_of(self.ledger)
 
+    @property
+    def unread(self) -> dict[str, int]:
+        """The files that no compaction has read."""
+        compacted = self.compacted
+        return {key: size for key, size in self.files.items() if key not in compacted}
+
 
 def ledger_key(kind: RecordKind, day: str) -> str:
     """Return the key of the ledger of a day of arrival: its compacted raw files and their days."""
@@ -120,9 +126,7 @@ class _Run:
         present = self.archive.days("raw", self.kind.value)
         wanted = [day for day in present if day >= window[0]] if self.rebuild else sorted({*present} & {*window})
         days = list_arrived(self.objects, self.kind, wanted)
-        files = {
-            key: size for each in days for key, size in each.files.items() if self.rebuild or key not in each.compacted
-        }
+        files = {key: size for each in days for key, size in (each.files if self.rebuild else each.unread).items()}
         result = Compacted(self.kind, read_files=len(files))
         if files or self.rebuild:
             self._days_made(files, result)

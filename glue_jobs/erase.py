@@ -209,12 +209,18 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
     """
     if not days:
         return []
-    objects, wanted = archive.objects, {*days}
-    arrived = [day for day in archive.days("raw", MESSAGES.value) if min(days) <= day]
+    wanted, keys = {*days}, set[str]()
+    for each in _arrived(archive, lambda day: min(days) <= day):
+        compacted = each.compacted
+        keys |= {key for key in each.files if not wanted.isdisjoint(compacted.get(key, wanted))}
+    return sorted(keys | _find_damaged(archive.objects, message_ids))
+
+
+def _arrived(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.ArrivalDay]:
+    """Return the raw files of the *chosen* days of arrival, read at once."""
+    objects, days = archive.objects, filter(chosen, archive.days("raw", MESSAGES.value))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], arrived)
-        keys = {key for each in found for key in each.files if not wanted.isdisjoint(each.compacted.get(key, wanted))}
-    return sorted(keys | _find_damaged(objects, message_ids))
+        return [*pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], days)]
 
 
 def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
@@ -340,9 +346,7 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 def explain_uncompacted(archive: Archive, now: int) -> str:
     """Return which days before yesterday have raw files of messages that no compaction has read; empty if none."""
     yesterday = rfc3339(now - arguments.DAY_MS)[:10]
-    days = [day for day in archive.days("raw", MESSAGES.value) if day < yesterday]
-    found = compact.list_arrived(archive.objects, MESSAGES, days)
-    days = [each.day for each in found if each.files.keys() - each.compacted.keys()]
+    days = [each.day for each in _arrived(archive, lambda day: day < yesterday) if each.unread]
     if not days:
         return ""
     until = rfc3339(now + arguments.DAY_MS)[:10]

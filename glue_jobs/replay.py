@@ -185,9 +185,11 @@ def send(
     if run and run[-1].sent is None:
         ids = run.pop().ids
         again.append(list(islice((offer for offer in offers() if offer["replay_of"] in ids), len(ids))))
+    done = sum(len(chunk.ids) for chunk in run)
     for group in chain(again, chunks((offer for offer in offers() if offer["replay_of"] not in known), most)):
         run.append(_send_chunk(archive, post, run_id, Chunk(len(run), [offer["replay_of"] for offer in group]), group))
-        tell(f"{sum(len(chunk.ids) for chunk in run):,} of {total:,}")
+        done += len(group)
+        tell(f"{done:,} of {total:,}")
     if before:
         tell(f"{before:,} were sent before; another --run-id sends them again")
     sums = {name: sum(getattr(chunk, name) or 0 for chunk in run) for name in ("sent", "matched", "refused")}

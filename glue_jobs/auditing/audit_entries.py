@@ -144,6 +144,10 @@ def end_is(state: EntryState) -> Column:
     return sql.col("end") == ENDS.index(state.value) + 1
 
 
+def _is_open() -> Column:
+    return (sql.col("ends") == 0) & sql.col("removed_at").isNull()
+
+
 def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that have no end after the expiry, have two ends, or were removed."""
     matched = entries.where("matched = 1")
@@ -152,10 +156,8 @@ def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
     )
     gone = matched.where("ends = 0 and removed_at is not null")
     removed = violation("removed_pending", gone, sql.col("removed_at"), "its row was removed while it was pending")
-    open_ = matched.where(
-        (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.over_before)
-    )
-    never = violation("never_ended", open_, sql.col("expires_at"), "it expired, and no end is recorded")
+    overdue = matched.where(_is_open() & (sql.col("expires_at") <= terms.over_before))
+    never = violation("never_ended", overdue, sql.col("expires_at"), "it expired, and no end is recorded")
     return twice.unionByName(removed).unionByName(never)
 
 
@@ -173,9 +175,7 @@ def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
     """Return the counts of the certificate: entries by end, and open ones; *usual* ones were delivered."""
     matched = sql.col("matched") == 1
-    alive = (
-        matched & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.over_before)
-    )
+    alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)
     sums = [
         sql.sum(matched.cast("int")).alias("entries"),
         sql.sum(alive.cast("int")).alias("within_life"),

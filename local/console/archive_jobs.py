@@ -146,7 +146,7 @@ class LocalJobs:
             check_spark()
         self._running = self.jobs or jobs_of(place)
         arguments = order.arguments(place)
-        result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
+        result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days.first))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
         return JobResult(page, verdict(order.job, result.code, result.summary), result.code == 0)

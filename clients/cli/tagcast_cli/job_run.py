@@ -345,8 +345,8 @@ class Days:
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
-EVER = Days(date(2020, 1, 1), date(2020, 1, 2))
-"""From before the first archive; :func:`compacting` goes on until today."""
+EVER = date(2020, 1, 1)
+"""A day before the first archive."""
 
 
 def option(name: str, value: str | None) -> list[str]:
@@ -373,10 +373,9 @@ def backtest_arguments(
     return [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
 
 
-def compacting(place: Archive, days: Days) -> Link:
-    """Return the job that first compacts the new files of a local archive. A deployment compacts on a schedule.
+def compacting(place: Archive, first: date) -> Link:
+    """Return the job that compacts the new files of a local archive that arrived on the day *first* or later.
 
-    Files are found by their arrival, so those since the first day are needed: a delivery may end days later.
+    A delivery may end days after its message was accepted. A deployment compacts on a schedule.
     """
-    tomorrow = Days.of(None, None).end
-    return ["compact", *Days(days.first, max(days.end, tomorrow)).arguments()] if place.is_local else ()
+    return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

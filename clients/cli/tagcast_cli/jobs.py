@@ -8,6 +8,7 @@ import time
 import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -151,7 +152,7 @@ def report(
         + option("--topic", topic)
         + option("--subscription", subscription)
         + option("--by", None if by is None else by.value),
-        first=_compacting(archive, days, as_is),
+        first=_compacting(archive, days.first, as_is),
         show=show,
     )
 
@@ -182,7 +183,7 @@ def audit(
     now = rfc3339(round(time.time() * 1000))
     archive, days = place.archive(ctx), period.days()
     arguments = audit_arguments(archive, days, topic, as_of or (now if archive.is_local else None), property)
-    _run(ctx, "audit", archive, arguments, first=_compacting(archive, days, as_is), show=show)
+    _run(ctx, "audit", archive, arguments, first=_compacting(archive, days.first, as_is), show=show)
 
 
 @with_options
@@ -207,7 +208,7 @@ def backtest(
         "backtest",
         archive,
         backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
-        first=_compacting(archive, days, as_is),
+        first=_compacting(archive, days.first, as_is),
         show=show,
     )
 
@@ -241,7 +242,7 @@ def replay(
     if only := FilterOptions(tag=tag, sql=sql).filter():
         arguments += ["--only", json.dumps(only)]
     arguments += ["--api", api.url, *option("--run-id", run_id)]
-    _run(ctx, "replay", archive, arguments, first=_compacting(archive, days, as_is))
+    _run(ctx, "replay", archive, arguments, first=_compacting(archive, days.first, as_is))
 
 
 @with_options
@@ -343,8 +344,8 @@ def _period_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
-    return () if as_is else compacting(place, days)
+def _compacting(place: Archive, first: date, as_is: bool) -> Link:
+    return () if as_is else compacting(place, first)
 
 
 def _summary(summary: Mapping[str, Any]) -> list[RenderableType]:

@@ -170,8 +170,8 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
 
 def _is_independent(subscription: Json) -> bool:
     """Return whether messages wait for themselves alone. A lane may still be `retrying` after its strategy changed."""
-    retry = subscription.get("retry") or {"strategy": Strategy.INDEPENDENT_RETRY}
-    return bool(retry.get("strategy") == Strategy.INDEPENDENT_RETRY)
+    retry = subscription.get("retry")
+    return retry is None or bool(retry["strategy"] == Strategy.INDEPENDENT_RETRY)
 
 
 def _behind(lane: Json, head: Json, message_id: str) -> str:

@@ -134,9 +134,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
                 return self._subscription(topic, str(name)) | untold
             case "POST", "/secret/rotate":
                 return self._rotate_secret(topic, str(name), said, headers)
-            case "POST", "/messages":
-                return self._accept_once(topic, said, headers.get("idempotency-key"))
-            case "POST", "/messages/batch":
+            case "POST", "/messages" | "/messages/batch":
                 return self._accept_once(topic, said, headers.get("idempotency-key"))
         raise _RefusedError(501, f"the fake does not answer {method} {path}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from tagcast.delivery.publishing import ArchivedOriginal, Idempotency, check_draft, publish, replay
 from tagcast.model import Draft, Topic
@@ -20,6 +21,8 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, show_accepted
 from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 
+T = TypeVar("T")
+
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
@@ -31,7 +34,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept the valid messages of a batch. The results hold the problems of the others."""
     topic = publishing_directory(world, request.topic).topic
     items = [_draft(topic, item) for item in request.body.messages]
-    valid = {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
+    valid = _valid(items)
     claims = _claims(request, valid)
     drafts = [_traced(item, request.trace) for item in valid.values()]
     return _results(items, publish(world, topic.name, drafts, claims) if drafts else ())
@@ -44,9 +47,14 @@ def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
     items = [_original(topic, item) for item in request.body.messages]
-    valid = {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
+    valid = _valid(items)
     claims = _claims(request, valid)
     return _results(items, replay(world, topic.name, subscription, [*valid.values()], claims) if valid else ())
+
+
+def _valid(items: Sequence[T | Problem]) -> dict[int, T]:
+    """Return the valid items by their places in the request."""
+    return {place: item for place, item in enumerate(items) if not isinstance(item, Problem)}
 
 
 def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
