@@ -342,7 +342,7 @@ class FakeSigner:
 
 
 class FakeVault:
-    """Seals by reversing, under a context, and records which subscriptions were opened. A *broken* vault refuses both."""
+    """Seals by reversing, under a context, and records the opened subscriptions. A *broken* vault refuses both."""
 
     def __init__(self) -> None:
         self.broken = False
