@@ -395,10 +395,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "messages": len(matching), "days": days, "parts": [part.value for part in Part], "done_at": None,
     }  # fmt: skip
     objects.replace(_key(name, "asked"), json.dumps({**record, "matching": matching}).encode())
-    done_at = _read(objects, name, "record").get("done_at")
-    objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at}).encode())
+    objects.replace(_key(name, "record"), json.dumps(record).encode())
     counts = erase(archive, forgetting, days)
-    objects.replace(_key(name, "record"), json.dumps({**record, "done_at": done_at or rfc3339(now)}).encode())
+    # A later run may erase more, so each sets its own end.
+    objects.replace(_key(name, "record"), json.dumps({**record, "done_at": rfc3339(arguments.now_ms())}).encode())
     tell(f"{len(matching)} messages erased; backups keep them for 35 days if MessagesPointInTimeRecovery is true")
     finish({**summary, "ok": True, "messages": len(matching), "days": days, **counts, "html": None})
     return 0

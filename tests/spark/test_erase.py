@@ -213,6 +213,35 @@ def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_co
     assert told()["messages"] == 2
 
 
+def test_an_erasure_is_done_when_its_last_run_has_ended(
+    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.put("messages", DAY, [written(1, SECRET)])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    hours = iter(range(100))
+    monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS + next(hours) * 3_600_000)
+    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
+    first = _record(bucket)
+
+    bucket.put("messages", DAY, [written(2, SECRET)])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(erase, "rewrite_days", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            erase.main(["--archive", bucket.uri, *ASKED, *BY])
+    assert (_record(bucket)["messages"], _record(bucket)["done_at"]) == (2, None)
+    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
+
+    last = _record(bucket)
+    assert last["asked_at"] == first["asked_at"] < first["done_at"] < last["done_at"]
+
+
+def _record(bucket: Bucket) -> dict[str, Any]:
+    [text] = [text for key, text in texts(bucket).items() if key.endswith("record.json")]
+    record: dict[str, Any] = json.loads(text)
+    return record
+
+
 def _interrupted(*_: object) -> int:
     raise KeyboardInterrupt
 
