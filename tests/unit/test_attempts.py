@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -43,6 +44,16 @@ def histories(fake: FakeWorld, message_id: str) -> dict[str, list[dict[str, Any]
 
 def noise(dice: Random, length: int) -> str:
     return "".join(dice.choices(string.ascii_letters, k=length))
+
+
+@pytest.mark.parametrize(
+    "piece", ["token-", "api-key", "authorization-", "token ", "token=", "bearer ", "a-", "whsec_"]
+)
+def test_a_response_is_shown_soon_whatever_it_repeats(piece: str) -> None:
+    """A receiver chooses it, and what takes long holds up the pushes to others."""
+    began = time.process_time()
+    response_text((piece * 4_096)[:4_096].encode())
+    assert time.process_time() - began < 0.2
 
 
 def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:

@@ -20,9 +20,11 @@ SECRET_LENGTH_MIN = 6
 """Shorter texts are no secrets, and would redact words."""
 _ELLIPSIS = "…"
 _SCHEMES = r"(?:bearer|basic|digest|negotiate|aws4-hmac-sha256)"
-_NAMES = r"[\w-]*(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)[\w-]*"
+_WORDS = r"(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)"
+_NAMES = rf"(?<![\w-])(?=[\w-]*?{_WORDS})[\w-]++"
+"""Whole names, read once from their start: the text is a stranger's, and may be made to take long."""
 _SENSITIVE = re.compile(
-    rf"""(?P<kept>\b{_NAMES}\\?["']?\s*[:=]\s*\\?["']?(?:{_SCHEMES}\s+)?|\b{_SCHEMES}\s+)[^\s"'<>&;,]{{4,}}"""
+    rf"""(?P<kept>{_NAMES}\\?["']?\s*+[:=]\s*+\\?["']?(?:{_SCHEMES}\s++)?|\b{_SCHEMES}\s++)[^\s"'<>&;,]{{4,}}"""
     rf"|{SECRET_PREFIX}[\w+/=-]{{4,}}",
     re.IGNORECASE,
 )
