@@ -59,6 +59,12 @@ def is_live(claim: Claim, now: int) -> bool:
     return claim.accepted.expires_at > now
 
 
+def is_repetition(world: World, topic: Topic, claim: Idempotency) -> bool:
+    """Return whether an earlier request with this claim was accepted: its answer counts, not what the topic allows."""
+    known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
+    return known is not None and is_live(known, world.clock.now())
+
+
 def answer_again(known: Claim, claim: Idempotency) -> Accepted:
     """Return the answer to the first request. Raise ConflictError if that was another request."""
     if known.fingerprint != claim.fingerprint:
@@ -84,9 +90,9 @@ class _AcceptedDraft:
     is_new: bool
 
 
-def check_draft(topic: Topic, draft: Draft) -> Fault | None:
-    """Return the fault of *draft* for *topic*, or None: its body may be too large."""
-    if len(draft.body) <= topic.settings.body_bytes_max:
+def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
+    """Return the fault of *draft* for *topic*, or None: its body may be too large, unless it was accepted before."""
+    if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_repetition(world, topic, claim)):
         return None
     return Fault(
         f"the body has {len(draft.body)} bytes; the topic allows {topic.settings.body_bytes_max}",
@@ -96,9 +102,9 @@ def check_draft(topic: Topic, draft: Draft) -> Fault | None:
 
 
 def publish(
-    world: World, topic: str, drafts: Sequence[Draft], claims: Sequence[Idempotency] = ()
+    world: World, topic: str, drafts: Sequence[Draft], claims: Sequence[Idempotency | None] = ()
 ) -> tuple[Accepted, ...]:
-    """Accept every draft, in order. *claims* are empty, or one for each draft.
+    """Accept every draft, in order. *claims* are empty, or one or None for each draft.
 
     Before storing anything, raises NotFoundError, TooLargeError, or ConflictError for a reused idempotency key. After
     storing, raises UnavailableError if the queue did not accept every ordered message.
@@ -124,7 +130,7 @@ def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency)
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
     """Accept every draft like :func:`publish`; raise UnmatchedError if one matches no subscription."""
     directory = publishing_directory(world, topic)
-    _check_sizes(world, directory, drafts)
+    _check_sizes(world, directory, drafts, ())
     for draft in drafts:
         if not _new_row(world, directory, draft, None, world.clock.now()).map.pending_count:
             raise UnmatchedError(len(directory.by_ordinal))
@@ -136,7 +142,7 @@ def replay(
     topic: str,
     subscription: str,
     originals: Sequence[ArchivedOriginal],
-    claims: Sequence[Idempotency] = (),
+    claims: Sequence[Idempotency | None] = (),
 ) -> tuple[Accepted, ...]:
     """Publish archived messages again for one subscription, as new messages with new ids and lives.
 
@@ -152,12 +158,12 @@ def _accept_all(
     world: World,
     directory: Directory,
     offers: Sequence[tuple[Draft, str | None]],
-    claims: Sequence[Idempotency] = (),
+    claims: Sequence[Idempotency | None] = (),
     *,
     is_queued: bool = True,
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of its original if it is a replay; send all to the queue if *is_queued*."""
-    _check_sizes(world, directory, [draft for draft, _ in offers])
+    _check_sizes(world, directory, [draft for draft, _ in offers], claims)
     taken: list[_AcceptedDraft] = []
     lost = 0
     try:
@@ -177,13 +183,16 @@ def _accept_all(
     return tuple(each.accepted for each in taken)
 
 
-def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) -> None:
-    for draft in drafts:
-        if (fault := check_draft(directory.topic, draft)) is not None:
+def _check_sizes(
+    world: World, directory: Directory, drafts: Sequence[Draft], claims: Sequence[Idempotency | None]
+) -> None:
+    for place, draft in enumerate(drafts):
+        claim = claims[place] if claims else None
+        if (fault := check_draft(world, directory.topic, draft, claim)) is not None:
             raise TooLargeError(fault.detail)
         if may_outgrow(directory.topic, draft.body):
             row = _new_row(world, directory, draft, None, world.clock.now())
-            if outgrows(row):
+            if outgrows(row) and (claim is None or not is_repetition(world, directory.topic, claim)):
                 raise TooLargeError(
                     f"the message with its {row.map.pending_count} matching subscriptions is too large to store"
                 )

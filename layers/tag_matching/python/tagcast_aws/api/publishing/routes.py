@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,18 +26,18 @@ T = TypeVar("T")
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
-    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, [0]))
+    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _claims(request, 1))
     return Answer(201, show_accepted(one), _replayed((one,)))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept the valid messages of a batch. The results hold the problems of the others."""
     topic = publishing_directory(world, request.topic).topic
-    items = [_draft(topic, item) for item in request.body.messages]
+    claims = _claims(request, len(request.body.messages))
+    items = [_draft(world, topic, *each) for each in zip(request.body.messages, claims, strict=True)]
     valid = _valid(items)
-    claims = _claims(request, valid)
     drafts = [_traced(item, request.trace) for item in valid.values()]
-    return _results(items, publish(world, topic.name, drafts, claims) if drafts else ())
+    return _results(items, publish(world, topic.name, drafts, [claims[place] for place in valid]) if drafts else ())
 
 
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
@@ -46,10 +46,11 @@ def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
 
     topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
-    items = [_original(topic, item) for item in request.body.messages]
+    claims = _claims(request, len(request.body.messages))
+    items = [_original(world, topic, *each) for each in zip(request.body.messages, claims, strict=True)]
     valid = _valid(items)
-    claims = _claims(request, valid)
-    return _results(items, replay(world, topic.name, subscription, [*valid.values()], claims) if valid else ())
+    valid_claims = [claims[place] for place in valid]
+    return _results(items, replay(world, topic.name, subscription, [*valid.values()], valid_claims) if valid else ())
 
 
 def _valid(items: Sequence[T | Problem]) -> dict[int, T]:
@@ -62,18 +63,18 @@ def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
     return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
 
-def _draft(topic: Topic, item: object) -> Draft | Problem:
+def _draft(world: World, topic: Topic, item: object, claim: Idempotency | None) -> Draft | Problem:
     draft, faults = read_message(item)
-    return invalid_problem(faults) if draft is None else _refusal(topic, draft) or draft
+    return invalid_problem(faults) if draft is None else _refusal(world, topic, draft, claim) or draft
 
 
-def _original(topic: Topic, item: object) -> ArchivedOriginal | Problem:
+def _original(world: World, topic: Topic, item: object, claim: Idempotency | None) -> ArchivedOriginal | Problem:
     original, faults = read_replayed(item)
-    return invalid_problem(faults) if original is None else _refusal(topic, original.draft) or original
+    return invalid_problem(faults) if original is None else _refusal(world, topic, original.draft, claim) or original
 
 
-def _refusal(topic: Topic, draft: Draft) -> Problem | None:
-    fault = check_draft(topic, draft)
+def _refusal(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Problem | None:
+    fault = check_draft(world, topic, draft, claim)
     return None if fault is None else too_large_problem(fault)
 
 
@@ -92,14 +93,14 @@ def _replayed(taken: Sequence[Accepted]) -> dict[str, str]:
 
 
 def _claims(
-    request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody], places: Iterable[int]
-) -> Sequence[Idempotency]:
-    """Return the claims of the messages at these *places* of the request, or none if it has no key."""
+    request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody], count: int
+) -> Sequence[Idempotency | None]:
+    """Return the claim of each of the *count* messages of the request; None for each if it has no key."""
     key = request.idempotency_key()
     if key is None:
-        return ()
+        return [None] * count
     idempotency = Idempotency(key, request.fingerprint())
-    return [idempotency.at(place) for place in places]
+    return [idempotency.at(place) for place in range(count)]
 
 
 ROUTES = (
