@@ -142,6 +142,14 @@ def test_what_is_as_it_is_named_is_not_written_again(either: Client) -> None:
     assert either.ensure_topic("orders", retention_seconds=3600, keep="life").version == topic
 
 
+def test_a_boolean_in_a_filter_replaces_the_number_that_python_takes_for_it(either: Client) -> None:
+    either.create_topic("orders")
+    for wanted in (1, True):
+        either.ensure_subscription("orders", "paid", HOOK, filter=Filter.pattern({"paid": [wanted]}))
+        stored = either.get_subscription("orders", "paid").filter
+        assert json.dumps(stored).count(json.dumps([wanted])) == 1
+
+
 def test_another_secret_is_rotated_so_that_receivers_of_the_former_one_go_on(client: Client) -> None:
     client.ensure_topic("orders")
     client.ensure_subscription("orders", "billing", HOOK, secret=SECRET)

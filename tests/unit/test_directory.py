@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import random
 import zlib
 from dataclasses import replace
@@ -268,6 +269,15 @@ def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_th
     assert accepted.expires_at - accepted.accepted_at == 60_000
     assert fake.queue.entries[-1].group == accepted.message_id
     assert directory.directory_of(fake.world, "test1").topic.settings.body_bytes_max == 5
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (0, False)])
+def test_a_warm_process_knows_a_number_from_a_boolean(fake: FakeWorld, before: object, after: object) -> None:
+    fake.subscribe("A", filter={"kind": "event_pattern", "pattern": {"paid": [before]}})
+    fake.publish("{}")
+    fake.subscribe("A", filter={"kind": "event_pattern", "pattern": {"paid": [after]}})
+    bodies = [json.dumps({"paid": each}) for each in (before, after)]
+    assert [publishing.publish(fake.world, "test1", (Draft(body.encode()),))[0].matched for body in bodies] == [0, 1]
 
 
 def test_a_topic_made_again_is_not_taken_for_the_one_before(fake: FakeWorld) -> None:

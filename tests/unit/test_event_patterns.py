@@ -111,6 +111,13 @@ def test_properties_are_texts_to_eventbridge_and_attributes_to_sns() -> None:
         assert tuple(says(pattern, b"", properties, **each) for each in both) == expected, pattern
 
 
+def test_a_list_of_objects_is_no_list_of_attributes_whatever_the_order_of_properties() -> None:
+    properties = {"a.b": "y", "a": '[{"b": "x"}]'}
+    for each in (properties, dict(reversed(properties.items()))):
+        assert says({"a.b": ["y"]}, b"", each, scope="properties", dialect="sns")
+        assert not says({"a.b": ["x"]}, b"", each, scope="properties", dialect="sns")
+
+
 def test_a_property_with_a_dot_is_a_path_too() -> None:
     assert says({"a": {"b": ["x"]}}, b"", {"a.b": "x"}, scope="properties")
 
@@ -290,6 +297,14 @@ def test_what_would_take_long_fails_before_it_is_asked() -> None:
     ):
         assert asked(leaf, value, most) is False
         assert asked(leaf, value, most + 1) == TOO_MUCH
+
+
+def test_explain_shows_each_comparison_of_a_list_with_its_own_verdict_although_some_are_equal() -> None:
+    listed = ["x", {"exactly": "x"}, {"prefix": "y"}, {"numeric": ["=", 1]}, 1, {"suffix": "q"}]
+    tree = compile_filter({"kind": "event_pattern", "pattern": {"a": listed}}).explain(message({"a": "yes"}))
+    assert [(each.text, each.value) for each in tree.children[0].children] == [
+        ('"x"', False), ('{"prefix": "y"}', True), ('{"numeric": ["=", 1]}', False), ('{"suffix": "q"}', False),
+    ]  # fmt: skip
 
 
 def test_explain_shows_what_was_compared_and_which_element_failed() -> None:

@@ -151,6 +151,14 @@ def test_the_same_filter_again_keeps_the_counts_and_another_one_begins_anew(fake
     assert report(fake).samples == ()
 
 
+def test_a_boolean_replaces_the_number_that_python_takes_for_it(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    for wanted in (1, True):
+        pattern = {"kind": "event_pattern", "pattern": {"paid": [wanted]}}
+        report, _ = shadows.put_shadow(fake.world, "test1", "A", pattern)
+        assert str({"paid": [wanted]}) in str(report.shadow.filter)
+
+
 def test_a_change_of_the_active_filter_begins_new_counts(fake: FakeWorld) -> None:
     shadow(fake)
     fake.publish("1", tags=["apple"])

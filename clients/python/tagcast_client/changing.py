@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -121,7 +122,7 @@ def _has(present: Subscription, name: str, value: Any) -> bool:
         return False
     known = getattr(present, name)
     if name == "filter":
-        return with_defaults(known) == with_defaults(value)
+        return json.dumps(with_defaults(known), sort_keys=True) == json.dumps(with_defaults(value), sort_keys=True)
     if name == "batch" and known is not None:
         known = {"max_messages": known.max_messages, "max_bytes": known.max_bytes}
     if isinstance(known, Mapping) and isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Strict JSON: UTF-8, no repeated names, finite numbers, no trailing text."""
+"""Strict JSON: UTF-8, no repeated names, finite numbers, no trailing text; and the equality of its values."""
 
 from __future__ import annotations
 
@@ -59,6 +59,15 @@ def parse(content: bytes, number: Callable[[str], object] | None = None) -> obje
     if b"\\u" in content:
         _refuse_surrogates(value)
     return value
+
+
+def same_json(one: object, other: object) -> bool:
+    """Return whether two values are the same JSON: for Python ``1`` equals ``True``, for JSON it does not.
+
+    >>> same_json({"a": 1, "b": []}, {"b": [], "a": 1}), same_json([1], [True])
+    (True, False)
+    """
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

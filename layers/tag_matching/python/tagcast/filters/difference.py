@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from tagcast.filters.compiled import quote_texts
 from tagcast.filters.tag_expression import parse_tag_expression
+from tagcast.strict_json import same_json
 
 Canonical = Mapping[str, object]
 """A filter in its normal form."""
@@ -23,14 +24,16 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
     ()
     >>> difference(None, {"kind": "tag_expression", "expression": "*"})
     ()
+    >>> one, true = ({"kind": "event_pattern", "pattern": {"a": [each]}} for each in (1, True))
+    >>> difference(one, true)
+    ("pattern: the group has {'a': [1]}, you have {'a': [True]}",)
     """
     one, other = _comparable(group), _comparable(yours)
     if one["kind"] != other["kind"]:
         return (f"kind: the group's filter is {one['kind']}, yours is {other['kind']}",)
     fields = sorted(one.keys() | other.keys())
-    return tuple(
-        _in_words(field, one.get(field), other.get(field)) for field in fields if one.get(field) != other.get(field)
-    )
+    pairs = [(field, one.get(field), other.get(field)) for field in fields]
+    return tuple(_in_words(*pair) for pair in pairs if not same_json(*pair[1:]))
 
 
 def digest(filter: Canonical | None) -> str:

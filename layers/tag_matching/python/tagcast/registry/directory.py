@@ -23,6 +23,7 @@ from tagcast.registry.kept_subscriptions import KEPT_MIN, StoredSubscriptions
 from tagcast.registry.shadowing import ReadyShadow, compile_shadows
 from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
+from tagcast.strict_json import same_json
 
 DIRECTORIES_MAX = 256
 CLOCKS_APART_S = 0.1
@@ -237,7 +238,7 @@ def _refresh(world: World, known: Directory, topic: Topic) -> Directory | None:
     filters: dict[int, FilterValue | None] = {}
     for each in present:
         was = before[each.name]
-        if was is None or (was.ordinal, was.settings.filter) != (each.ordinal, each.settings.filter):
+        if was is None or was.ordinal != each.ordinal or not same_json(was.settings.filter, each.settings.filter):
             filters[each.ordinal] = each.settings.filter
     gone = [name for name, each in changed.items() if each is None]
     by_name = kept_subscriptions.apply_changes(known.by_name, {each.name: each for each in present}, gone)

@@ -24,6 +24,7 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.shadow import SHADOWS, Comparison, Shadow, read_observations, shadow_delete
 from tagcast.rows.topic import change_update
+from tagcast.strict_json import same_json
 
 SHADOWS_MAX = 10
 """Shadows of one topic: each costs a write per publish call."""
@@ -60,7 +61,7 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
         if is_function(subscription.settings.filter):
             raise ConflictError("the active filter is a function: its verdict is unknown during publishing")
         known = {shadow.name: shadow for shadow in stored.shadows(world.store, topic)}
-        if name in known and known[name].filter == wanted:
+        if name in known and same_json(known[name].filter, wanted):
             return _report(world, known[name], subscription), False
         if name not in known and len(known) >= SHADOWS_MAX:
             raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")

@@ -57,14 +57,10 @@ def _condition(condition: Condition, event: Event) -> Explanation:
         shown = [_format(value, element) for value, element in zip(values[:VALUES_SHOWN_MAX], elements, strict=False)]
         more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
         note = f"{condition.path} is {', '.join(shown)}{more}"
-    leaves = tuple(_leaf(leaf, written, condition, event) for leaf, written in _pair_leaves(condition))
+    leaves = tuple(
+        _leaf(leaf, written, condition, event) for leaf, written in zip(condition.leaves, condition.forms, strict=True)
+    )
     return Explanation(condition.path, may_be_met(condition, event), leaves, note)
-
-
-def _pair_leaves(condition: Condition) -> list[tuple[Leaf, object]]:
-    """Return each leaf with its JSON form. Repetitions were dropped from the leaves, but not from the forms."""
-    forms = {json.dumps(form, sort_keys=True): form for form in condition.forms}
-    return list(zip(condition.leaves, forms.values(), strict=False))
 
 
 def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event) -> Explanation:

@@ -53,11 +53,15 @@ _LARGEST = 1.7976931348623157e308
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A path and its leaves, one of which must hold. *forms* is their JSON, nested in *level* objects."""
+    """A path and its leaves, one of which must hold.
+
+    *forms* is the JSON of each leaf, nested in *level* objects; *count* also counts the repetitions in the list.
+    """
 
     path: str
     leaves: tuple[Leaf, ...]
     forms: tuple[object, ...] = field(compare=False, repr=False)
+    count: int = field(compare=False, repr=False)
     level: int = field(compare=False, repr=False)
     tokens: frozenset[Token] = field(init=False, compare=False, repr=False)
     others: tuple[Leaf, ...] = field(init=False, compare=False, repr=False)
@@ -249,9 +253,11 @@ class _Reader:
         if not listed:
             self._fault("must not be empty", pointer)
         path = place.path
-        leaves = [self._leaf(value, f"{pointer}/{number}") for number, value in enumerate(listed)]
-        kept = [leaf for leaf in leaves if leaf is not None]
-        condition = Condition(path, tuple(dict.fromkeys(kept)), tuple(listed), place.level)
+        leaves: dict[Leaf, object] = {}
+        for number, value in enumerate(listed):
+            if (leaf := self._leaf(value, f"{pointer}/{number}")) is not None:
+                leaves.setdefault(leaf, value)
+        condition = Condition(path, tuple(leaves), tuple(leaves.values()), len(listed), place.level)
         if not alternatives:
             alternatives.append({})
         for alternative in alternatives:

@@ -54,7 +54,7 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 
 
 def attributes(properties: Mapping[str, str]) -> Event:
-    """Return properties as SNS message attributes: a JSON list is several values, a decimal text is a number.
+    """Return properties as SNS message attributes: a list of scalars is several values, a decimal text a number.
 
     >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
     {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}
@@ -66,7 +66,7 @@ def attributes(properties: Mapping[str, str]) -> Event:
                 listed = parse(text.encode("utf-8", "surrogatepass"))
             except MalformedError:
                 listed = None
-            if isinstance(listed, list):
+            if isinstance(listed, list) and not any(isinstance(each, list | dict) for each in listed):
                 event.values.update(Event.of({name: listed}).values)
                 continue
         event.put(name, _attribute(text))

@@ -27,7 +27,7 @@ def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes
         faults.append(Fault(f"SNS allows at most {SNS_KEYS_MAX} keys", "", FaultCode.TOO_LARGE))
     if in_attributes and any(condition.level > 1 for condition in pattern.conditions):
         faults.append(Fault("SNS does not allow nested keys for attributes", "", FaultCode.CONFLICT))
-    sizes = [len(condition.forms) * condition.level for condition in pattern.conditions]
+    sizes = [condition.count * condition.level for condition in pattern.conditions]
     if sum(prod(sizes[place] for place in alternative) for alternative in pattern.alternatives) > SNS_COMBINATIONS_MAX:
         faults.append(
             Fault(f"SNS allows at most {SNS_COMBINATIONS_MAX} combinations of values", "", FaultCode.TOO_LARGE)

@@ -32,7 +32,7 @@ class EventEntry(NamedTuple):
     @classmethod
     def from_row(cls, owners: list[int], conditions: Sequence[Any]) -> EventEntry:
         """Restore the entry of :meth:`as_row`."""
-        made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 1) for path, *rows in conditions)
+        made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 0, 1) for path, *rows in conditions)
         return cls(owners, tuple(made))
 
 
