@@ -90,7 +90,7 @@ STORIES: dict[str, tuple[Story, Story]] = {
     "OldestBlockedHead": (lambda w: blocked_for(w, HOUR_S - 60), lambda w: blocked_for(w, HOUR_S + 60)),
     "ExpiringSoon": (lambda w: blocked_for(w, 23 * HOUR_S - 60), lambda w: blocked_for(w, 23 * HOUR_S + 60)),
     "LatencyObjective": (lambda w: waiting(w, 1, 6, 1, 6, 1, 1), lambda w: waiting(w, 1, 6, 1, 6, 6, 1)),
-    "SweepFailures": (lambda w: sweeps(w, True, False, True), lambda w: sweeps(w, True, True, True)),
+    "WorkFailures": (lambda w: sweeps(w, True, False, True), lambda w: sweeps(w, True, True, True)),
     "UnreadableEntries": (lambda w: queued(w, None), lambda w: queued(w, "{")),
 }
 """What happens to a deployment that is as it should be, and to one that somebody has to look at."""

@@ -84,6 +84,11 @@ def test_a_certificate_with_its_key_is_taken(fake: FakeWorld, certified: Certifi
         (Certified("4711", PLAIN.key), "certificate", "must be PEM certificates"),
         (Certified(PLAIN.chain + PLAIN.key, PLAIN.key), "certificate", "must be PEM certificates"),
         (Certified(PLAIN.chain.replace("M", "A"), PLAIN.key), "certificate", "not a certificate"),
+        (
+            Certified(PLAIN.chain.replace("\n-----E", "\xa0\n-----E"), PLAIN.key),
+            "certificate",
+            "must be PEM certificates",
+        ),
         (Certified(PLAIN.chain + OURS.own.chain, PLAIN.key), "certificate", "must be signed by the next"),
         (BETWEEN.issue("old", EC, days=(-2, -1)), "certificate", "certificate has expired"),
         (BETWEEN.issue("young", EC, days=(1, 2)), "certificate", "not yet valid"),
@@ -135,6 +140,12 @@ def test_of_a_certificate_everybody_is_told_whose_it_is_and_nobody_its_key(fake:
     said = json.dumps([answer.json for answer in answers]) + repr((fake.store.rows, stored(fake), known(fake)))
     assert not any(line in said for line in secret_lines(CHAIN.key))
     assert (known(fake).client_key or "").endswith(CHAIN.key)
+
+
+def test_an_empty_certificate_is_no_word_for_the_present_one(fake: FakeWorld) -> None:
+    put(fake)
+    answer = ask(fake, "PATCH", S, body_of(Certified("", "")))
+    assert (answer.status, answer.pointers) == (422, ["#/client_certificate/certificate"])
 
 
 def test_a_push_is_made_with_the_certificate_that_was_put_last(fake: FakeWorld) -> None:

@@ -68,7 +68,7 @@ def present(context: ssl.SSLContext, pem: str) -> None:
 
 def _certificates(chain: str) -> list[str]:
     blocks = list(_BLOCK.finditer(chain))
-    if not blocks or any(block[1] != _CERTIFICATE for block in blocks):
+    if not blocks or any(block[1] != _CERTIFICATE or not block[0].isascii() for block in blocks):
         raise ClientCertificateError(CERTIFICATE, "must be PEM certificates only, the client's own first")
     return [block[0] for block in blocks]
 

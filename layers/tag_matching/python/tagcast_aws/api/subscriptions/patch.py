@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 from pydantic import ConfigDict
 from tagcast.errors import InvalidRequestError
@@ -21,8 +22,8 @@ from tagcast_aws.api.subscriptions.retry import present_for
 from tagcast_aws.api.subscriptions.secret import make_secret
 from tagcast_aws.api.subscriptions.settings import OF_PUSHES, WIRES, SubscriptionBody, show_subscription
 
-_KEPT = ClientCertificateBody(certificate="", private_key="")
-"""A placeholder for the present certificate during validation, because its private key is not available."""
+_KEPT = ClientCertificateBody(certificate=uuid4().hex, private_key="")
+"""A placeholder, which no caller can send, for the present certificate: its private key is not available here."""
 
 if TYPE_CHECKING:
     _Changes = Body
