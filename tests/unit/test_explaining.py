@@ -1,7 +1,12 @@
 """Why a subscription did or did not get a message, when subscriptions come and go."""
 
+import json
+from typing import Any
+
 from tagcast.operating.explaining import explain
 from tagcast.registry import subscriptions
+from tagcast.registry.filter_history import VERSIONS_KEPT
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, GARBAGE_S
 
 from tests.fakes.world import FakeWorld
 
@@ -50,6 +55,38 @@ def test_without_its_body_a_pattern_tells_the_stored_verdict_and_why_there_is_no
         assert "the body is deleted" in told["explanation"]["note"]  # type: ignore[index]
 
 
+def test_a_filter_is_known_as_long_as_the_receipt_is_however_often_it_changed(fake: FakeWorld) -> None:
+    fake.subscribe("A", "apple")
+    [matched] = fake.publish("apple", tags=["apple"])
+    [other] = fake.publish("pear", tags=["pear"])
+    fake.deliver()
+    for number in range(2 * VERSIONS_KEPT):
+        fake.subscribe("A", f"fig{number}")
+    fake.clock.sleep(86_400 + GARBAGE_S - 1)
+    fake.subscribe("A", "plum")
+
+    assert told(fake, matched)[1] == "its filter matched; the delivery is delivered (delivered at the first attempt)"
+    assert told(fake, other) == (True, "its filter did not match")
+
+
+def test_of_many_failed_filters_the_unnamed_ones_are_not_said_to_match_nothing(fake: FakeWorld) -> None:
+    fake.subscribe("matches")
+    for number in range(FILTER_ERROR_NAMES_MAX + 1):
+        fake.subscribe(f"S{number}", filter={"kind": "event_pattern", "pattern": {"a": [{"cidr": "10.0.0.0/8"}]}})
+    [message_id] = fake.publish(json.dumps({"a": ["11.0.0.1"] * 2_174}))
+    fake.deliver()
+
+    def note(number: int) -> str:
+        filter: Any = explain(fake.world, "test1", message_id, f"S{number}")["filter"]
+        return f"{filter['verdict']}: {filter['explanation']['note']}"
+
+    assert [note(number) for number in (0, 99, 100)] == [
+        "error: the body is deleted; this is the filter's stored verdict",
+        "error: the body is deleted; this is the filter's stored verdict",
+        "not_matched: the body is deleted; it did not match, or failed: 100 failures are stored by name",
+    ]
+
+
 def test_of_several_subscriptions_of_one_name_the_last_one_is_explained(fake: FakeWorld) -> None:
     fake.subscribe("A", "apple")
     subscriptions.delete_subscription(fake.world, "test1", "A")
@@ -58,3 +95,16 @@ def test_of_several_subscriptions_of_one_name_the_last_one_is_explained(fake: Fa
     assert told(fake, other) == (True, "its filter did not match")
     subscriptions.delete_subscription(fake.world, "test1", "A")
     assert told(fake, other) == (True, "its filter did not match")
+
+
+def test_a_later_subscription_of_the_name_does_not_hide_the_one_of_the_message(fake: FakeWorld) -> None:
+    [none] = fake.publish("before", tags=["pear"])
+    fake.subscribe("A", "apple")
+    [other] = fake.publish("pear", tags=["pear"])
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    [missed] = fake.publish("between", tags=["pear"])
+    fake.subscribe("A", "pear")
+
+    assert told(fake, other) == (True, "its filter did not match")
+    assert told(fake, missed) == (False, REMOVED)
+    assert told(fake, none) == (False, "the subscription was created after the message was accepted")

@@ -87,6 +87,29 @@ def test_a_group_that_asks_for_nothing_older_gets_nothing_older(fake: FakeWorld)
     assert pulled(fake) == ["2"]
 
 
+def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake: FakeWorld) -> None:
+    fake.subscribe("late")
+    lanes.pause(fake.world, "test1", "late")
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    [former] = [each.ordinal for each in stored.subscriptions(fake.store, "test1", ["late"]).values()]
+    delete_subscription(fake.world, "test1", "late")
+    fake.group("late", start_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == ["1"]
+
+    view = message_view(fake.world, "test1", message_id)
+    states = {name: entry.state for name, entry in view.subscribers.items()}
+    assert states == {
+        "asleep": EntryState.BLOCKED,
+        "late": EntryState.DELIVERED,
+        f"late#{former}": EntryState.CANCELLED,
+    }
+    assert view.counts == dict.fromkeys(states.values(), 1)
+    told = explain(fake.world, "test1", message_id, "late")
+    assert (told["existed"], told["received"]) == (False, True)
+
+
 def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
     fake.publish("before")
     fake.clock.sleep(10)

@@ -77,11 +77,13 @@ def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: boo
     """Return the verdict stored with a message whose body is gone: the filter cannot be evaluated again."""
     value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
     note = "the body is deleted; this is the filter's stored verdict"
+    if not (is_matched or value) and row.filter_error_count > len(row.filter_errors):
+        note = f"the body is deleted; it did not match, or failed: {len(row.filter_errors)} failures are stored by name"
     return Explanation(f"{kind.replace('_', ' ')}, as stored", value, note=note)
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
-    """Return the ordinal of *subscription* at the message's acceptance, or its current one."""
+    """Return the ordinal of *subscription* that got the message, or else the newest of its acceptance, or of now."""
     read_topic(world, topic)
     present = stored.subscription(world.store, topic, subscription)
     removed = stored.removed_names(world.store, topic)  # Read last: includes subscriptions deleted meanwhile.
@@ -89,7 +91,9 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
     known = sorted(ordinals if present is None else {*ordinals, present.ordinal})
     if not known:
         raise NotFoundError("subscription", subscription)
-    return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])
+    if got := [ordinal for ordinal in known if ordinal in row.map.matched]:
+        return got[-1]
+    return max(versions_in_force(world, topic, row.subscriptions_version, known), default=known[-1])
 
 
 def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:

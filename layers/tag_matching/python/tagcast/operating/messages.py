@@ -248,18 +248,22 @@ def _view(
     versions: Mapping[int, FilterVersion] | None,
     only: Collection[int] | None = None,
 ) -> MessageView:
-    entries, pulls, expired = {}, _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
-    for ordinal in sorted(row.map.matched if only is None else only):
+    entries: dict[str, Entry] = {}
+    pulls, expired = _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
+    for ordinal in sorted(row.map.matched if only is None else only, reverse=True):
         entry = _entry(backlogs, row, ordinal, pulls)
         if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
-        entries[known.get(ordinal, f"#{ordinal}")] = entry
+        name = known.get(ordinal, "")
+        # Two of one name: a deleted subscription, and a group that got older messages when it was created again.
+        entries[f"{name}#{ordinal}" if not name or name in entries else name] = entry
+    in_order = [*reversed(entries.items())]
     following = 1 if row.section is None else row.section + 1
     return MessageView(
         message=row.message,
         body=row.message.draft.body if row.has_body and not expired else None,
         state=_state(row, expired=expired),
-        subscribers=dict(sorted(entries.items(), key=lambda named: named[1].state not in FAILING)),
+        subscribers=dict(sorted(in_order, key=lambda named: named[1].state not in FAILING)),
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
         next_section=following if following < len(row.bounds) else None,

@@ -8,10 +8,12 @@ from itertools import pairwise
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
+from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion, version_delete
 
 VERSIONS_KEPT = 20
-VERSION_LIFE_S = 2 * 86_400
+VERSION_LIFE_S = TOMBSTONE_S
+"""A version is kept while a receipt of its time may exist."""
 ALONE_MAX = 16
 """At most 16 histories are read one by one; more are read together."""
 
@@ -22,7 +24,7 @@ def history_of(world: World, subscription: Subscription) -> list[FilterVersion]:
 
 
 def forget_old_versions(world: World, subscription: Subscription) -> None:
-    """Delete old filter versions, except the last 20 and those active within the longest message life."""
+    """Delete old filter versions, except the last 20 and those in force when a message with a receipt was accepted."""
     if subscription.version <= VERSIONS_KEPT:
         return
     history = history_of(world, subscription)
