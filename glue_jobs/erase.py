@@ -228,7 +228,7 @@ def _find_damaged(objects: Objects, message_ids: frozenset[str]) -> set[str]:
     named = set()
     for key in _quarantined(objects):
         stored = objects.read(key)
-        for line in () if stored is None else stored.content.decode().splitlines():
+        for line in () if stored is None else stored.content.decode().split("\n"):
             if names_one_of(message_ids, line):
                 named.add(f"{RAW}{unquote(json.loads(line)['file']).rpartition(RAW)[2]}")
     return named

@@ -36,7 +36,8 @@ _TYPES: Mapping[str, pa.DataType] = {
     "array<string>": pa.list_(_TEXT),
     "map<string,string>": _PAIRS,
 }
-_QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""Texts are read once from their start, because producers choose them."""
 _PAIR = re.compile(rb"(Q)\s*:\s*(Q)".replace(b"Q", _QUOTED))
 _INNER = re.compile(rb"\s*(?:Q\s*:\s*Q\s*(?:,\s*Q\s*:\s*Q\s*)*)?".replace(b"Q", _QUOTED))
 _MAPS = re.compile(rb'"(properties|salts|hashes)"\s*:\s*\{(I)\}'.replace(b"I", _INNER.pattern))
@@ -154,9 +155,11 @@ def _list_maps(text: bytes) -> tuple[bytes, int]:
 @lru_cache(100_000)
 def _pairs(inner: bytes) -> bytes | None:
     """Return ``"a":"b"`` as a list for :func:`_map_lists`, or None for another text."""
+    if not _INNER.fullmatch(inner):
+        return None
     pairs = _PAIR.findall(inner)
     names = {name for name, _ in pairs}
-    if len(names) < len(pairs) or any(b"\\" in name for name in names) or not _INNER.fullmatch(inner):
+    if len(names) < len(pairs) or any(b"\\" in name for name in names):
         return None
     return b"[%b]" % b",".join(b'{"key":%b,"value":%b}' % pair for pair in pairs)
 

@@ -95,7 +95,7 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
     [('a', None)]
     """
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             value = json.loads(line)
             if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "filter" not in value:

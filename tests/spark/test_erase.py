@@ -263,7 +263,7 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
 ) -> None:
     one = written(1, SECRET)
     unknown = message_id(9, one["accepted_at"])
-    bucket.put("messages", DAY, [one, json.dumps(written(9, SECRET))[:-20]])
+    bucket.put("messages", DAY, [one, json.dumps(written(9, SECRET, tags=["a\u2028b"]), ensure_ascii=False)[:-20]])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
     kept = texts(bucket)
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS - 1)

@@ -12,7 +12,7 @@ import pytest
 from tagcast.errors import UnavailableError
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Strategy, Subscription, TopicSettings
-from tagcast.operating import lanes
+from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.pushing.circuit import (
     CIRCUIT,
@@ -51,9 +51,16 @@ def fake(store: RacedStore) -> FakeWorld:
     return fake
 
 
-def lane_at(fake: FakeWorld, name: str, outcome: Outcome = UNREACHED, *tags: str, topic: str = "test1") -> Subscription:
+def lane_at(
+    fake: FakeWorld,
+    name: str,
+    outcome: Outcome = UNREACHED,
+    *tags: str,
+    topic: str = "test1",
+    strategy: Strategy = DECAY,
+) -> Subscription:
     """Subscribe at the dead host, which may give an answer to this one all the same."""
-    known = fake.subscribe(name, *tags, topic=topic, strategy=DECAY)
+    known = fake.subscribe(name, *tags, topic=topic, strategy=strategy)
     settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/{name}"))
     fake.pusher.behaviours[name] = lambda push: outcome
     return subscriptions.put_subscription(fake.world, topic, name, settings)[0]
@@ -201,6 +208,22 @@ def test_lanes_that_a_host_answers_are_not_touched_by_those_that_it_does_not(fak
         fake.clock.sleep(1)
 
     assert fake.pusher.received["healthy"] == ["1", "2", "3"]
+
+
+def test_a_lane_without_contact_that_the_host_answered_is_not_held_by_others(fake: FakeWorld) -> None:
+    fake.topic("another")
+    busy = Outcome(False, "http 503", status=503, retry_after_s=65)
+    lane_at(fake, "busy", busy, topic="another", strategy=Strategy.INDEPENDENT_RETRY)
+    [waiting] = fake.publish("1", topic="another")
+    fake.deliver()
+    forget(fake)
+    fail_lanes(fake)
+    fake.pusher.behaviours["busy"] = lambda push: OK
+    assert is_open(fake), "what follows would prove nothing"
+    forget(fake)
+    fake.run_workflows(fake.clock.instant + 66_000)
+
+    assert messages.message_view(fake.world, "another", waiting).subscribers["busy"].state is EntryState.DELIVERED
 
 
 def test_what_waits_counts_no_attempt_and_says_why_wherever_it_is_shown(fake: FakeWorld) -> None:

@@ -2,12 +2,15 @@
 
 import json
 import random
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.event_pattern import evaluate
+from tagcast.filters.event_pattern.event import Value
+from tagcast.filters.event_pattern.leaves import IgnoringCase
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.filters.kinds import CompiledFilter, compile_filter
@@ -87,6 +90,37 @@ def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pyte
             failed += len(expected.errors)
             assert index.match(each) == expected
     assert failed > 20
+
+
+@pytest.mark.parametrize("beside", [{}, {"b": [{"prefix": "x"}]}, {"b": [{"numeric": [">", 0]}]}])
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_takes_too_long_is_not_compared_at_all(
+    count: int, beside: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[IgnoringCase] = []
+    holds = IgnoringCase.holds
+
+    def watched(leaf: IgnoringCase, value: Value) -> bool:
+        compared.append(leaf)
+        return holds(leaf, value)
+
+    monkeypatch.setattr(IgnoringCase, "holds", watched)
+    filters: dict[int, Any] = {
+        number: {"kind": "event_pattern", "pattern": {"a": [*_letters(number)], **beside}} for number in range(count)
+    }
+    filters[count] = {"kind": "event_pattern", "pattern": {"a": [{"equals-ignore-case": "straße"}], **beside}}
+    index = TopicIndex.build(filters)
+    body = json.dumps({"a": ["STRASSE"] * 2_000, "b": ["x", 1]}).encode()
+
+    found = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+
+    assert found == Matched((count,), tuple(range(count)))
+    assert {leaf.text for leaf in compared} == {"straße"}
+
+
+def _letters(number: int) -> Iterator[dict[str, str]]:
+    for letter in "éàüöä" * 2:
+        yield {"equals-ignore-case": f"{letter}{number}ß"}
 
 
 def test_without_a_body_every_pattern_that_reads_it_fails() -> None:

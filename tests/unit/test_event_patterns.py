@@ -327,6 +327,19 @@ def test_explain_shows_what_was_compared_and_which_element_failed() -> None:
     assert (tree.value, tree.note) == (False, "each condition is met, but not in the same array element")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "verdict"), [({}, False), ({"a": [2]}, True), ({"a": [1]}, False), ({"x": [{"exists": False}, 1]}, True)]
+)
+def test_explain_shows_a_field_that_an_element_lacks_as_absent_only_beside_a_chosen_element(
+    wanted: dict[str, object], verdict: bool
+) -> None:
+    pattern = {"items": {"x": [{"exists": False}], **wanted}}
+    body = {"items": [{"x": 1, "a": 1}, {"a": 2}]}
+    tree = compile_filter({"kind": "event_pattern", "pattern": pattern}).explain(message(body))
+    values = {each.text: each.value for each in tree.children}
+    assert (tree.value, values["items.x"]) == (verdict, verdict or "a" in wanted)
+
+
 def test_a_pattern_with_a_field_of_the_name_or_is_taken_with_a_warning() -> None:
     written = {"$or": [{"prefix": "a"}, {"prefix": "b"}]}
     assert "field name" in compile_filter({"kind": "event_pattern", "pattern": written}).warnings[0]

@@ -21,10 +21,11 @@ from tagcast.model import (
 from tagcast.ports import Table
 from tagcast.registry import filter_history, shadows, subscriptions
 from tagcast.registry.filter_change import change_filter
-from tagcast.registry.filter_history import VERSION_LIFE_S, VERSIONS_KEPT
+from tagcast.registry.filter_history import VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import LANES
+from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion
 
 from tests.fakes.world import FakeWorld
@@ -128,7 +129,7 @@ def test_of_an_old_history_the_last_twenty_versions_stay(fake: FakeWorld) -> Non
         put(fake, settings=replace(SETTINGS, timeout_s=number + 1))
         fake.clock.sleep(1)
     assert len(subscriptions.filter_versions(fake.world, "test1", "A")) == VERSIONS_KEPT + 5
-    fake.clock.sleep(VERSION_LIFE_S + 100)
+    fake.clock.sleep(TOMBSTONE_S + 100)
 
     put(fake)
 
@@ -145,7 +146,7 @@ def test_a_version_stays_as_long_as_messages_may_live_that_it_was_evaluated_for(
     def oldest() -> int:
         return subscriptions.filter_versions(fake.world, "test1", "A")[-1].version
 
-    fake.clock.sleep(VERSION_LIFE_S)
+    fake.clock.sleep(TOMBSTONE_S)
     put(fake)
     assert oldest() == 1, "it was in force until its last receipt may be gone"
     fake.clock.sleep(0.001)
@@ -158,7 +159,7 @@ def test_histories_are_those_of_one_ordinal(fake: FakeWorld) -> None:
         put(fake, f"S{number}")
     for _ in range(VERSIONS_KEPT):
         put(fake, "S1")
-    fake.clock.sleep(VERSION_LIFE_S + 1)
+    fake.clock.sleep(TOMBSTONE_S + 1)
     put(fake, "S1")
 
     assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S10")] == [1]

@@ -15,7 +15,7 @@ from tagcast_client.errors import TagcastError
 
 BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_HEADER = "x-tagcast-batch"
-_JSON_TYPE = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+_JSON_TYPE = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 """Data of these media types is embedded as JSON (CloudEvents JSON format, 3.1.1)."""
 
 

@@ -59,7 +59,7 @@ def is_live(claim: Claim, now: int) -> bool:
     return claim.accepted.expires_at > now
 
 
-def is_repetition(world: World, topic: Topic, claim: Idempotency) -> bool:
+def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
     """Return whether an earlier request with this claim was accepted: its answer counts, not what the topic allows."""
     known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
     return known is not None and is_live(known, world.clock.now())
@@ -92,7 +92,7 @@ class _AcceptedDraft:
 
 def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
     """Return the fault of *draft* for *topic*, or None: its body may be too large, unless it was accepted before."""
-    if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_repetition(world, topic, claim)):
+    if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_accepted(world, topic, claim)):
         return None
     return Fault(
         f"the body has {len(draft.body)} bytes; the topic allows {topic.settings.body_bytes_max}",
@@ -192,7 +192,7 @@ def _check_sizes(
             raise TooLargeError(fault.detail)
         if may_outgrow(directory.topic, draft.body):
             row = _new_row(world, directory, draft, None, world.clock.now())
-            if outgrows(row) and (claim is None or not is_repetition(world, directory.topic, claim)):
+            if outgrows(row) and (claim is None or not is_accepted(world, directory.topic, claim)):
                 raise TooLargeError(
                     f"the message with its {row.map.pending_count} matching subscriptions is too large to store"
                 )

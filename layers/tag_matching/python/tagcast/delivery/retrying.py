@@ -88,12 +88,13 @@ def _run(lease: LaneLease, subscription: Subscription, pending: Sequence[_Pendin
     """Return the run of pending deliveries. Its attempts end before the claim, and none starts after the budget.
 
     The run checks the circuit in three cases: the head got no response last time or was held by the circuit; the
-    previous head failed under this claim; or contact is lost with independent deliveries. Other lanes do not check it.
+    previous head failed under this claim; or contact is lost with independent deliveries, and the head has no attempt
+    that tells more. Other lanes do not check it.
     """
     head = pending[0].due
     circuit = CircuitCheck(lease.world, subscription, host_of(subscription.settings.endpoint))
     has_lost = lease.is_independent and lease.lane.state is LaneState.LOST_CONTACT
-    if is_in_doubt := _is_in_doubt(head) or (has_lost and not streak.answered):
+    if is_in_doubt := _is_in_doubt(head) or (has_lost and not streak.answered and not head.attempts):
         circuit.doubt()
     claim_s = (lease.held_until - lease.world.clock.now()) / 1000
     return Run(

@@ -51,7 +51,7 @@ def _comparable(filter: Canonical | None) -> dict[str, object]:
         return {"kind": "everything"}
     form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}
     if form["kind"] == "tag_expression":
-        form["expression"] = sorted(tag.strip() for tag in str(form["expression"]).split("||"))
+        form["expression"] = sorted(parse_tag_expression(str(form["expression"])).tags)
     return form
 
 

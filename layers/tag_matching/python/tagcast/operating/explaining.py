@@ -60,14 +60,15 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
     entry = entry_view(world, row, ordinal)
     filter = compile_filter(version.filter)
-    if filter.reads_body and not row.has_body:
+    is_stored = filter.reads_body and not row.has_body
+    if is_stored:
         tree = _as_stored(filter.kind, row, subscription, is_matched=entry is not None)
     else:
         tree = filter.explain(row.message)
     return answer | {
         "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
-        "reason": _reason(row.message, filter, tree, entry),
+        "reason": _reason(row.message, filter, tree, entry, is_stored=is_stored),
         "filter": _filter(version, tree),
         "delivery": None if entry is None else _delivery(world, row.message, subscription, entry),
     }
@@ -106,8 +107,12 @@ def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion
     return f"the subscription was deleted at {rfc3339(gone.removed_at)}, before the message was accepted"
 
 
-def _reason(message: Message, filter: CompiledFilter, tree: Explanation, entry: Entry | None) -> str:
+def _reason(
+    message: Message, filter: CompiledFilter, tree: Explanation, entry: Entry | None, *, is_stored: bool
+) -> str:
     if entry is None:
+        if message.replay_of is not None and is_stored:
+            return f"a replay of {message.replay_of} for another subscription, or its filter did not match"
         if message.replay_of is not None and tree.verdict == "matched":
             return f"a replay of {message.replay_of} for another subscription"
         return "its filter failed" if tree.verdict == "error" else "its filter did not match"

@@ -250,20 +250,21 @@ def _view(
 ) -> MessageView:
     entries: dict[str, Entry] = {}
     pulls, expired = _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
-    for ordinal in sorted(row.map.matched if only is None else only, reverse=True):
+    shown = sorted(row.map.matched if only is None else only)
+    # Two of one name: a deleted subscription, and a group that got older messages when it was created again.
+    newest = {known.get(ordinal): ordinal for ordinal in shown}
+    for ordinal in shown:
         entry = _entry(backlogs, row, ordinal, pulls)
         if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
         name = known.get(ordinal, "")
-        # Two of one name: a deleted subscription, and a group that got older messages when it was created again.
-        entries[f"{name}#{ordinal}" if not name or name in entries else name] = entry
-    in_order = [*reversed(entries.items())]
+        entries[name if name and newest[name] == ordinal else f"{name}#{ordinal}"] = entry
     following = 1 if row.section is None else row.section + 1
     return MessageView(
         message=row.message,
         body=row.message.draft.body if row.has_body and not expired else None,
         state=_state(row, expired=expired),
-        subscribers=dict(sorted(in_order, key=lambda named: named[1].state not in FAILING)),
+        subscribers=dict(sorted(entries.items(), key=lambda named: named[1].state not in FAILING)),
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
         next_section=following if following < len(row.bounds) else None,

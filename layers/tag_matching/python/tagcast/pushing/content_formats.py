@@ -29,7 +29,7 @@ BYTES_TYPE = "application/octet-stream"
 
 _CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_JSON_TYPE_PATTERN = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+_JSON_TYPE_PATTERN = re.compile(r"[^;\s/]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 # SQS refuses other characters (SendMessage, "MessageBody").
 _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 

@@ -12,8 +12,6 @@ from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion, version_delete
 
 VERSIONS_KEPT = 20
-VERSION_LIFE_S = TOMBSTONE_S
-"""A version is kept while a receipt of its time may exist."""
 ALONE_MAX = 16
 """At most 16 histories are read one by one; more are read together."""
 
@@ -28,7 +26,7 @@ def forget_old_versions(world: World, subscription: Subscription) -> None:
     if subscription.version <= VERSIONS_KEPT:
         return
     history = history_of(world, subscription)
-    horizon = world.clock.now() - VERSION_LIFE_S * 1000
+    horizon = world.clock.now() - TOMBSTONE_S * 1000
     for version, successor in pairwise(history[: 1 - VERSIONS_KEPT]):
         if successor.changed_at < horizon:
             world.store.write(version_delete(subscription.topic, version))

@@ -38,7 +38,8 @@ def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
 
 def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: str) -> Explanation:
     conditions = [pattern.conditions[place] for place in places]
-    parts = tuple(_condition(each, event) for each in conditions)
+    first = next((each for each in conditions if each.path in event.elements), None)
+    parts = tuple(_condition(each, event, is_first=each is first) for each in conditions)
     if not all(part.value for part in parts):
         return Explanation(title, False, parts)
     together = hold_together(conditions, event)
@@ -48,7 +49,7 @@ def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: s
     return Explanation(title, together, parts, note)
 
 
-def _condition(condition: Condition, event: Event) -> Explanation:
+def _condition(condition: Condition, event: Event, *, is_first: bool) -> Explanation:
     values = event.values.get(condition.path)
     if values is None:
         note = f"the event has no {condition.path}"
@@ -57,19 +58,20 @@ def _condition(condition: Condition, event: Event) -> Explanation:
         shown = [_format(value, element) for value, element in zip(values[:VALUES_SHOWN_MAX], elements, strict=False)]
         more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
         note = f"{condition.path} is {', '.join(shown)}{more}"
-    leaves = tuple(
-        _leaf(leaf, written, condition, event) for leaf, written in zip(condition.leaves, condition.forms, strict=True)
-    )
-    return Explanation(condition.path, may_be_met(condition, event), leaves, note)
+    pairs = zip(condition.leaves, condition.forms, strict=True)
+    leaves = tuple(_leaf(leaf, written, condition, event, is_first=is_first) for leaf, written in pairs)
+    is_met = any(leaf.value for leaf in leaves) if is_first else may_be_met(condition, event)
+    return Explanation(condition.path, is_met, leaves, note)
 
 
-def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event) -> Explanation:
+def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event, *, is_first: bool) -> Explanation:
     text = json.dumps(written, ensure_ascii=False)
     values = event.values.get(condition.path, [])
     elements = event.elements.get(condition.path)
     if isinstance(leaf, Absent):
-        note = "beside what is chosen for the paths before it" if elements is not None else ""
-        return Explanation(text, not values or elements is not None, note=note)
+        if elements is None or is_first:
+            return Explanation(text, not values)
+        return Explanation(text, True, note="beside what is chosen for the paths before it")
     met = [place for place, value in enumerate(values) if leaf.holds(read_value(leaf, value))]
     note = ""
     if elements is not None:

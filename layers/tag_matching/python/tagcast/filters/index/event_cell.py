@@ -37,13 +37,17 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """The result of a match: owners, possibly repeated, and owners whose alternative takes too long."""
+    """The result of a match: owners, possibly repeated, and owners whose alternative takes too long.
 
-    __slots__ = ("failed", "owners")
+    The patterns of *skipped* owners are not evaluated: it is known before that they would take too long.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("failed", "owners", "skipped")
+
+    def __init__(self, skipped: frozenset[int] = frozenset()) -> None:
         self.owners: list[int] = []
         self.failed: list[int] = []
+        self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
         """Add an alternative whose conditions are met one by one, if array consistency holds."""
@@ -67,11 +71,17 @@ class EventList:
     def match(self, event: Event, found: EventMatches) -> None:
         """Add the owners of the alternatives that match."""
         for entry, conditions in self._asked:
+            if found.skipped and found.skipped.issuperset(entry.owners):
+                continue
             for condition in conditions:
                 if not may_be_met(condition, event):
                     break
             else:
                 found.take(entry, event)
+
+    def is_skipped(self, skipped: frozenset[int]) -> bool:
+        """Return whether all alternatives belong to *skipped* owners."""
+        return all(skipped.issuperset(entry.owners) for entry, _ in self._asked)
 
     def as_row(self) -> list[Any]:
         """Return plain lists, for a snapshot."""
@@ -114,9 +124,13 @@ class EventCell:
     def match(self, event: Event, found: EventMatches) -> None:
         """Add the owners of the alternatives that match."""
         bits, values = self._all, event.values
+        skipped = found.skipped
+        if skipped:
+            left_out = [place for place, owners in enumerate(self._owners) if skipped.issuperset(owners)]
+            bits &= ~bits_of(left_out, len(self._owners))
         for path, test in self._tests:
             if bits & test.asked:
-                bits &= test.of(values.get(path), bits, path in event.elements)
+                bits &= test.of(values.get(path), bits, path in event.elements, skips=bool(skipped))
                 if not bits:
                     return
         owners = self._owners
@@ -128,6 +142,10 @@ class EventCell:
             self._entries = [EventEntry.from_row(*row) for row in json.loads(self._entries)]
         for place in places_of(bits):
             found.take(self._entries[place], event)
+
+    def is_skipped(self, skipped: frozenset[int]) -> bool:
+        """Return whether all alternatives belong to *skipped* owners."""
+        return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
         """Return plain lists, for a snapshot.
@@ -175,22 +193,22 @@ class _Bits:
         self._but = bits_of(column.but, count)
         self._excluded = None if column.excluded is None else _LookedUp(column.excluded, count)
 
-    def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool) -> int:
+    def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool, *, skips: bool) -> int:
         """Return the bits of *wanted* that the values may meet.
 
-        Inside array elements an absent path may be met, too.
+        Inside array elements an absent path may be met, too. *skips*: leaves of other bits are not evaluated.
         """
         if values is None:
             return self._missing
         bits = self._exists | self._there if is_in_elements else self._exists
         for value in values:
-            bits |= self._looked_up.of(value, wanted)
+            bits |= self._looked_up.of(value, wanted, skips=skips)
             if self._numbers is not None:
                 number = value.number if type(value) is Decimals else value
                 if type(number) is float:
                     bits |= self._numbers.beside(number)
             if self._excluded is not None and self._but & wanted:
-                bits |= self._but & ~self._excluded.of(value, wanted)
+                bits |= self._but & ~self._excluded.of(value, wanted, skips=skips)
         return bits
 
 
@@ -204,10 +222,13 @@ class _LookedUp:
         self._ready: dict[int, int] = {}
         self._others = [(leaf, bits_of(places, count)) for leaf, places in column.others]
 
-    def of(self, value: Value, wanted: int) -> int:
-        """Return the bits of the leaves that a value meets. Leaves without a lookup are evaluated only for *wanted*."""
+    def of(self, value: Value, wanted: int, *, skips: bool) -> int:
+        """Return the bits of the leaves that a value meets.
+
+        Leaves without a lookup are evaluated only for *wanted*; with *skips* all that need evaluation.
+        """
         bits, ready = 0, self._ready
-        for places in self._column.hits(value):
+        for places in self._column.hits(value, (lambda place: not wanted >> place & 1) if skips else None):
             found = ready.get(id(places))
             if found is None:
                 found = ready[id(places)] = bits_of(places, self._count)

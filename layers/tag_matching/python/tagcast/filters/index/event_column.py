@@ -3,7 +3,7 @@
 A place is an owner, or the position of a bit. Leaves with a fixed part are found by that part and then evaluated.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tagcast.filters.event_pattern.address import address_digits
@@ -27,7 +27,9 @@ from tagcast.filters.event_pattern.leaves import (
 
 Places = list[int]
 START, END, LOWER_START, LOWER_END, DIGITS = "start", "end", "lower_start", "lower_end", "digits"
-_Checked = list[tuple[Leaf, Places]]
+Skips = Callable[[int], bool]
+"""Whether a place is left out of a match: its pattern would take too long."""
+Checked = list[tuple[Leaf, Places]]
 
 
 class Column:
@@ -45,8 +47,8 @@ class Column:
     def __init__(self) -> None:
         self.tokens: dict[Value, Places] = {}
         self.parts: dict[tuple[str, int], dict[str, Places]] = {}
-        self.checked: dict[tuple[str, int], dict[str, _Checked]] = {}
-        self.others: _Checked = []
+        self.checked: dict[tuple[str, int], dict[str, Checked]] = {}
+        self.others: Checked = []
         self.numeric: dict[int, Numeric] = {}
         self.but: Places = []
         self.excluded: Column | None = None
@@ -99,13 +101,16 @@ class Column:
             kind, text = key
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
-    def hits(self, value: Value) -> list[Places]:
-        """Return the places of the leaves that a value meets, except of numbers, anything-but and :attr:`others`."""
-        if type(value) is Decimals:
-            return self._found(value.text, value.text) + self._found(value.number, None)
-        return self._found(value, value if type(value) is str else None)
+    def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
+        """Return the places of the leaves that a value meets, except of numbers, anything-but and :attr:`others`.
 
-    def _found(self, token: Value, text: str | None) -> list[Places]:
+        Leaves that need evaluation are not evaluated for places that *skips*.
+        """
+        if type(value) is Decimals:
+            return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)
+        return self._found(value, value if type(value) is str else None, skips)
+
+    def _found(self, token: Value, text: str | None, skips: Skips | None) -> list[Places]:
         found = self.tokens.get(token)
         hits = [] if found is None else [found]
         if text is None:
@@ -121,7 +126,7 @@ class Column:
                 hits.append(found)
         for (kind, size), asked in self.checked.items():
             for leaf, places in asked.get(text[:size] if kind == START else _part_of(kind, size, text), ()):
-                if leaf.holds(text):
+                if (skips is None or not skips(places[0])) and leaf.holds(text):
                     hits.append(places)
         return hits
 
@@ -210,5 +215,5 @@ def _checked_row(checked: Iterable[tuple[Leaf, Places]]) -> list[Any]:
     return [[leaf_row(leaf), places] for leaf, places in checked]
 
 
-def _checked_from(rows: Iterable[Any]) -> _Checked:
+def _checked_from(rows: Iterable[Any]) -> Checked:
     return [(leaf_from_row(*row), places) for row, places in rows]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from tagcast.filters.compiled import FilterInput
@@ -20,7 +21,7 @@ from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.event_pattern.scopes import BODY_UNKNOWN, PatternScope, event_of
 from tagcast.filters.event_pattern_filter import EventPatternFilter, PatternDialect
 from tagcast.filters.index.event_cell import HANDFUL_MAX, EventCell, EventEntry, EventList, EventMatches
-from tagcast.filters.index.event_column import Column, token_from_row, token_row
+from tagcast.filters.index.event_column import Checked, Column, Skips, token_from_row, token_row
 from tagcast.strict_json import JSON_VALUES_MAX
 
 CELL_MAX = 4_096
@@ -65,13 +66,16 @@ class Posting:
         if looked_up is None:
             looked_up = self._looked_up = LookupTables.from_row(*json.loads(self._line))
         exact, alone, keys = looked_up
+        skips = found.skipped.__contains__ if found.skipped else None
+        skips_cell = cache(lambda number: _cell(self._cells, number).is_skipped(found.skipped)) if skips else None
+        others_alone, others_of_keys = _others(alone, skips), _others(keys, skips_cell)
         for value in values:
             for token in (value.text, value.number) if type(value) is Decimals else (value,):
                 found.owners += exact.get(token, ())
             if alone is not None:
-                for owners in _find_met(alone, value):
+                for owners in _find_met(alone, value, others_alone, skips):
                     found.owners += owners
-            for numbers in () if keys is None else _find_met(keys, value):
+            for numbers in () if keys is None else _find_met(keys, value, others_of_keys, skips_cell):
                 for number in numbers:
                     _ask(self._cells, number, event, found)
         for number in range(len(self._present)):
@@ -158,17 +162,17 @@ class PatternIndex:
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
         """Return the owners of patterns that the event matches, and of those that take too long."""
-        found = EventMatches()
+        most = max(event.most, event.objects)
+        heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
+        too_much = frozenset(each.owner for each in heavy if each.is_too_much(event))
+        found = EventMatches(too_much)
         values, postings = event.values, self._postings
         for path in self._paths & values.keys():
             postings[path].match(values[path], event, found)
         for number in range(len(self._always)):
             _ask(self._always, number, event, found)
-        most = max(event.most, event.objects)
-        heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
         if event.most == 1 and not heavy and not self._overlapping:
             return found.owners, found.failed
-        too_much = {each.owner for each in heavy if each.is_too_much(event)}
         once = set(found.owners) - too_much
         return list(once), list(too_much.union(found.failed) - once)
 
@@ -248,20 +252,31 @@ class EventIndex:
         )
 
 
-def _find_met(column: Column, value: Value) -> list[list[int]]:
-    """Return the places of all leaves that a value meets, except numbers and anything-but."""
-    hits = column.hits(value)
-    for leaf, places in column.others:
+def _others(column: Column | None, skips: Skips | None) -> Checked:
+    """Return the leaves of a column that are evaluated one by one, without those that *skips* leaves out."""
+    if column is None or skips is None:
+        return [] if column is None else column.others
+    return [(leaf, places) for leaf, places in column.others if not skips(places[0])]
+
+
+def _find_met(column: Column, value: Value, others: Checked, skips: Skips | None) -> list[list[int]]:
+    """Return the places of the leaves that a value meets, *others* included, except numbers and anything-but."""
+    hits = column.hits(value, skips)
+    for leaf, places in others:
         if leaf.holds(read_value(leaf, value)):
             hits.append(places)
     return hits
 
 
 def _ask(cells: list[_Asked | bytes], number: int, event: Event, found: EventMatches) -> None:
+    _cell(cells, number).match(event, found)
+
+
+def _cell(cells: list[_Asked | bytes], number: int) -> _Asked:
     cell = cells[number]
     if isinstance(cell, bytes):
         cell = cells[number] = _read(cell)
-    cell.match(event, found)
+    return cell
 
 
 class _Place:

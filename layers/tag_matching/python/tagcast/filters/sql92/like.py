@@ -1,6 +1,7 @@
 """``LIKE`` without backtracking: every part between two ``%`` is searched once, from left to right."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ANY = None
 Part = str | tuple[str | None, ...]
@@ -66,23 +67,26 @@ def _fits(part: Part, text: str, at: int) -> bool:
 def _find(part: Part, text: str, at: int, end: int) -> int:
     """Return the offset behind the first occurrence of ``part`` in ``text[at:end]``, or -1.
 
-    With ``_`` in the part, all its positions advance together as the bits of one integer.
+    With ``_`` in the part, all positions of the text are compared together, as the bits of one integer.
     """
     if isinstance(part, str):
         found = text.find(part, at, end)
         return found + len(part) if found >= 0 else -1
-    if len(part) > end - at:
-        return -1
-    places: dict[str, int] = {}
-    any_one = 0
+    starts = (1 << max(0, end - at - len(part) + 1)) - 1 << at
     for place, wanted in enumerate(part):
-        if wanted is None:
-            any_one |= 1 << place
-        else:
-            places[wanted] = places.get(wanted, 0) | 1 << place
-    complete, reached = 1 << len(part) - 1, 0
-    for position in range(at, end):
-        reached = (reached << 1 | 1) & (places.get(text[position], 0) | any_one)
-        if reached & complete:
-            return position + 1
-    return -1
+        if wanted is not None:
+            starts &= _places(text, wanted) >> place
+        if not starts:
+            return -1
+    return (starts & -starts).bit_length() - 1 + len(part)
+
+
+@lru_cache(1_024)
+def _places(text: str, character: str) -> int:
+    """Return the offsets of a character in a text, as bits: many parts of an expression ask for the same ones."""
+    digits = bytearray(b"0" * len(text))
+    at = text.find(character)
+    while at >= 0:
+        digits[-1 - at] = ord("1")
+        at = text.find(character, at + 1)
+    return int(digits, 2)
