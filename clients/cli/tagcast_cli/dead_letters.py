@@ -19,26 +19,27 @@ dead_letters = typer.Typer(no_args_is_help=True, help="Replay dead letters.")
 
 PREFIX, OF, FROM = "dead_letter_", "dead_letter_of", "dead_letter_from"
 PULLED_AT_ONCE = 10
-NOT_FOUND = 404
+UNAUTHORIZED, TOO_MANY, SERVER_ERROR = 401, 429, 500
 
 
 @dataclass
 class _Replaying:
     """A replay of one group's dead letters.
 
-    *stay* counts letters that cannot be replayed; *pulled* are receipt handles to nack.
+    *replayed* are the ids of the new messages. *stay* counts letters that cannot be replayed; *pulled* are receipt
+    handles to nack.
     """
 
     api: Client
     topic: str
     group: str
-    replayed: int = 0
+    replayed: list[str] = field(default_factory=list)
     stay: int = 0
     pulled: list[str] = field(default_factory=list)
 
     def pull(self, limit: int | None) -> tuple[Pulled, ...]:
         """Pull the next letters; return none if no letter arrives within a second."""
-        most = PULLED_AT_ONCE if limit is None else min(PULLED_AT_ONCE, limit - self.replayed - self.stay)
+        most = PULLED_AT_ONCE if limit is None else min(PULLED_AT_ONCE, limit - len(self.replayed) - self.stay)
         if most <= 0:
             return ()
         letters = self.api.pull(self.topic, self.group, max_messages=most, wait_seconds=1)
@@ -53,15 +54,17 @@ class _Replaying:
         origin = letter.properties.get(FROM, "")
         topic, _, subscription = origin.partition("/")
         said: Json = {"message_id": letter.message_id, "subscription": origin or None}
-        if not subscription or OF not in letter.properties:
+        if not subscription or OF not in letter.properties or letter.replay_of is not None:
             return self._stays(said, "it is not a dead letter")
+        if letter.properties[OF] in self.replayed:
+            return self._stays(said, "its replay failed again")
         original = ArchivedMessage(letter.properties[OF], _message_of(letter))
         try:
             # The same key for the same letter: a repeated replay publishes it once.
             key = f"dead-letter-{letter.message_id}"
             [result] = self.api.replay(topic, subscription, [original], idempotency_key=key)
         except ProblemError as problem:
-            if problem.status != NOT_FOUND:
+            if problem.status in (UNAUTHORIZED, TOO_MANY) or problem.status >= SERVER_ERROR:
                 raise
             return self._stays(said, str(problem))
         if not isinstance(result, Accepted):
@@ -70,7 +73,7 @@ class _Replaying:
             return self._stays(said, f"the filter of {subscription} does not match it any more")
         self.api.ack(self.topic, self.group, [letter.receipt_handle])
         self.pulled.remove(letter.receipt_handle)
-        self.replayed += 1
+        self.replayed.append(result.message_id)
         return {**said, "replayed_as": result.message_id}
 
     def _stays(self, said: Json, reason: str) -> Json:
@@ -105,8 +108,8 @@ def replay_letters(
 ) -> None:
     """Replay the dead letters of TOPIC that the consumer group pulls, each to the subscription that gave it up.
 
-    A letter leaves the group when its subscription has the message. It stays if that subscription was deleted, or if
-    its filter does not match the message any more; then the command exits with 1.
+    A letter leaves the group when its subscription has the message. It stays if the replay is refused or fails again,
+    or if the filter does not match the message any more; then the command exits with 1.
     """
     session = session_of(ctx)
     replaying = _Replaying(session.api, topic, name)
@@ -122,6 +125,6 @@ def replay_letters(
         replaying.give_back()
     if not session.as_json:
         stays = f", {replaying.stay} stay" if replaying.stay else ""
-        session.out.print(f"{replaying.replayed} replayed{stays}.")
+        session.out.print(f"{len(replaying.replayed)} replayed{stays}.")
     if replaying.stay:
         raise typer.Exit(1)

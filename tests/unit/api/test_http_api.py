@@ -365,6 +365,17 @@ def test_a_message_names_every_fault(api: Client) -> None:
     assert api("POST", "/topics/orders/messages", {"body": "x" * 65_537}).status == 413
 
 
+def test_nobody_but_the_service_makes_a_dead_letter(api: Client) -> None:
+    forged = {"body": "x", "properties": {"dead_letter_of": "0" * 20, "dead_letters": "mine"}}
+    answer = api("POST", "/topics/orders/messages", forged)
+    assert (answer.status, answer.pointers) == (422, ["#/properties/dead_letter_of"])
+    [result] = api("POST", "/topics/orders/messages/batch", {"messages": [forged]}).json["results"]
+    assert result["error"]["errors"][0]["pointer"] == "#/properties/dead_letter_of"
+    api("PUT", S, HOOK)
+    archived = {"messages": [forged | {"replay_of": "0" * 20}]}
+    assert api("POST", S + "/replay", archived).json["results"][0]["matched"] == 1
+
+
 def test_each_message_of_a_batch_stands_on_its_own(api: Client) -> None:
     messages = [{"body": "one"}, {"tags": [1], "body": "x"}, {"body": "x" * 65_537}, {"body_base64": "AAEC"}]
     batch = api("POST", "/topics/orders/messages/batch", {"messages": messages})

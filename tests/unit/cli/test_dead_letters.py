@@ -106,8 +106,46 @@ def test_a_failure_in_between_gives_back_what_was_not_replayed(
     api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
 ) -> None:
     letters += [[letter(1, properties={}), letter(2)]]
-    api.teach(REPLAY, {"title": "Forbidden", "status": 403}, 403)
+    api.teach(REPLAY, {"title": "Unauthorized", "status": 401}, 401)
 
     assert run("dead-letters", "replay", "dead", "keepers").exit_code == 1
 
     assert (told(api, "ack"), told(api, "nack")) == ([], ["r1", "r2"])
+
+
+def test_a_letter_whose_replay_is_refused_holds_up_no_other(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    other = letter(1)
+    other["properties"]["dead_letter_from"] = "secret/crm"
+    letters += [[other, letter(2)]]
+    api.teach("POST /topics/secret/subscriptions/crm/replay", {"title": "Forbidden", "status": 403}, 403)
+    api.teach(REPLAY, replayed())
+
+    result = run("dead-letters", "replay", "dead", "keepers")
+
+    assert "l1  secret/crm  stays: 403 Forbidden" in result.output
+    assert (result.exit_code, told(api, "ack"), told(api, "nack")) == (1, ["r2"], ["r1"])
+
+
+def test_what_fails_again_is_not_replayed_again_by_the_same_command(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    again = letter(2)
+    again["properties"]["dead_letter_of"] = "n"
+    letters += [[letter(1)], [again]]
+    api.teach(REPLAY, replayed())
+
+    result = run("dead-letters", "replay", "dead", "keepers")
+
+    assert "l2  orders/crm  stays: its replay failed again" in result.output
+    assert (result.exit_code, told(api, "ack"), told(api, "nack")) == (1, ["r1"], ["r2"])
+
+
+def test_a_replayed_letter_is_no_letter_because_anybody_may_write_one(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    letters += [[letter(1, replay_of="o0")]]
+
+    assert run("dead-letters", "replay", "dead", "keepers").exit_code == 1
+    assert told(api, "nack") == ["r1"]

@@ -14,6 +14,8 @@ from tagcast.errors import NotFoundError, TooLargeError
 from tagcast.model import Entry, EntryState, Message, Subscription, SubscriptionSettings
 from tagcast.ports import World
 
+DEAD_LETTER = "dead_letter_"
+"""Properties whose names begin with this are set by the service only: so no producer can make a letter."""
 DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 """Properties of a dead letter: the original message id, and ``topic/subscription``."""
 DEAD_LETTER_STATE, DEAD_LETTER_ATTEMPTS = "dead_letter_state", "dead_letter_attempts"

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
+from tagcast.delivery.dead_letter import DEAD_LETTER
 from tagcast.delivery.publishing import ArchivedOriginal
 from tagcast.errors import Fault, FaultCode
+from tagcast.filters.compiled import pointer_part
 from tagcast.model import Draft
 from tagcast.trace_context import read_trace
 
@@ -142,23 +144,39 @@ class TestedMessage(_Attributes):
         )
 
 
+_ONE_BODY: JsonDict = {"not": {"anyOf": [_bodies("string"), _bodies("null")]}}
+_NO_LETTER: JsonDict = {
+    "allOf": [{"properties": {"properties": {"propertyNames": {"not": {"pattern": f"^{DEAD_LETTER}"}}}}}]
+}
+
+
 class MessageBody(TestedMessage):
     """A message to publish: a body as text or as base64, attributes for filters, and a trace.
 
     An invalid trace is ignored.
     """
 
-    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": [_bodies("string"), _bodies("null")]}})
+    model_config = ConfigDict(json_schema_extra=_ONE_BODY | _NO_LETTER)
 
     traceparent: str | None = None
     tracestate: str | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Also refuse a message without a body."""
+        """Also refuse a message without a body, and properties that only the service sets."""
+        faults = super().cross_faults(value)
         if value.get("body") is None and value.get("body_base64") is None:
-            return [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
-        return super().cross_faults(value)
+            faults = [Fault("is required (or body_base64)", "/body", FaultCode.REQUIRED)]
+        return faults + cls._letter_faults(value.get("properties"))
+
+    @classmethod
+    def _letter_faults(cls, properties: object) -> list[Fault]:
+        names = properties if isinstance(properties, Mapping) else ()
+        return [
+            Fault("is set by the service only", f"/properties/{pointer_part(name)}", FaultCode.NOT_ALLOWED)
+            for name in names
+            if str(name).startswith(DEAD_LETTER)
+        ]
 
     @classmethod
     def is_required(cls) -> bool:
@@ -179,9 +197,15 @@ class BatchBody(Body):
 
 
 class ReplayedMessage(MessageBody):
-    """An archived message, with its original id in ``replay_of``."""
+    """An archived message, with its original id in ``replay_of``. It may be a dead letter."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_BODY)
 
     replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
+
+    @classmethod
+    def _letter_faults(cls, properties: object) -> list[Fault]:
+        return []
 
     def original(self) -> ArchivedOriginal:
         """Return the archived message as a value of the core."""
