@@ -119,6 +119,7 @@ def outcome_of(talk: Talk, timeout_s: int = PATIENT_S) -> Outcome:
         ("503 X\r\nRetry-After: Tue, 14 Nov 2023 22:14:20 GMT\r\n", Outcome(False, "http 503", 60.0)),
         ("503 X\r\nRetry-After: soon\r\n", Outcome(False, "http 503")),
         ("500 X\r\nRetry-After: 7\r\n", Outcome(False, "http 500")),
+        ("103 E\r\n\r\nHTTP/1.1 " * 16 + "200 X\r\n", Outcome(True, "http 200")),
     ],
 )
 def test_an_answer_means_what_the_semantics_say(answer: str, expected: Outcome) -> None:
@@ -131,6 +132,8 @@ def test_an_answer_means_what_the_semantics_say(answer: str, expected: Outcome) 
         (b"", "connection closed before the answer"),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "malformed answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "answer cut off"),
+        (b"HTTP/1.1 103 E\r\n\r\n" * 17 + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "malformed answer"),
+        (b"HTTP/1.1 100 C\r\n\r\n" * 100_000, "malformed answer"),
     ],
 )
 def test_broken_answers_are_failures_with_a_short_reason(answer: bytes, detail: str) -> None:

@@ -123,6 +123,30 @@ def _letters(number: int) -> Iterator[dict[str, str]]:
         yield {"equals-ignore-case": f"{letter}{number}ß"}
 
 
+@pytest.mark.parametrize("count", [2, 20])
+def test_an_alternative_is_asked_once_however_many_elements_have_its_value(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def watched(*given: Any) -> bool | None:
+        asked.append(given)
+        return evaluate.hold_together(*given)
+
+    monkeypatch.setattr("tagcast.filters.index.event_cell.hold_together", watched)
+    pattern = {"items": {"status": ["paid"], "sku": ["A", "C7"]}}
+    filters: dict[int, Any] = {
+        number: {"kind": "event_pattern", "pattern": {**pattern, "n": [{"anything-but": number}]}}
+        for number in range(count)
+    }
+    items = [{"status": "paid", "sku": "B"}, {"status": "open", "sku": "A"}] * 500
+    body = json.dumps({"items": items, "n": -1}).encode()
+
+    found = TopicIndex.build(filters).match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+
+    assert (found, len(asked)) == (Matched((), ()), count)
+
+
 def test_without_a_body_every_pattern_that_reads_it_fails() -> None:
     values = [{"kind": "event_pattern", "pattern": {"a": [1]}, "scope": scope} for scope in ("body", "envelope")]
     index = TopicIndex.build({1: values[0], 2: values[1], 3: {**values[0], "scope": "properties"}, 4: None})

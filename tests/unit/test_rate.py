@@ -54,6 +54,19 @@ def began_at(fake: FakeWorld, answer: Outcome = OK) -> list[int]:
     return instants
 
 
+def test_a_clock_that_was_wrong_for_a_while_stops_no_subscription(fake: FakeWorld) -> None:
+    limited(fake, 0.05)
+    instants = began_at(fake)
+    began = fake.clock.instant
+    fake.clock.instant = began + 25 * 3_600_000
+    fake.publish("far ahead")
+    fake.deliver()
+    fake.clock.instant = began
+    fake.publish("now", "too soon")
+    fake.deliver()
+    assert instants == [began + 25 * 3_600_000, began]
+
+
 def test_what_is_over_the_rate_waits_in_the_backlog_without_an_attempt(fake: FakeWorld) -> None:
     limited(fake, 2.0)
     instants = began_at(fake)

@@ -83,6 +83,14 @@ def test_like_does_not_backtrack(pattern: str) -> None:
     assert time.process_time() - started < 2
 
 
+def test_the_explanation_of_deep_parts_does_not_repeat_their_text() -> None:
+    deep = "a = 'é中'"
+    for _ in range(120):
+        deep = f"({deep}) AND b = '{'中' * 100}'"
+    tree = compile_sql92(deep).explain({"a": "1"}).as_json()
+    assert len(json.dumps(tree)) < 20 * len(deep)
+
+
 def test_many_searches_with_any_character_between_share_one_reading_of_the_text() -> None:
     compiled = compile_sql92(" OR ".join(f"s LIKE '%_h_{number}%'" for number in range(700)))
     started = time.process_time()

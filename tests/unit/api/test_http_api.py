@@ -638,7 +638,7 @@ def test_a_group_shows_from_when_on_it_gets_messages_and_only_a_group_has_that(a
     client = api("PUT", f"{S}/members/1", {"filter": None, "start_from": "earliest"})
     assert client.status == 200
     assert api("GET", S).json["start_from"] == "latest"
-    for wrong in ("yesterday", "2026-11-22T09:00:00", "2026-13-22T09:00:00Z", 0):
+    for wrong in ("yesterday", "2026-11-22T09:00:00", "2026-13-22T09:00:00Z", "9999-12-31T23:59:59-14:00", 0):
         assert api("PUT", S, {**group, "start_from": wrong}).pointers == ["#/start_from"]
         assert api("PUT", f"{S}/members/1", {"filter": None, "start_from": wrong}).pointers == ["#/start_from"]
     assert api("PUT", "/topics/orders/subscriptions/d", {**HOOK, "start_from": "latest"}).pointers == ["#/start_from"]

@@ -243,6 +243,21 @@ def test_what_all_readers_have_read_of_a_stream_is_let_go_at_once_and_nothing_el
             kept.come_back()
 
 
+def test_what_nobody_has_read_of_a_stream_stays_although_the_clock_went_back(
+    kept: KeptHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table()
+    for number, clock in enumerate((2_000_000_000, 2_000_000_001, 1_999_999_990, 1_999_999_991)):
+        monkeypatch.setattr(dynamodb.time, "time", lambda clock=clock: float(clock))
+        call(dynamodb, "PutItem", TableName="Things", Item={"pk": {"S": f"{number}"}, "sk": {"S": "s"}})
+    numbers = [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]]
+    position = kept.folder / "positions" / "Relay.Things"
+    for read, left in ((0, numbers[1:]), (2, numbers[3:]), (2, numbers[3:])):
+        store_position(position, numbers[read])
+        kept.tables.keep_small()
+        assert [each["dynamodb"]["SequenceNumber"] for each in dynamodb._stream_records["Things"]] == left
+
+
 def test_rows_whose_time_to_live_is_over_are_deleted_and_the_stream_tells_of_it(kept: KeptHere) -> None:
     make_table()
     for name, ttl in (("past", 5), ("rest", 5), ("later", 100), ("never", None)):

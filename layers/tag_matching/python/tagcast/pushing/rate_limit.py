@@ -17,6 +17,8 @@ from tagcast.rows.rate import RATE_ROWS, free_update
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
 """Permits are given at most 2 s ahead, because the invocation waits for the last one."""
+SKEW_S = 60.0
+"""A permit later than the horizon by more than this was given by a clock that was wrong, and counts no more."""
 RATE = "rate"
 """The reason of a delivery that waits for its subscription's rate."""
 
@@ -56,8 +58,10 @@ def plan_permit(known: int | None, now: int, wanted: int, per_second: float) -> 
     0
     """
     gap_us = SECOND_US / per_second
-    start_us = max(known or 0, now * 1000)
-    left_us = now * 1000 + HORIZON_S * SECOND_US - start_us
+    horizon_us = now * 1000 + HORIZON_S * SECOND_US
+    is_wrong = known is None or known > horizon_us + gap_us + SKEW_S * SECOND_US
+    start_us = now * 1000 if known is None or is_wrong else max(known, now * 1000)
+    left_us = horizon_us - start_us
     count = 0 if left_us < 0 else min(wanted, math.floor(left_us / gap_us) + 1)
     return Permit(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
 

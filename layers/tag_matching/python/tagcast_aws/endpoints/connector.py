@@ -1,13 +1,17 @@
-"""The pool of connections under the HTTP pusher."""
+"""The connections of pushes and verifications, and the pool under the HTTP pusher."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from contextvars import ContextVar
+from functools import partial
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+from aiohttp.streams import StreamReader
 
 from tagcast_aws.endpoints.payload import SLICE_BYTES
 
@@ -21,7 +25,43 @@ WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
 """Whether the current request got a new connection. The caller resets it before."""
 
 
-class KeepingConnector(aiohttp.TCPConnector):
+INTERIM_MAX = 16
+"""Interim answers (1xx) before an answer; aiohttp itself reads any number of them, without a pause."""
+READ_BYTES = 16_384
+
+
+class BoundedResponses(ResponseHandler):
+    """The answers of one connection. It fails if interim answers do not end."""
+
+    _interim = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, in parts: a receiver may send thousands of small answers at once."""
+        for start in range(0, max(1, len(data)), READ_BYTES):
+            super().data_received(data[start : start + READ_BYTES])
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """Take one answer."""
+        if self._interim > INTERIM_MAX:
+            return
+        self._interim = self._interim + 1 if 100 <= data[0].code < 200 else 0
+        if self._interim <= INTERIM_MAX:
+            super().feed_data(data, size)
+            return
+        self.set_exception(HttpProcessingError(message="too many interim answers"))
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class BoundedConnector(aiohttp.TCPConnector):
+    """A connector whose connections have :class:`BoundedResponses`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._factory = cast("partial[ResponseHandler]", partial(BoundedResponses, loop=self._loop))
+
+
+class KeepingConnector(BoundedConnector):
     """A connection pool that also counts idle connections: before it exceeds its limit it closes some of them.
 
     aiohttp itself counts only connections in use, so a large number of endpoints would exhaust the file descriptors.

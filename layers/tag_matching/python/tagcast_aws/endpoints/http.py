@@ -23,7 +23,7 @@ from tagcast_aws.endpoints.adapter import AdapterEnvironment, timeout_outcome
 from tagcast_aws.endpoints.addresses import parsed, url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
-from tagcast_aws.endpoints.connector import WAS_MADE, KeepingConnector
+from tagcast_aws.endpoints.connector import WAS_MADE, BoundedConnector, KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
@@ -56,7 +56,7 @@ class HttpPusher:
             )
         )
         self._fresh = plain_session(
-            aiohttp.TCPConnector(
+            BoundedConnector(
                 limit=SLOTS,
                 force_close=True,
                 resolver=self._resolver,

@@ -19,6 +19,7 @@ from yarl import URL
 from tagcast_aws.endpoints.adapter import AdapterEnvironment
 from tagcast_aws.endpoints.client_contexts import presenting
 from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.connector import BoundedConnector
 from tagcast_aws.endpoints.http import certificate_refusal, plain_session, read_answer
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
@@ -51,7 +52,7 @@ class VerificationRequests:
             tls = self._tls()
         except ssl.SSLError as error:
             return VerificationResult(failure(error))
-        connector = aiohttp.TCPConnector(
+        connector = BoundedConnector(
             force_close=True,
             resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
             ssl=tls,

@@ -69,15 +69,18 @@ class Posting:
         skips = found.skipped.__contains__ if found.skipped else None
         skips_cell = cache(lambda number: _cell(self._cells, number).is_skipped(found.skipped)) if skips else None
         others_alone, others_of_keys = _others(alone, skips), _others(keys, skips_cell)
-        for value in values:
+        asked: dict[int, None] = {}
+        for value in values if len(values) == 1 else dict.fromkeys(values):
             for token in (value.text, value.number) if type(value) is Decimals else (value,):
                 found.owners += exact.get(token, ())
             if alone is not None:
                 for owners in _find_met(alone, value, others_alone, skips):
                     found.owners += owners
             for numbers in () if keys is None else _find_met(keys, value, others_of_keys, skips_cell):
-                for number in numbers:
-                    _ask(self._cells, number, event, found)
+                asked.update(dict.fromkeys(numbers))
+        # A cell is about the whole event: however many array elements have the value, it is asked once.
+        for number in asked:
+            _ask(self._cells, number, event, found)
         for number in range(len(self._present)):
             _ask(self._present, number, event, found)
 

@@ -10,6 +10,8 @@ from tagcast.filters.sql92.steps import build_steps, run_steps
 from tagcast.filters.sql92.strict import sort_of
 from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
 
+TEXT_LENGTH_MAX = 256
+"""A part with parts of its own shows at most this much of its text, which they repeat."""
 _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
@@ -43,7 +45,10 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
         value: Value = "error" if place in errors else values[place] if place in values.reached else "skipped"
         notes = list(_notes(nodes, node, properties, dialect)) + ([reason] if place == failed else [])
         children = tuple(made[child] for child in _conditions(nodes, node))
-        made[place] = Explanation(text[node.start : node.end], value, children, "; ".join(notes))
+        shown = text[node.start : node.end]
+        if children and len(shown) > TEXT_LENGTH_MAX:
+            shown = f"{shown[:TEXT_LENGTH_MAX]}…"
+        made[place] = Explanation(shown, value, children, "; ".join(notes))
     return made[len(nodes) - 1]
 
 

@@ -16,7 +16,7 @@ FROM_EARLIEST = 0
 
 def _checked(text: str) -> str:
     try:
-        instant_of(text)
+        show_start(instant_of(text))
     except (ValueError, OverflowError):
         raise PydanticCustomError("start_from", f"must be {LATEST}, {EARLIEST}, or an instant of RFC 3339") from None
     return text
