@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,7 @@ from tagcast_client.errors import UnexpectedAnswerError
 from tagcast_client.instants import json_default
 
 T = TypeVar("T")
+IDEMPOTENCY_KEY_MAX = 128
 Json = dict[str, Any]
 """A JSON object."""
 
@@ -103,6 +105,23 @@ def query_of(values: Mapping[str, str | float | None]) -> dict[str, str]:
 def drop_none(**fields: Any) -> dict[str, Any]:
     """Return the arguments that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def idempotency(key: str | None) -> str:
+    """Return *key*, or a new one for None. Raises ValueError for a key that a header cannot carry.
+
+    >>> idempotency("order-7")
+    'order-7'
+    >>> idempotency("é")
+    Traceback (most recent call last):
+        ...
+    ValueError: an idempotency key has 1 to 128 printable ASCII characters
+    """
+    if key is None:
+        return str(uuid.uuid4())
+    if not (key.isascii() and key.isprintable() and 1 <= len(key) <= IDEMPOTENCY_KEY_MAX):
+        raise ValueError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX} printable ASCII characters")
+    return key
 
 
 def if_match(version: int | None) -> dict[str, str]:

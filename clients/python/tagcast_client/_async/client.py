@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar, Unpack
@@ -20,7 +19,7 @@ from tagcast_client.changing import (
 )
 from tagcast_client.decoding import decode
 from tagcast_client.models import Accepted, Refused, Subscription, Tail, Topic
-from tagcast_client.operation import Answer, Operation, if_match, path_of, query_of, reads
+from tagcast_client.operation import Answer, Operation, idempotency, if_match, path_of, query_of, reads
 from tagcast_client.outgoing import ArchivedMessage, Body, MessageAttributes, NewMessage
 from tagcast_client.settings import (
     Endpoint,
@@ -59,7 +58,7 @@ class AsyncClient(AsyncOperations):
         """
         check_names(MessageAttributes, attributes, "an attribute of a message")
         message = NewMessage.like(attributes, body)
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4()), **current_trace()}
+        headers = {"Idempotency-Key": idempotency(idempotency_key), **current_trace()}
         path = path_of("topics", topic, "messages")
         return await self._send(Operation("POST", path, reads(Accepted), message.as_json(), headers=headers))
 
@@ -88,7 +87,7 @@ class AsyncClient(AsyncOperations):
         idempotency_key: str | None,
         trace: Mapping[str, str],
     ) -> tuple[Accepted | Refused, ...]:
-        key = idempotency_key or str(uuid.uuid4())
+        key = idempotency(idempotency_key)
 
         def publish(part: Sequence[Mapping[str, Any]], place: int) -> Operation[tuple[Accepted | Refused, ...]]:
             # A digest, because a suffix would make a long key too long.
