@@ -196,10 +196,15 @@ def test_a_preview_changes_nothing_and_a_repetition_nothing_more(
 
 
 def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_compacted(
-    spark: SparkSession, bucket: Bucket, told: Told
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hours = iter(range(100))
+    monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS + next(hours) * 3_600_000)
     bucket.put("messages", DAY, story()[:2])
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
+    first = _record(bucket)
+    assert first["messages"] == 1
     told()
     bucket.put("messages", LATE_DAY, story()[2:])
 
@@ -207,23 +212,7 @@ def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_co
     assert LATE_DAY in told()["detail"]
     assert any(SECRET in text for text in texts(bucket).values())
 
-    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
-    told()
-    assert erase.main(["--archive", bucket.uri, *ASKED]) == 0
-    assert told()["messages"] == 2
-
-
-def test_an_erasure_is_done_when_its_last_run_has_ended(
-    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bucket.put("messages", DAY, [written(1, SECRET)])
-    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
-    hours = iter(range(100))
-    monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 20 * LIFE_MS + next(hours) * 3_600_000)
-    assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
-    first = _record(bucket)
-
-    bucket.put("messages", DAY, [written(2, SECRET)])
+    # An erasure that goes on erases what it did not know before, and is done when its last run has ended.
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
     with monkeypatch.context() as patched:
         patched.setattr(erase, "rewrite_days", _interrupted)
@@ -231,9 +220,9 @@ def test_an_erasure_is_done_when_its_last_run_has_ended(
             erase.main(["--archive", bucket.uri, *ASKED, *BY])
     assert (_record(bucket)["messages"], _record(bucket)["done_at"]) == (2, None)
     assert erase.main(["--archive", bucket.uri, *ASKED, *BY]) == 0
-
     last = _record(bucket)
     assert last["asked_at"] == first["asked_at"] < first["done_at"] < last["done_at"]
+    assert [key for key, text in texts(bucket).items() if SECRET in text] == []
 
 
 def _record(bucket: Bucket) -> dict[str, Any]:
