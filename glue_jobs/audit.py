@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
@@ -22,6 +21,8 @@ from tagcast.instant import rfc3339
 from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
 from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.subject import Subject
+from glue_jobs.erasing.contents import key_of
+from glue_jobs.erasing.places import name_of_subject
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import materialise
@@ -225,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     certificate = certify(archive, window, terms, given.topic, subject)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
-    label += "" if subject is None else f"_of_{sha256(given.property.encode()).hexdigest()[:12]}"
+    label += "" if subject is None else name_of_subject(key_of(archive.objects), given.property)
     content = json.dumps(certificate, indent=1, ensure_ascii=False)
     as_json = archive.write_text(content, "reports", "audit", label, "certificate.json")
     as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")

@@ -48,6 +48,7 @@ from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
 from glue_jobs.io.schemas import SCHEMAS
 from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import materialise
 from glue_jobs.io.storage import Archive, finish, has_property, tell
 
 if TYPE_CHECKING:
@@ -76,16 +77,21 @@ class MessageSelection:
     before: int | None = None
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        """Return the selected messages, and their replays."""
+        """Return the selected messages, their replays, and the replays of these."""
         if self.message_ids:
             named = messages.where(sql.col("message_id").isin(*self.message_ids))
         else:
             is_older = sql.col("accepted_at") < sql.lit(self.before)
             has = has_property(self.name or "", self.value or "")
             named = messages.where((sql.col("topic") == sql.lit(self.topic)) & is_older & has)
-        ids = named.select(sql.col("topic"), sql.col("message_id").alias("replay_of")).distinct()
-        replays = messages.join(sql.broadcast(ids), ["topic", "replay_of"], "left_semi")
-        return named.unionByName(replays.select(*named.columns)).dropDuplicates(["record_id"])
+        found = found_last = materialise(named.dropDuplicates(["record_id"]))
+        while not found_last.isEmpty():  # Replays of replays, too.
+            ids = found_last.select(sql.col("topic"), sql.col("message_id").alias("replay_of")).distinct()
+            replays = messages.join(sql.broadcast(ids), ["topic", "replay_of"], "left_semi").select(*named.columns)
+            others = replays.dropDuplicates(["record_id"]).join(found.select("record_id"), "record_id", "left_anti")
+            found_last = materialise(others.select(*named.columns))
+            found = found.unionByName(found_last)
+        return found
 
     def name_of(self, key: str) -> str:
         """Return the name of the erasure: a hash with the archive's key, which reveals nothing."""
@@ -284,7 +290,7 @@ def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -
     # Raw files first: the quarantine lists those with damaged lines.
     told["quarantined_files"] = rewrite_files(archive, _quarantined(objects), forgetting).total()
     objects.purge(QUARANTINE)
-    told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/backtest/")
+    told["reports"] = _removed(objects, reports_naming(objects, forgetting.message_ids), "reports/")
     told["query_results"] = _removed(objects, list(objects.sizes("athena/")), "athena/")
     return told
 

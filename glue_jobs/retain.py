@@ -27,7 +27,7 @@ from glue_jobs.compact import KEPT_MS, ledger_key
 from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
 from glue_jobs.erasing.contents import COLUMNS, Part, forget_parts, parts_read
-from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Eraser, arrival_day
+from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Eraser, arrival_day, certificates_of_one
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.messages_read import body_of
@@ -158,7 +158,7 @@ def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> d
 
 
 def quoting(objects: Objects, until: Until) -> list[str]:
-    """Return the objects of backtests with samples to erase: backtests can be repeated."""
+    """Return the objects of backtests with samples to erase, and of certificates about one customer."""
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:
@@ -169,7 +169,17 @@ def quoting(objects: Objects, until: Until) -> list[str]:
             days = {rfc3339(each["accepted_at"])[:10] for each in told.get("samples", ())}
             if any(not shown.isdisjoint(due(until, day)) for day in days):
                 folders.add(key.rpartition("/")[0] + "/")
-    return [key for key in keys if key.startswith(tuple(folders))]
+    certificates = certificates_of_one(objects)
+    for key in certificates:
+        if key.endswith("/certificate.json"):
+            told = json_of(objects.read(key))
+            days = {
+                told["window"][:10],
+                *(rfc3339(each["accepted_at"])[:10] for each in told.get("subject", {}).get("listed", ())),
+            }
+            if any(Part.PROPERTIES in due(until, day) for day in days):
+                folders.add(key.rpartition("/")[0] + "/")
+    return [key for key in (*keys, *certificates) if key.startswith(tuple(folders))]
 
 
 def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
@@ -192,7 +202,7 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
     objects.remove(reports)
     # Spark writes elsewhere first and moves its files, so everything below these prefixes is purged, not single
     # objects.
-    for prefix in (QUARANTINE, manifests.data_prefix(MESSAGES), "reports/backtest/"):
+    for prefix in (QUARANTINE, manifests.data_prefix(MESSAGES), "reports/"):
         objects.purge(prefix)
     return {"files_of_lines": lines, "days": sorted(days), "curated_files": files, "reports": len(reports)}
 

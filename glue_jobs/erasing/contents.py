@@ -131,7 +131,8 @@ def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
         if part not in found and value != "{}":
-            found[part] = sha256(f"{_part_salt(record, part)}{value}".encode()).hexdigest()
+            # Like Spark, which has no unpaired surrogate.
+            found[part] = sha256(f"{_part_salt(record, part)}{value}".encode(errors="replace")).hexdigest()
     return dict(sorted(found.items()))
 
 

@@ -14,11 +14,15 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
+from tagcast.archive.record import RecordKind
+
 from glue_jobs.erasing.contents import Part, forget_parts, salt_of
 from glue_jobs.io.objects import Objects
+from glue_jobs.io.raw import record_of
 
 RAW, FAILED, QUARANTINE = "raw/messages/", "failed/messages/", "quarantine/messages/"
 """Prefixes of files with lines of messages. Firehose's own errors have undelivered records in base64 (``rawData``)."""
+_ABOUT_ONE = re.compile(r"_of_[0-9a-f]{12}/")
 GZIP = b"\x1f\x8b"
 _DAY = re.compile(r"/dt=(\d{4}-\d{2}-\d{2})/")
 _MESSAGE_ID = re.compile(r"(?<!\d)\d{20}(?!\d)")
@@ -58,7 +62,7 @@ class Eraser(ABC):
         """Return an erased raw line."""
         if not line or not self.concerns(line):
             return line
-        record = _read(line)
+        record = record_of(line, RecordKind.MESSAGES)
         if record is None:
             return self.damaged(line, arrived)
         salted = {**record, "salt": None if record.get("hashes") else salt_of(self.key, record["record_id"])}
@@ -66,7 +70,7 @@ class Eraser(ABC):
         if made is None:
             return line
         present = {name: value for name, value in made.items() if value is not None and name != "salt"}
-        return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+        return _line_of(present)
 
     def damaged(self, line: str, arrived: str) -> str:
         """Return the salted hash of an invalid line that must be erased; it stays invalid."""
@@ -97,14 +101,13 @@ class Eraser(ABC):
         return line if after == text else json.dumps({**told, "rawData": base64.b64encode(after.encode()).decode()})
 
 
-def _read(line: str) -> dict[str, Any] | None:
-    """Return the record of a line, or None for a damaged one."""
+def _line_of(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
     try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    is_record = isinstance(record, dict) and isinstance(record.get("record_id"), str)
-    return record if is_record and isinstance(record.get("accepted_at"), int) else None
+        text.encode()
+    except UnicodeEncodeError:  # An unpaired surrogate, which JSON allows in an escape only.
+        return json.dumps(record, separators=(",", ":"))
+    return text
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
@@ -180,10 +183,23 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
     return made != text
 
 
+def name_of_subject(key: str, asked: str) -> str:
+    """Return the end of the folder's name of a certificate about the messages with the property *asked*.
+
+    With the archive's *key* nobody can try names of customers against it.
+    """
+    return f"_of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
+
+
+def certificates_of_one(objects: Objects) -> list[str]:
+    """Return the objects of certificates about one customer: only these quote properties and tags."""
+    return [key for key in objects.sizes("reports/audit/") if _ABOUT_ONE.search(key)]
+
+
 def reports_naming(objects: Objects, message_ids: frozenset[str]) -> list[str]:
-    """Return all objects of backtests with one of the messages as a sample: backtests can be repeated."""
+    """Return all objects of backtests and of certificates about one customer that name one of the messages."""
     named = set()
-    for key in objects.sizes("reports/backtest/"):
+    for key in [*objects.sizes("reports/backtest/"), *certificates_of_one(objects)]:
         if key.endswith((".json", ".html")):
             stored = objects.read(key)
             if stored is not None and names_one_of(message_ids, stored.content.decode()):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tagcast.archive.record import RecordKind
 
 CORRUPT = "_corrupt_record"
+_LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 
 
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
@@ -31,6 +33,51 @@ def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
     read = read.withColumn("unknown", sql.array_except(keys, known))
     columns = [sql.col(f"read.{name}").alias(name) for name in schema.fieldNames()]
     return read.select(*lines.columns, "unknown", _is_corrupt(kind).alias("is_corrupt"), *columns)
+
+
+def record_of(line: str, kind: RecordKind) -> dict[str, Any] | None:
+    """Return the record of one line, with Spark's values, or None if it is damaged: no record that is corrupt for
+    :func:`parse_lines` is one here.
+
+    >>> from tagcast.archive.record import RecordKind
+    >>> record_of('{"record_id": "1", "accepted_at": 0}', RecordKind.MESSAGES) is None
+    True
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    for each in SCHEMAS[kind].fields:
+        value = record.get(each.name)
+        if value is not None:
+            made = _value_of(value, each.dataType.simpleString())
+            if made is None:
+                return None
+            record[each.name] = made
+    is_whole = all(record.get(name) is not None for name in REQUIRED[kind])
+    return record if is_whole and 0 <= record[DAY_OF[kind]] <= INSTANT_MAX else None
+
+
+def _value_of(value: object, kind: str) -> object:
+    """Return a value as Spark reads it into a column of *kind*; None for another type."""
+    match kind, value:
+        case "string", str():
+            return value
+        case "string", bool() | int() | float():
+            return json.dumps(value)
+        case "boolean", bool():
+            return value
+        case (("int" | "bigint"), int()) if not isinstance(value, bool):
+            return value if -_LARGEST[kind] <= value < _LARGEST[kind] else None
+        case (("array<string>" | "array<int>"), list()):
+            found = [_value_of(each, kind[6:-1]) for each in value]
+            return None if None in found else found
+        case "map<string,string>", dict():
+            values = {name: _value_of(each, "string") for name, each in value.items()}
+            return None if None in values.values() else values
+    return None
 
 
 def _is_corrupt(kind: RecordKind) -> Column:

@@ -131,7 +131,7 @@ class Archive:
         """Return the lines of raw files, with their file: (line, file)."""
         if not keys:
             return self.spark.createDataFrame([], "line string, file string")
-        found = self.spark.read.text([self.uri(key) for key in keys])
+        found = self.spark.read.option("lineSep", "\n").text([self.uri(key) for key in keys])
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
     def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:

@@ -72,7 +72,8 @@ def filled(s3_bucket: S3Bucket, name: str) -> S3Bucket:
     client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     bucket = S3Bucket(f"s3://{name}", client=client)
     told = story()
-    bucket.put("messages", DAY, [told[0], told[1], json.dumps(told[0])[:-20]])
+    cut, no_map = json.dumps(told[0])[:-20], json.dumps({**told[0], "properties": [SECRET]})
+    bucket.put("messages", DAY, [told[0], told[1], cut, no_map, cut.replace('"tags"', '\r"tags"')])
     # A replay, and a copy that came late: it is not the message's day, and not the next ones.
     bucket.put("messages", LATE_DAY, [told[2], told[0]])
     bucket.put("subscriptions", DAY, [settings(), *subscribed("fruit", 0, APPLE)[1:]])
@@ -152,6 +153,9 @@ def test_nothing_of_it_is_left_and_the_roots_of_its_days_are_the_same(
 ) -> None:
     bucket = filled(s3_bucket, "erased")
     before = roots(spark, bucket)
+    about = ("--from", DAY, "--to", "2026-11-21", "--property", f"customer={SECRET}")
+    audit.main(["--archive", bucket.uri, *about, "--as-of", "2026-11-27T00:00:00Z"])
+    assert [key for key, text in contents(bucket).items() if SECRET in text and key.startswith("reports/audit")]
 
     # The first try ends when the raw files are done.
     with monkeypatch.context() as patched:
@@ -252,7 +256,11 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
 ) -> None:
     one = written(1, SECRET)
     unknown = message_id(9, one["accepted_at"])
-    bucket.put("messages", DAY, [one, json.dumps(written(9, SECRET, tags=["a\u2028b"]), ensure_ascii=False)[:-20]])
+    again = written(5, SECRET, replay_of=one["message_id"])
+    chain = [again, written(6, SECRET, replay_of=again["message_id"])]
+    bucket.put(
+        "messages", DAY, [one, *chain, json.dumps(written(9, SECRET, tags=["a\u2028b"]), ensure_ascii=False)[:-20]]
+    )
     assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
     kept = texts(bucket)
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS - 1)
@@ -260,8 +268,8 @@ def test_what_may_still_be_owed_or_in_the_state_table_is_refused(
     asked = f"{one['message_id']},{unknown}"
     given = ["--archive", bucket.uri, "--message", asked, "--preview", "false", "--by", "me"]
     assert erase.main(given) == 1
-    assert told()["message_ids"] == [one["message_id"], unknown]
+    assert told()["message_ids"] == [one["message_id"], *(each["message_id"] for each in chain), unknown]
     assert texts(bucket) == kept
     monkeypatch.setattr(arguments, "now_ms", lambda: one["expires_at"] + erase.RECEIPTS_GONE_MS)
     assert erase.main(given) == 0
-    assert (told()["messages"], [key for key, text in texts(bucket).items() if SECRET in text]) == (1, [])
+    assert (told()["messages"], [key for key, text in texts(bucket).items() if SECRET in text]) == (3, [])

@@ -99,11 +99,16 @@ def test_what_the_quick_reader_does_not_refuse_it_reads_as_the_rule_says(spark: 
     )
     by_rule = {row.n: row.asDict(recursive=True) for row in rows.collect()}
     for number, text in enumerate(every):
+        if (record := raw.record_of(text, KIND)) is not None:
+            assert not by_rule[number]["is_corrupt"], text
+            names = ("tags", "properties", "body")
+            assert [by_rule[number][name] for name in names] == [record.get(name) for name in names] or "\\ud8" in text
         if (found := read(text)) is not None:
             rule = by_rule[number]
             assert not rule["is_corrupt"], text
             assert found == [{name: rule[name] for name in SCHEMAS[KIND].fieldNames()}], text
     assert len([each for each in by_rule.values() if each["is_corrupt"]]) > 20
+    assert sum(raw.record_of(text, KIND) is not None for text in every) > 10
 
 
 @pytest.mark.parametrize("zipped", [False, True])
