@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve() -> int:
-    """Run one chain after another in one session until the input ends. An exception in a job ends it, too."""
+    """Run one chain after another in one session until the input ends. An exception in a job ends the program, too."""
     for line in sys.stdin:
         code = main(json.loads(line))
         if (session := SparkSession.getActiveSession()) is not None:

@@ -2,8 +2,8 @@
 
 The days of ``--from``/``--to`` are days of arrival. The job reads raw files that no run has compacted yet, and rewrites
 each day of their records together with its existing files: late records join their own day. A day's files are swapped
-in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as compacted. So the next run repairs one
-that stopped anywhere, and of two concurrent runs one continues with the other's result.
+in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as compacted. So the next run completes
+an interrupted one, and of two concurrent runs one continues with the other's result.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
     """Return the raw files with records of *days*, however late, and those named by damaged lines.
 
-    Compaction recorded the days of each file. A file that it has not read may have any.
+    Compaction recorded the days of each file. An uncompacted file may have records of any day.
     """
     if not days:
         return []

@@ -2,7 +2,7 @@
 
 When a whole day is old enough, its messages lose the part, in every place, by the same rewriting as an erasure. The
 progress is stored by file and by day, so a run does only the rest, including late records, and a killed, repeated or
-concurrent run ends the same.
+concurrent run has the same result.
 """
 
 from __future__ import annotations

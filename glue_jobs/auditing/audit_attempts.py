@@ -24,8 +24,7 @@ TIMEOUT_S_MAX = 30
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
     """Return *rows* (one per entry) with the bounds of all settings in force between two of their instants.
 
-    A worker reads the settings of its time, which may have changed in between, so the weakest ones bound. Unknown
-    settings give null bounds.
+    The settings may have changed between the instants, so the weakest bounds count. Unknown settings give null bounds.
     """
     columns = ("max_retries", "timeout_s", "is_pulled", "valid_from", "valid_to")
     known = policies.select(*(sql.col(name).alias(f"of_{name}") for name in LANE), *columns)
@@ -82,7 +81,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first, final).
 
-    *place* is the position in the backlog. *waited_first*: it was there before the attempt.
+    *place* is the position in the backlog. *waited_first*: the entry had this position before the attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")

@@ -32,7 +32,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """The instant by which messages expired whose ends must all be written."""
+        """The ends of messages that expired before this instant must all be written."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property

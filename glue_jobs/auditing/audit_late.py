@@ -85,10 +85,10 @@ def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
 
 
 def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return entries of :func:`judge_late_entries` without a request, and those that their filter does not match.
+    """Return the late entries that their group did not request, and the late entries that their filter does not match.
 
-    At its creation a group requests messages that were accepted since its ``start_from`` by publishes that did not know
-    it. Other publishes matched the group themselves. A replay is only for the subscription that it names.
+    At its creation a group requests messages accepted since its ``start_from`` whose publish did not know the group.
+    Other publishes matched the group themselves. A replay is only for the subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "start_from")

@@ -82,7 +82,7 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 
 
 def closed_hours(closed: DataFrame) -> DataFrame:
-    """Return the times in which lanes were not active with each ``hour`` that they touch, at most 40 days."""
+    """Return the intervals in which lanes were not active, a row for each ``hour`` of at most 40 days."""
     until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
     hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
     return closed.withColumn("hour", sql.explode(hours))

@@ -186,7 +186,7 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 def name_of_subject(key: str, asked: str) -> str:
     """Return the end of the folder's name of a certificate about the messages with the property *asked*.
 
-    With the archive's *key* nobody can try names of customers against it.
+    The archive's *key* is in the hash, so names of customers cannot be tried against it.
     """
     return f"_of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
 

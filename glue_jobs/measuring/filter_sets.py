@@ -1,4 +1,4 @@
-"""Evaluates many filters on many messages: each distinct set of the parts they read once, by the core's index."""
+"""Evaluates many filters on many messages by the core's index, once for each distinct set of the parts they read."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class LaneNeed(StrEnum):
 
 
 def need_words(name: str, lanes: int) -> str:
-    """Return the words of a need in an address; an unknown one unchanged."""
+    """Return the words of the need *name* from an address; an unknown name unchanged."""
     return LaneNeed(name).words(lanes) if name in list(LaneNeed) else name
 
 
@@ -132,7 +132,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cause:
-    """Lanes with a common property: their number, topics, beginning and states.
+    """Lanes with a common property: their number, topics, oldest head and states.
 
     *outcomes* are the most frequent ones, each with its number of lanes.
     """

@@ -98,7 +98,7 @@ class CachedList(Generic[T]):
         return self._read_s < self._changed_s
 
     def forget(self) -> None:
-        """After a change from this console: make the next look wait for a new read."""
+        """After a change from this console: make the next `look` wait for a new read."""
         self._changed_s = time.monotonic()
 
     async def stop(self) -> None:

@@ -44,7 +44,7 @@ def is_healthy(api: Client) -> bool:
 
 
 def wait_for(holds: Callable[[], bool], timeout_s: float, every_s: float = 0.1) -> bool:
-    """Poll until it holds; return False after the timeout."""
+    """Poll until *holds* returns True; return False after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:

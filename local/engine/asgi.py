@@ -64,7 +64,7 @@ class ResponseCollector:
 
 
 def receive_body(body: bytes, then: Receive) -> Receive:
-    """Return a `receive` that yields a whole body, then *then*."""
+    """Return a `receive` that returns a whole body once, and then calls *then*."""
     told = False
 
     async def say() -> Message:

@@ -123,7 +123,7 @@ class Engine:
         return self.folder / "positions"
 
     def show(self, queue_arn: str) -> None:
-        """Return messages to a queue that a dead process received and did not delete."""
+        """Make messages of a queue visible again that a dead process received and did not delete."""
         with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
             pass
 

@@ -42,7 +42,7 @@ class Journal:
     def read(self) -> tuple[Any, Iterator[Change]]:
         """Return the last written state, if any, and the changes since, in order. Raises DamageError.
 
-        A line without an end was being written when the process was killed, so it has no response.
+        An incomplete last line, left by a killed process, is skipped: its request got no response.
         """
         state, first = self._read_state()
         numbers = sorted(int(path.stem) for path in self._folder.glob("*.log"))

@@ -63,7 +63,7 @@ class KeptQueues:
             handlers[name] = self._keeping(handlers[name], lambda queue, request: self._keep_whole(queue))
 
     def show(self, arn: str) -> None:
-        """Return the messages that a dead process received and did not delete."""
+        """Make the messages visible again that a dead process received and did not delete."""
         queue = self._queues._queue_by_arn(arn)
         for message in queue["messages"] if queue else ():
             if message["receive_count"]:

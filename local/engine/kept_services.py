@@ -144,7 +144,7 @@ def keeping(application: Application, services: KeptServices, journal: Journal) 
 
 
 def as_persisted(version: int, state: Any, default: Callable[[Any], Any]) -> str:
-    """Return the state in the engine's start format, after its checksum, which the engine ignores.
+    """Return the state in the form that the engine loads, with a checksum in front, which the engine ignores.
 
     >>> as_persisted(2, {"a": 1}, str)
     '{"crc32": "10cf5c67", "__ministack_format__": 2, "payload": {"a": 1}}'

@@ -1,8 +1,8 @@
 """Enforces AWS's permissions and size limits before the engine.
 
-A caller is identified by its secret access key. Each function's workers, each source and each job have their own, and
-so does the account's owner: a person at the terminal, and the stack itself. Unknown callers are refused. Every decision
-is stored once in a file, to compare used with granted permissions.
+A caller is identified by its secret access key. Each function's workers, each source, each job and
+the account's owner (a person at the terminal, or the stack itself) have their own. Unknown callers are refused. Every
+decision is stored once in a file, to compare used with granted permissions.
 """
 
 import json

@@ -42,7 +42,7 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        Two batches overlap; one that takes long no longer counts. So new messages fill whole batches, and a hanging
+        At most two batches overlap, not counting slow ones. So new messages fill whole batches, and a hanging
         batch blocks none. Each topic has its own batch, as AWS allows, because there are few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):

@@ -91,7 +91,7 @@ class StreamSource:
     def step(self) -> bool:
         """Handle the available records; return whether there may be more.
 
-        Few records wait for more, unless one is `urgent`: an invocation costs the same for one as for many.
+        A few records wait for more, unless `urgent` returns True: an invocation costs the same for one as for many.
         """
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])

@@ -1,4 +1,4 @@
-"""The template's parameters on this machine, where its defaults are too strict; and their check."""
+"""The template's parameters on this machine: less strict defaults, and a check of given values."""
 
 import re
 from collections.abc import Mapping

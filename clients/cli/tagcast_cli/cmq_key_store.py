@@ -53,7 +53,7 @@ class KeyStore:
             return self._read()[0]
 
     def change(self, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
-        """Store the keys that *change* returns first, and return its second value.
+        """Store the first value of *change*, the new keys, and return its second value.
 
         A concurrent change is not overwritten: the new version becomes current only in place of the version that was
         read. Otherwise raises KeyStoreError.

@@ -42,7 +42,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any) -> Any:
-    """Return a boto3 client of the engine, with the environment of its *owner*; of AWS if that is empty."""
+    """Return a boto3 client of the engine with the environment of its *owner*, or of AWS if *owner* is empty."""
     import boto3
 
     return boto3.client(

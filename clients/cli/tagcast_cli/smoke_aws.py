@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. Names of a
-stack have no `_`, so it never takes one of these for the stack's own, even if the stack is called tagcast.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own resources. A stack's
+name has no `_`, so the guard cannot confuse these with the stack's own, even if the stack is called tagcast.
 """
 
 from __future__ import annotations

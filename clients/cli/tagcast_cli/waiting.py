@@ -63,7 +63,7 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt_words(state: str | None, at: object) -> str | None:
-    """Return when the head of a lane in *state* is attempted, in words; None if *at* is the time of it.
+    """Return when the head of a lane in *state* is attempted, in words; None if *at* says it, or if never.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')

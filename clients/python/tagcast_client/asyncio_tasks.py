@@ -18,7 +18,7 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError if only something that it awaited was cancelled."""
+    """Return the listener's verdict. Raises RuntimeError if it awaited something cancelled."""
     try:
         return await listener(messages)
     except asyncio.CancelledError as fault:
@@ -72,7 +72,7 @@ class AsyncTasks:
     async def join(self) -> None:
         """Wait until all tasks have ended, including new ones. Raise the error of a failed task.
 
-        Tasks that wait here do not wait for each other. A caller from outside waits for them, too.
+        Tasks of this group that call this method do not wait for each other. Any other caller waits for all.
         """
         own = {each for each in self._running if each is asyncio.current_task()}
         self._joining |= own

@@ -62,7 +62,7 @@ class Tasks:
     def join(self) -> None:
         """Wait until all threads have ended, including new ones.
 
-        Threads that wait here do not wait for each other. A caller from outside waits for them, too.
+        Threads of this group that call this method do not wait for each other. Any other caller waits for all.
         """
         own = {threading.current_thread()} & self._started()
         self._joining |= own

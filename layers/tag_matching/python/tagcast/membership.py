@@ -99,7 +99,7 @@ class Member:
 class Registration:
     """A subscription that heartbeats created for a group, and its version then.
 
-    A broadcasting group has one such *subscription* for each member, another group one of its own name. *client* is the
+    In a broadcasting group each member has such a *subscription*; another group has one, with its name. *client* is the
     member that set the filter; *renewed_at* is the last time a member joined.
     """
 

@@ -31,7 +31,7 @@ PACK_MAX = 96
 class QueueEntry:
     """A queue entry: a message, in the message group of ordered messages or in a group of its own.
 
-    A pack has *others* after the first message, of the same message group or all unordered, each for the same audience.
+    A pack has *others* after the first message. All are of one message group, or all unordered, for one audience.
     An entry for one *section* of a wide message names only that message.
     """
 
@@ -74,7 +74,7 @@ class QueueEntry:
 
     @property
     def rest(self) -> str:
-        """A digest that separates packs with the same first message; empty without others."""
+        """A digest of the ids after the first, because packs may share the first; empty without *others*."""
         return _digest(" ".join(self.others)) if self.others else ""
 
 
@@ -135,7 +135,7 @@ class Queue(Protocol):
 class GroupQueue:
     """The queue of the pull group *subscription_id*. An *ordered* queue has one batch in flight per message group.
 
-    The id is never reused, and so neither is the queue.
+    Neither the id nor the queue is ever reused.
     """
 
     subscription_id: str
@@ -194,7 +194,7 @@ class GroupQueues(Protocol):
         """Return all existing queues, with or without a group."""
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those not accepted, and all behind one of them in its message group."""
+        """Send all in order; return entries that were not accepted, and all later ones of their message groups."""
 
     def receive(
         self, queue: GroupQueue, *, limit: int, wait_s: int, visibility_timeout_s: int

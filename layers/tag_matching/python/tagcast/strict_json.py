@@ -29,7 +29,7 @@ class MalformedError(Exception):
 def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
     """Return the value of the JSON text *content*; *number* parses numbers with a fraction or an exponent.
 
-    Values are counted before parsing: a text of 4 MiB may have a million, which take a hundred times its memory.
+    Values are counted before parsing: a million fit into 4 MiB of text, but take a hundred times its memory.
 
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}

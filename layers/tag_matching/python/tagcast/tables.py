@@ -52,7 +52,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, and add to numbers (default 0), under the same kind of condition.
+    """Set and remove attributes of one row, and add to numbers (default 0), on the same condition as :class:`Put`.
 
     Additions are not idempotent: a retry may add twice, so use them for statistics only.
     """

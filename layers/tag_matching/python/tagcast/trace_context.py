@@ -37,7 +37,7 @@ class TraceContext:
 
     @property
     def text(self) -> str:
-        """Both headers in one text, for rows. A blank separates them, which a parent never contains."""
+        """Both headers in one text, for rows, separated by a blank: a parent contains none."""
         return f"{self.parent} {self.state}".rstrip()
 
 

@@ -6,6 +6,6 @@ From the inside out; each package knows only those above it in this list:
 - `store`: the tables, their streams, and the stored indexes;
 - `dispatch`: other services: the queue, the workflow, the archive;
 - `endpoints`: subscribers' endpoints and filter functions, and which of them may be reached;
-- `api`: the HTTP API, one room per resource;
+- `api`: the HTTP API, one module or folder per resource;
 - `wiring`: the composition, once per process.
 """

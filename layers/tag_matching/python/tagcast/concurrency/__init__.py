@@ -1,1 +1,1 @@
-"""Concurrent work, in which one failure stops nothing or everything, and contended rows."""
+"""Concurrent work, in isolated pieces or ending together, and contended rows."""

@@ -31,8 +31,8 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether it was pending there.
 
-    *known* is its message, if the caller just read it as pending. A stale row, whose delivery is not with the lane, is
-    only deleted. Raises ConditionLostError if nothing was written.
+    *known* is its message, if the caller just read it as pending. A stale row, whose delivery is not pending in the
+    backlog, is only deleted. Raises ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)

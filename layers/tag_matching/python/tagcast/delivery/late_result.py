@@ -1,6 +1,6 @@
 """Late responses to pushes of a lane under INDEPENDENT_RETRY, whose batch continued without them.
 
-No claim holds the lane. Until the response comes, the due time in its row keeps a delivery from other workers. See
+No claim holds the lane. Until the response comes, a delivery's due time keeps other workers away from it. See
 docs/protocol.md, The first round, 3.
 """
 

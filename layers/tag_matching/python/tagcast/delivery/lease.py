@@ -89,7 +89,7 @@ class LaneLease:
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
-        """Return the length of the backlog before reading it; raise StaleWorkerError if the lane is lost."""
+        """Return the lane's *appended* before the backlog is read; raise StaleWorkerError if the lane is lost."""
         lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError

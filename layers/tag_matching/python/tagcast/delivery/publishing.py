@@ -38,7 +38,7 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The claim of one message: a producer's key for its request, with its place there; the request's digest."""
+    """The claim of one message: the producer's key and the message's place in the request; the request's digest."""
 
     key: str
     fingerprint: str
@@ -46,7 +46,7 @@ class Idempotency:
     def at(self, place: int) -> Idempotency:
         """Return the claim of the message at *place* in a request: each message of a batch has its own.
 
-        No claim of the service itself ends in a place, so no producer can take it.
+        The service's own claims never end in a place, so no producer can take one of them.
 
         >>> Idempotency("k", "f").at(2)
         Idempotency(key='k#2', fingerprint='f')
@@ -60,7 +60,7 @@ def is_live(claim: Claim, now: int) -> bool:
 
 
 def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
-    """Return whether an earlier request with this claim was accepted: its answer counts, not what the topic allows."""
+    """Return whether an earlier request with this claim was accepted; its answer counts, whatever the topic allows."""
     known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
     return known is not None and is_live(known, world.clock.now())
 
@@ -91,7 +91,7 @@ class _AcceptedDraft:
 
 
 def check_draft(world: World, topic: Topic, draft: Draft, claim: Idempotency | None) -> Fault | None:
-    """Return the fault of *draft* for *topic*, or None: its body may be too large, unless it was accepted before."""
+    """Return the fault of a too large body; None if *topic* allows it, or *claim* was accepted before."""
     if len(draft.body) <= topic.settings.body_bytes_max or (claim is not None and is_accepted(world, topic, claim)):
         return None
     return Fault(

@@ -42,7 +42,7 @@ class Streak:
     """The receiver's behaviour under the current claim.
 
     *answering* is False once a head failed under this claim: then failed deliveries keep their own schedule. So does
-    a head for which the claim was not planned. *answered* is True once a push succeeded; before, only the head is
+    a head if the claim was planned for another one. *answered* is True once a push succeeded; before, only the head is
     attempted. *got_through* counts the successes of the last run.
     """
 

@@ -205,7 +205,7 @@ class ViewsOfTopic:
         return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
-        """Yield the views of the stored messages among at most 100, with the counts of their entries.
+        """Yield the views of at most 100 messages, with the counts of their entries; missing ones are left out.
 
         For a wide message it shows the section of *owner*, or the first one.
         """

@@ -53,8 +53,8 @@ class HostNews(dict[str, _News]):
 class CircuitCheck:
     """Whether a subscription may attempt its host in one invocation: freely, as the *probe* of an open circuit, or not.
 
-    If *until* is set, no attempt is made before it. *reached*: the host responded to an attempt. *is_news*: this
-    process had no response before. *has_news*: there is something to record.
+    If *until* is set, no attempt is made before it. *reached*: the host responded to an attempt. *is_news*: it
+    responded after an attempt without a response. *has_news*: `tell` has something to record.
     """
 
     world: World
@@ -168,7 +168,7 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return deliveries in which those never attempted wait for the same reason as their *head*.
+    """Return *dues*, where deliveries without an attempt get the reason for which their *head* waits.
 
     Only the head's row records an open circuit or an unverified endpoint, because a backlog may be long.
     """

@@ -212,7 +212,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
     """Return the state of a lane after *failures*.
 
-    Without any, it is blocked behind deliveries that were not started.
+    Without failures it is blocked behind deliveries that were not started.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -278,7 +278,7 @@ def order_pushes(world: World, topic_id: str, ordinals: Collection[int]) -> list
 
 
 def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:
-    """Return the ordinals of *took*, pairs of ordinal and seconds: the *head* slowest first, then the others.
+    """Return the ordinals in *took* (ordinal, seconds): the *head* slowest, slowest first, then the others in order.
 
     >>> slowest_first([(0, 0.1), (1, 3.0), (2, 0.0), (3, 9.0), (4, 0.2)], head=2)
     [3, 1, 0, 2, 4]

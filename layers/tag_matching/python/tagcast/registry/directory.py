@@ -39,11 +39,11 @@ class Look:
 
     @classmethod
     def of(cls, world: World) -> Look:
-        """Return a look that begins now. Without caching, no clock is read."""
+        """Return the beginning of a read, now. Without caching, no clock is read."""
         return cls(world.clock.monotonic(), world.clock.now()) if world.topic_known_s else NEVER
 
     def still_counts(self, world: World) -> bool:
-        """Return whether the read may still be used, even if one clock stood still with the process."""
+        """Return whether the read is recent by both clocks, since one may stop while the process is frozen."""
         known_s = world.topic_known_s
         if not known_s:
             return False
@@ -128,9 +128,9 @@ def read_topic(world: World, name: str) -> Topic:
 
 
 def publishing_directory(world: World, name: str) -> Directory:
-    """Return the topic like :func:`directory_of`; some deployments allow it to be up to a second old.
+    """Return the topic like :func:`directory_of`, or a copy up to a second old if the deployment allows it.
 
-    There a change of the topic is acknowledged only after the old version is no longer in use.
+    Such a deployment acknowledges a change of the topic only after the old version is no longer in use.
     """
     known = world.memory.of(Directories).get(name)
     if known is not None and known.look.still_counts(world):

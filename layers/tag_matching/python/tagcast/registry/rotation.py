@@ -30,8 +30,8 @@ def rotate_secret(
 ) -> tuple[Subscription, int | None]:
     """Rotate the subscription's secret; return it and the end of the previous secret's signatures, if any.
 
-    The current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError (pushes are not
-    signed by a secret), PreconditionFailedError, UnavailableError.
+    Rotating to the current secret changes nothing, so a call can be repeated. Raises NotFoundError, ConflictError
+    (pushes are not signed by a secret), PreconditionFailedError, UnavailableError.
     """
     until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
 

@@ -34,7 +34,7 @@ SHADOWS_MAX = 10
 class ShadowReport:
     """A shadow and its counts beside the current active filter, with differences as samples.
 
-    Each active filter has its own counts; they return when that filter does.
+    Each active filter has its own counts, which continue if it becomes active again.
     """
 
     shadow: Shadow

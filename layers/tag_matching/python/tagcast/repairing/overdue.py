@@ -40,7 +40,7 @@ class FoundLanes:
     watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: FoundLanes) -> None:
-        """Add the lanes of another look; keep the blocked ones with the oldest generation."""
+        """Add the lanes of *other*; keep only the blocked lanes with the oldest generations."""
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep

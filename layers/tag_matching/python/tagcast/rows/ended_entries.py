@@ -60,8 +60,8 @@ def _shorten(entry: Entry, outcome_bytes_max: int) -> Entry:
 def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
     """Return the entries, sorted by ordinal, as deflated JSON without the ordinals.
 
-    The ordinals are the matched ones that are neither pending nor finished. Columns: states, attempts, milliseconds
-    from *accepted_at* to the last attempt, index of the outcome, and the distinct outcomes.
+    The caller stores the ordinals. Columns: states, attempts, milliseconds from *accepted_at* to the last attempt,
+    index of the outcome, and the distinct outcomes.
 
     >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
     >>> inflate_json(to_bytes(one, 1_000))

@@ -93,7 +93,7 @@ def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> Mes
 
 
 def messages_with(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
-    """Return the stored messages among at most 100, in order, each as from :func:`message_with`."""
+    """Return at most 100 messages in order, each as from :func:`message_with`; missing ones are left out."""
     of_each = {
         message_id: (
             keys.message_key(topic, message_id),
@@ -137,7 +137,7 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 
 
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
-    """Return the stored messages among at most 100 of a queue entry, in order.
+    """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
 
     The entry names one section of a wide message, or narrow messages. A missing section is left out. Ends are read only
     if some came before the first round.
@@ -156,7 +156,7 @@ def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number:
 
 
 def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    """Return the stored messages among at most 100, as accepted, in the given order."""
+    """Return at most 100 messages as accepted, in the given order; missing ones are left out."""
     wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
     found = store.get_many(tuple(wanted.values()))
     return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
@@ -249,7 +249,7 @@ def registration_rows(store: Store) -> list[Row]:
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
-    """Return those of at most 100 named topics that exist, in the given order."""
+    """Return at most 100 named topics, in the given order; missing ones are left out."""
     wanted = [keys.topic_key(name) for name in names]
     found = store.get_many(wanted)
     return tuple(TOPICS.value_of(found[key]) for key in wanted if key in found)
@@ -268,7 +268,7 @@ def topic_ids(store: Store) -> list[tuple[str, str]]:
 
 
 def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
-    """Return the stored subscriptions among at most 100, by name."""
+    """Return at most 100 named subscriptions, by name; missing ones are left out."""
     wanted = {name: keys.subscription_key(topic, name) for name in names}
     found = store.get_many(tuple(wanted.values()))
     return {name: SUBSCRIPTIONS.value_of(found[key]) for name, key in wanted.items() if key in found}

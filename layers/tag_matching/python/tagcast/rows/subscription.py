@@ -95,7 +95,7 @@ def filter_of(row: Row) -> Mapping[str, object] | None:
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
-    """Return the write of *changed*, unless *known* changed since it was read. None: there is none yet."""
+    """Return the write of *changed*, unless *known* changed since it was read (None: no row)."""
     expect: Expectation = {"pk": ABSENT} if known is None else _as_read(known)
     return SUBSCRIPTIONS.put(changed, changed.topic, changed.name, expect=expect)
 

@@ -143,7 +143,7 @@ def _as_read(topic: Topic) -> Expectation:
 
 
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
-    """Return the attributes of *topic*'s row after changes of *names*: the last names, and one version for each.
+    """Return the attributes of *topic*'s row after changes of *names*: one version more for each, and the last names.
 
     A publisher with an older version reads only the subscriptions in these names. Every publish reads this row, and
     every change writes it. So this costs no additional reads or writes.

@@ -50,5 +50,5 @@ def taking_update(place: WaitingPlace, until: int) -> Update:
 
 
 def leaving_update(place: WaitingPlace) -> Update:
-    """Return the write that frees a place, unless another request took it after its time."""
+    """Return the write that frees a place, unless another request took it after it became free."""
     return Update(waiting_key(place.topic), {}, remove=(place.attribute,), expect={place.attribute: place.until})

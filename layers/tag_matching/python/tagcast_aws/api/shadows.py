@@ -34,7 +34,7 @@ class PromoteBody(Body):
 
 
 class ShadowCounts(TypedDict):
-    """How many messages both filters, only one, or none matched, since both filters are unchanged."""
+    """How many messages both filters, only one, or none matched. Each pair of filters has its own counts."""
 
     evaluated: int
     both: int

@@ -47,7 +47,7 @@ def content_format(given: Parameters, protocol: Protocol, known: ContentFormat |
 
 
 def format_word(value: ContentFormat) -> str:
-    """Return CMQ's word for a format: it has two, and every format except bare bodies is JSON.
+    """Return CMQ's word for a format: SIMPLIFIED for bare bodies, JSON for all others.
 
     >>> format_word(ContentFormat.CMQ_JSON), format_word(ContentFormat.SIMPLIFIED)
     ('JSON', 'SIMPLIFIED')

@@ -74,7 +74,7 @@ class FirehoseArchive:
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
         """Put the lines in order; return the first place with a line that was not accepted, or None.
 
-        The lines from that place on are retried. Unsent lines wait until then; accepted ones are remembered.
+        The caller retries the lines from that place on. Accepted ones among them are remembered and skipped.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)
@@ -127,7 +127,7 @@ def _digest(line: bytes | bytearray) -> bytes:
 
 
 def pack_records(lines: Iterable[tuple[int, RecordKind, str]]) -> dict[RecordKind, list[RecordBatch]]:
-    """Pack lines by kind, in order, into as few parcels as possible.
+    """Pack lines by kind, in order, into as few Firehose records as possible.
 
     >>> packed = pack_records([(0, RecordKind.LANES, "{}"), (1, RecordKind.LANES, "{}")])
     >>> [(bytes(parcel.content), parcel.places) for parcel in packed[RecordKind.LANES]]

@@ -78,7 +78,7 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those not accepted, and all behind one of them in its message group.
+        """Send all in order; return entries that were not accepted, and all later ones of their message groups.
 
         Nothing may be accepted behind a refused entry: a member would receive it first, and it cannot be taken back.
         """

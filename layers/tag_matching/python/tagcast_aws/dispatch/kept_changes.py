@@ -1,7 +1,7 @@
 """Changes that could not be archived: objects in a bucket, listed in a queue until they are archived.
 
-Lambda stores a batch that the function refused until it was too old (lambda/latest/dg/services-dynamodb-errors.html):
-its ``payload`` is the function's input, as text. The function stores an unreadable change in the same form.
+Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html): its
+``payload`` is the function's input, as text. The function stores an unreadable change in the same form.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ READ_BYTES = 16_384
 
 
 class BoundedResponses(ResponseHandler):
-    """The answers of one connection. It fails if interim answers do not end."""
+    """The responses of one connection, which fails after too many interim ones (1xx)."""
 
     _interim = 0
 

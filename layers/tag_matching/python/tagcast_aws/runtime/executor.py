@@ -19,7 +19,7 @@ class ThreadExecutor:
         self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return the result of *call* in a thread. A cancelled wait lets the call end first."""
+        """Return the result of *call* in a thread. If cancelled, wait first for a call that has begun."""
         import asyncio  # Only pushing functions need it; others start faster without.
 
         submitted = self._threads.submit(call)

@@ -39,7 +39,7 @@ class EventEntry(NamedTuple):
 class EventMatches:
     """The result of a match: owners, possibly repeated, and owners whose alternative takes too long.
 
-    The patterns of *skipped* owners are not evaluated: it is known before that they would take too long.
+    The patterns of *skipped* owners are not evaluated, because they are known to take too long.
     """
 
     __slots__ = ("failed", "owners", "skipped")

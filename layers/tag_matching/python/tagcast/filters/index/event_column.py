@@ -104,7 +104,7 @@ class Column:
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
         """Return the places of the leaves that a value meets, except of numbers, anything-but and :attr:`others`.
 
-        Leaves that need evaluation are not evaluated for places that *skips*.
+        Leaves that need evaluation are left out if *skips* is true for their place.
         """
         if type(value) is Decimals:
             return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)

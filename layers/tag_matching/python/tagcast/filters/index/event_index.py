@@ -31,7 +31,7 @@ _Asked = EventCell | EventList
 
 
 class HeavyPattern(NamedTuple):
-    """A pattern that may take too long on large events: its weight in total, by path, and of its alternatives."""
+    """A pattern that may take too long on large events: its weights: total, by path, and of its alternatives."""
 
     weight: int
     owner: int

@@ -1,7 +1,7 @@
-"""Many SQL92 filters at once: equal expressions once, found by a required reading, evaluated together.
+"""Many SQL92 filters at once: equal expressions once, found by a lookup key, evaluated together.
 
-In the rocketmq dialect an expression may also fail, but only if a present property cannot be read as some literal's
-class. So the index looks for failures only among expressions that read the property this way.
+In the rocketmq dialect an expression may also fail, but only if a present property cannot be parsed as the type of a
+literal. So the index looks for failures only among expressions that parse the property as this type.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The readings that an alternative needs to be TRUE: the lookup keys of an index over many expressions."""
+"""The lookup keys of an index over many expressions: the values that an alternative needs to be TRUE."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import frexp
@@ -23,7 +23,7 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """Lookup keys, one of which holds whenever the node has the value; with ``whole`` only then."""
+    """Lookup keys, one of which holds if the node has the wanted value; with ``whole`` if and only if."""
 
     keys: tuple[LookupKey, ...]
     place: int
@@ -35,7 +35,7 @@ Needs = tuple[Access | None, Access | None]
 
 
 class Popularity:
-    """The number of alternatives with each key: an estimate of how many messages have it."""
+    """Counts the alternatives with each lookup key, to estimate how many messages have the key."""
 
     def __init__(self) -> None:
         self._keys: dict[LookupKey, int] = {}

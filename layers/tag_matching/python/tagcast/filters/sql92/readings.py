@@ -1,4 +1,4 @@
-"""The readings of a message's texts: as themselves, or as numbers or booleans of either dialect."""
+"""How the text of a property is read: as text, or as a number or boolean of either dialect."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -17,7 +17,7 @@ Reading = str | bool | Number | float
 
 
 class Dimension(NamedTuple):
-    """One reading of one property."""
+    """A property, and how its text is read."""
 
     kind: str
     name: str
@@ -84,7 +84,7 @@ def from_row(kind: str, row: str | bool | float) -> Reading:
 
 
 class PropertyReadings:
-    """The readings of one message's properties, each computed on first use.
+    """The properties of one message by :class:`Dimension`, each parsed on first use.
 
     >>> view = PropertyReadings({"price": "7.5"})
     >>> view.get(Dimension("number", "price")), view.get(Dimension("int", "price")), view.get(Dimension("text", "a"))

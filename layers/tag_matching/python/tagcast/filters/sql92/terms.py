@@ -38,7 +38,7 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 
 
 class Term(NamedTuple):
-    """A test of one property: its reading is one of the values, none of them, or beyond a single bound.
+    """A test of one property: its parsed text is one of the values, none of them, or beyond a single bound.
 
     A property that is missing or unreadable meets only the term ``missing``.
     """
@@ -119,7 +119,7 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return a number literal with its sign, and the reading that it implies for the other side."""
+    """Return a number literal with its sign, and the type as which the other side is parsed."""
     node = nodes[place]
     if strict:
         number: Number | None = constant_number(nodes, place)
