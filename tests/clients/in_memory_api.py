@@ -52,6 +52,11 @@ def lost(request: httpx.Request) -> Exception:
     return httpx.ReadTimeout("no answer", request=request)
 
 
+def undecodable(request: httpx.Request) -> httpx.Response:
+    """An answer that a broken proxy says is compressed."""
+    return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+
+
 def refused(request: httpx.Request) -> Exception:
     return httpx.ConnectError("refused", request=request)
 

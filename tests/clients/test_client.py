@@ -43,7 +43,7 @@ from tagcast_client import (
 from tagcast_client.batches import BATCH_BYTES_MAX
 from tagcast_client.models import Subscription
 
-from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
+from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status, undecodable
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL
 
@@ -203,7 +203,9 @@ def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
         client.delete_topic("orders")
 
 
-@pytest.mark.parametrize("accidents", [[lost], [lost, status(502), lost], [status(429), status(503), refused]])
+@pytest.mark.parametrize(
+    "accidents", [[lost], [lost, undecodable, status(502), lost], [status(429), status(503), refused]]
+)
 def test_a_message_is_published_once_however_many_answers_are_lost(
     client: Client, api: InMemoryApi, accidents: list[Accident]
 ) -> None:

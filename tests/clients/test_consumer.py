@@ -320,6 +320,22 @@ def test_faults_of_the_api_are_told_and_gone_on_after(api: PullingApi, running: 
         assert wait_until(lambda: api.done() == ["a"])
 
 
+class Refusing(list[Exception]):
+    """Faults of a consumer, whose *on_error* fails with each."""
+
+    def append(self, fault: Exception) -> None:
+        super().append(fault)
+        raise ValueError("on_error")
+
+
+def test_whatever_fails_a_consumer_goes_on(api: PullingApi, running: type[Running]) -> None:
+    with running(api, lambda messages: None, faults=Refusing()) as consumer:
+        api.accidents.append(lambda request: OSError("the token's file is being replaced"))
+        assert wait_until(lambda: bool(consumer.faults))
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
+
+
 def test_under_broadcasting_it_pulls_from_the_subscription_of_its_own(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     listener.open.set()

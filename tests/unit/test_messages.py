@@ -129,4 +129,4 @@ def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld
     lane = page["subscriptions"][0]["lane"]
     assert (lane["backlog"], lane["backlog_has_more"]) == (COUNTED_MAX, True)
     one, _ = get(fake, "/topics/test1/subscriptions/A", {})
-    assert one["lane"]["backlog"] == COUNTED_MAX + 100
+    assert (one["lane"]["backlog"], one["lane"]["backlog_has_more"]) == (COUNTED_MAX, True)

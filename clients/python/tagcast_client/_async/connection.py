@@ -140,7 +140,7 @@ class AsyncConnection:
             got = await self._http.request(
                 operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
             )
-        except httpx.TransportError as fault:
+        except httpx.RequestError as fault:  # Also an answer that cannot be decoded, as of a broken proxy.
             refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
             return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
         self._is_known = True

@@ -99,7 +99,14 @@ class AsyncConsumer:
             try:
                 await self.client.leave(topic, self.consumer_group, self.options.member_id)
             except TagcastError as fault:
-                self._on_error(fault)
+                self._report(fault)
+
+    def _report(self, fault: Exception) -> None:
+        """Tell *on_error* of a fault. Its own faults are logged: the consumer goes on."""
+        try:
+            self._on_error(fault)
+        except Exception:  # noqa: BLE001 - logged
+            _LOG.exception("on_error failed")
 
     async def _beat(self, topic: str) -> None:
         options = self.options
@@ -119,8 +126,8 @@ class AsyncConsumer:
         while not await self._upkeep.pause(self.options.heartbeat_seconds):
             try:
                 await self._beat(topic)
-            except TagcastError as fault:
-                self._on_error(fault)
+            except Exception as fault:  # noqa: BLE001 - reported, and the next heartbeat follows
+                self._report(fault)
 
     async def _pull_all(self, topic: str) -> None:
         rest_s, options = 0.0, self.options
@@ -131,12 +138,10 @@ class AsyncConsumer:
                 if not self._work.stopping:
                     batches = await self._pull_batches(topic, slots)
                 rest_s = 0.0 if batches else options.pull_interval_seconds
-            except (TagcastError, RuntimeError) as fault:  # One whose client was closed meanwhile is a RuntimeError.
+            except Exception as fault:  # noqa: BLE001 - reported, and the next pull follows
                 if self._pulls.stopping:
                     return
-                if not isinstance(fault, TagcastError):
-                    raise
-                self._on_error(fault)
+                self._report(fault)
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
             if self._pulls.is_abandoned:
                 return
@@ -166,9 +171,10 @@ class AsyncConsumer:
                 await self.client.ack(batch.topic, subscription, batch.handles)
             else:
                 await self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
-        except TagcastError as fault:
-            self._on_error(fault)
-        self._slots.give_back(1)
+        except Exception as fault:  # noqa: BLE001 - reported, and the messages come again
+            self._report(fault)
+        finally:
+            self._slots.give_back(1)
 
     async def _call_listener(self, batch: Batch) -> int | None:
         """Return a listener's verdict on a batch: None for success, or seconds until the batch is visible again."""
@@ -176,7 +182,7 @@ class AsyncConsumer:
         try:
             return self.options.delay_s(await async_verdict(self._listener, batch.messages))
         except Exception as fault:  # noqa: BLE001 - logged, and the batch is redelivered
-            self._on_error(fault)
+            self._report(fault)
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
@@ -186,8 +192,8 @@ class AsyncConsumer:
             for batch in tuple(self._batches):
                 try:
                     batch.handles = await self._extend(batch)
-                except TagcastError as fault:
-                    self._on_error(fault)
+                except Exception as fault:  # noqa: BLE001 - reported, and the next extension follows
+                    self._report(fault)
 
     async def _extend(self, batch: Batch) -> list[str]:
         subscription, seconds = self._subscriptions[batch.topic], self.options.visibility_timeout_seconds

@@ -10,8 +10,7 @@ from tagcast.filters.explanation import Explanation, Value
 from tagcast.filters.function_filter import FILTER_ERROR, FunctionFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339, rfc3339_or_none
-from tagcast.model import Draft, Entry, EntryState, Message
-from tagcast.operating.lanes import lane_view
+from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.operating.messages import attempt_json, entry_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
@@ -138,9 +137,11 @@ def _filter(version: FilterVersion, tree: Explanation) -> Mapping[str, object]:
 
 def _delivery(world: World, message: Message, subscription: str, entry: Entry) -> Mapping[str, object]:
     try:
-        lane = lane_view(world, get_subscription(world, message.topic, subscription)).state.value
+        present = get_subscription(world, message.topic, subscription)
+        known = stored.lane(world.store, message.topic, present.subscription_id)
+        lane = (LaneState.ACTIVE if known is None else known.state).value
     except NotFoundError:
-        lane = "removed"
+        lane = LaneState.REMOVED.value
     return {
         "state": entry.state.value,
         "attempts": entry.attempts,

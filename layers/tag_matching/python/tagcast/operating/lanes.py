@@ -21,6 +21,7 @@ from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
 COUNTED_MAX = 1_000
+"""A backlog is counted up to this: a long one is many megabytes, which no answer waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +83,22 @@ def due_delivery(
 
 def lane_view(world: World, subscription: Subscription) -> LaneView:
     """Return the current lane. A lane without a row is active and has no backlog."""
-    return _view(world, subscription, _lane(world, subscription), None)
+    return _view(world, subscription, _lane(world, subscription))
 
 
 def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
-    """Return the lanes of *subscriptions* from one query, each with its backlog up to :data:`COUNTED_MAX`."""
+    """Return the lanes of *subscriptions* from one query."""
     known = stored.lanes(world.store, topic)
-    return tuple(_view(world, each, known.get(each.subscription_id), COUNTED_MAX) for each in subscriptions)
+    return tuple(_view(world, each, known.get(each.subscription_id)) for each in subscriptions)
 
 
-def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
+def _view(world: World, subscription: Subscription, lane: Lane | None) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    dues = stored.dues(
-        world.store, subscription.subscription_id, limit=None if counted_max is None else counted_max + 1
-    )
+    dues = stored.dues(world.store, subscription.subscription_id, limit=COUNTED_MAX + 1)
     head = due_delivery(world, subscription, dues[0], lane, is_head=True) if dues else None
-    counted = len({due.message_id for due in dues[:counted_max]})
-    has_more = counted_max is not None and len(dues) > counted_max
-    return LaneView(lane.state, counted, head, has_more, lane.is_filling)
+    counted = len({due.message_id for due in dues[:COUNTED_MAX]})
+    return LaneView(lane.state, counted, head, len(dues) > COUNTED_MAX, lane.is_filling)
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:

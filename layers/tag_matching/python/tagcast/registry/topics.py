@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, PreconditionFailedError
+from tagcast.ids import first_id_at
 from tagcast.model import FilterType, Topic, TopicSettings
 from tagcast.paging import Page
 from tagcast.ports import World
@@ -17,7 +18,9 @@ from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.topic import COUNTERS, Counters, events_check, settings_update, topic_deletes, topic_puts
 from tagcast.tables import Write
+from tagcast.topic_settings import RETENTION_S_MAX
 
+RETAINED_MAX = 10_000
 COUNTERS_LIFE_S = 4 * 366 * 86_400
 """Longer than the default retention of the archive (three years)."""
 
@@ -179,7 +182,8 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 
 
 def retained_count(world: World, topic: str) -> int:
-    """Return how many live messages have pending deliveries after their first round."""
+    """Return how many live messages have pending deliveries after their first round, at most :data:`RETAINED_MAX`."""
     now = world.clock.now()
-    listed = map(RETAINED.value_of, stored.retained_rows(world.store, topic))
+    oldest = first_id_at(now - RETENTION_S_MAX * 1000)  # Rows of dead messages may stay for days.
+    listed = map(RETAINED.value_of, stored.retained_rows(world.store, topic, after=oldest, limit=RETAINED_MAX))
     return sum(1 for message in listed if message.expires_at > now)

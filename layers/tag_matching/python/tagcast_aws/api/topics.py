@@ -48,7 +48,7 @@ class TopicPatch(_Changes):
 
 
 class TopicAnswer(_Shown):
-    """A topic. Its ``version`` is its ETag. Only an answer about a single topic has ``retained_messages``."""
+    """A topic. Its ``version`` is its ETag. Answers about a single topic have ``retained_messages``, at most 10,000."""
 
     name: str
     subscriptions: int
