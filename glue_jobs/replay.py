@@ -11,10 +11,9 @@ import base64
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -25,6 +24,7 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.io import arguments
 from glue_jobs.io.messages_read import BODIES, Seen, body_of
+from glue_jobs.io.objects import Objects, RacedError, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring.filter_sets import current_filter
@@ -162,6 +162,10 @@ def poster(given: argparse.Namespace) -> Post:
     return post
 
 
+Offers = Callable[[Collection[str] | None], Iterator[dict[str, Any]]]
+"""Yields the messages to send; with ids these messages, whatever the filters match now."""
+
+
 @dataclass(slots=True)
 class Chunk:
     """The messages of one request by their ids, stored before it is sent and again with its results."""
@@ -173,21 +177,23 @@ class Chunk:
     refused: int = 0
 
 
-def send(
-    archive: Archive, post: Post, run_id: str, offers: Callable[[], Iterator[dict[str, Any]]], most: int, total: int
-) -> dict[str, int]:
-    """Send the messages that this run has not sent, first those of an interrupted chunk; return the total result."""
-    folder = ("reports", "replay", run_id, "chunks")
-    run = sorted((Chunk(**json.loads(text)) for text in archive.read_texts(*folder)), key=lambda chunk: chunk.number)
+def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
+    """Send the messages that this run has not sent, first those of an interrupted chunk; return the total result.
+
+    Raises RacedError if another process continues the same run.
+    """
+    stored = (json_of(objects.read(key)) for key in objects.sizes(_chunk_key(run_id)))
+    run = sorted((Chunk(**each) for each in stored), key=lambda chunk: chunk.number)
     known = {message_id for chunk in run for message_id in chunk.ids}
     before = sum(chunk.sent or 0 for chunk in run)
-    again: list[list[dict[str, Any]]] = []
     if run and run[-1].sent is None:
-        ids = run.pop().ids
-        again.append(list(islice((offer for offer in offers() if offer["replay_of"] in ids), len(ids))))
+        interrupted = run.pop()
+        run.append(_post_chunk(objects, post, run_id, interrupted, list(offers(interrupted.ids))))
     done = sum(len(chunk.ids) for chunk in run)
-    for group in chain(again, chunks((offer for offer in offers() if offer["replay_of"] not in known), most)):
-        run.append(_send_chunk(archive, post, run_id, Chunk(len(run), [offer["replay_of"] for offer in group]), group))
+    for group in chunks((offer for offer in offers(None) if offer["replay_of"] not in known), most):
+        chunk = Chunk(len(run), [offer["replay_of"] for offer in group])
+        objects.write(_chunk_key(run_id, chunk.number), json.dumps(asdict(chunk)).encode(), None)
+        run.append(_post_chunk(objects, post, run_id, chunk, group))
         done += len(group)
         tell(f"{done:,} of {total:,}")
     if before:
@@ -196,16 +202,19 @@ def send(
     return {"chunks": len(run), **sums, "sent_before": before}
 
 
-def _send_chunk(archive: Archive, post: Post, run_id: str, chunk: Chunk, group: Sequence[Mapping[str, Any]]) -> Chunk:
+def _chunk_key(run_id: str, number: int | None = None) -> str:
+    folder = f"reports/replay/{run_id}/chunks/"
+    return folder if number is None else f"{folder}{number}.json"
+
+
+def _post_chunk(objects: Objects, post: Post, run_id: str, chunk: Chunk, group: Sequence[Mapping[str, Any]]) -> Chunk:
     from tagcast_client import Accepted
 
-    place = ("reports", "replay", run_id, "chunks", f"{chunk.number}.json")
-    archive.write_text(json.dumps(asdict(chunk)), *place)
     # The key is one of the content, of which an erasure may have taken a part since the chunk was interrupted.
     results = post(group, sha256(json.dumps([run_id, group]).encode()).hexdigest()) if group else ()
     matched = [each.matched for each in results if isinstance(each, Accepted)]
     ended = replace(chunk, sent=len(matched), matched=sum(map(bool, matched)), refused=len(results) - len(matched))
-    archive.write_text(json.dumps(asdict(ended)), *place)
+    objects.replace(_chunk_key(run_id, chunk.number), json.dumps(asdict(ended)).encode())
     return ended
 
 
@@ -275,9 +284,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     from tagcast_client import TagcastError
 
+    def offered(ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
+        return (
+            offers(messages, filters) if ids is None else offers(messages.where(sql.col("message_id").isin(*ids)), ())
+        )
+
     try:
-        done = send(archive, poster(given), run_id, lambda: offers(messages, filters), given.chunk, count)
-    except TagcastError as fault:
+        done = send(archive.objects, poster(given), run_id, offered, given.chunk, count)
+    except (TagcastError, RacedError) as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1
     finish({**summary, "ok": not done["refused"], **done, "html": None, "json": as_json})

@@ -109,13 +109,6 @@ class Archive:
         finally:
             stream.close()
 
-    def read_texts(self, *parts: str) -> list[str]:
-        """Return the content of each file in a folder, in no order."""
-        system, path = self._path(self.uri(*parts))
-        if not system.exists(path):
-            return []
-        return [row.value for row in self.spark.read.text(self.uri(*parts), wholetext=True).collect()]
-
     @property
     def objects(self) -> Objects:
         """Single objects, for conditional writes."""

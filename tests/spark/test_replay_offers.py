@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tagcast_client import Accepted, Refused
 
 from glue_jobs import replay
-from glue_jobs.io.storage import Archive
-from glue_jobs.replay import FIELDS, Pace, chunks, offer_of, select_messages, send, to_archived_message
+from glue_jobs.io.objects import FolderObjects, RacedError
+from glue_jobs.replay import FIELDS, Offers, Pace, chunks, offer_of, select_messages, send, to_archived_message
 from tests.spark.story import NOON
 
 
@@ -66,18 +66,9 @@ def test_messages_are_chosen_from_the_first_instant_to_before_the_end(spark: Spa
     assert [row.accepted_at for row in found] == instants[1:4]
 
 
-@dataclass
-class Texts:
-    """The texts that a job keeps in its archive."""
-
-    kept: dict[tuple[str, ...], str] = field(default_factory=dict)
-
-    def read_texts(self, *parts: str) -> list[str]:
-        return [text for place, text in self.kept.items() if place[:-1] == parts]
-
-    def write_text(self, content: str, *parts: str) -> str:
-        self.kept[parts] = content
-        return "/".join(parts)
+@pytest.fixture
+def archive(tmp_path: Path) -> FolderObjects:
+    return FolderObjects(tmp_path)
 
 
 class Sending:
@@ -98,12 +89,18 @@ class Sending:
         )
 
 
-def offered(*numbers: int, bad: int | None = None) -> Callable[[], Iterator[dict[str, Any]]]:
-    return lambda: iter([{"body": "bad" if n == bad else "x", "replay_of": f"{n}"} for n in numbers])
+def offered(*numbers: int, bad: int | None = None, others: Sequence[int] = ()) -> Offers:
+    """Messages that pass the filters, and *others* that do not any more."""
+    every = [{"body": "bad" if n == bad else "x", "replay_of": f"{n}"} for n in sorted({*numbers, *others})]
+    return lambda ids: iter(
+        [each for each in every if each["replay_of"] in (map(str, numbers) if ids is None else ids)]
+    )
 
 
-def test_a_run_that_ends_during_a_request_sends_it_again_and_tells_what_came_of_each_message() -> None:
-    archive, sending = cast("Archive", Texts()), Sending(2)
+def test_a_run_that_ends_during_a_request_sends_it_again_and_tells_what_came_of_each_message(
+    archive: FolderObjects,
+) -> None:
+    sending = Sending(2)
     with pytest.raises(OSError):
         send(archive, sending.post, "r", offered(1, 2, 3, 4, bad=4), 2, 4)
 
@@ -114,8 +111,8 @@ def test_a_run_that_ends_during_a_request_sends_it_again_and_tells_what_came_of_
     assert sending.requests[1] == sending.requests[2]
 
 
-def test_what_came_late_is_sent_once_and_nothing_twice() -> None:
-    archive, sending = cast("Archive", Texts()), Sending(2)
+def test_what_came_late_is_sent_once_and_nothing_twice(archive: FolderObjects) -> None:
+    sending = Sending(2)
     with pytest.raises(OSError):
         send(archive, sending.post, "r", offered(3, 4, 5, 6, 9), 2, 5)
 
@@ -132,8 +129,33 @@ def test_what_came_late_is_sent_once_and_nothing_twice() -> None:
     assert len({key for key, _ in sending.requests}) == len(sending.requests) - 1
 
 
-def test_an_interrupted_chunk_without_what_was_erased_since_has_another_key() -> None:
-    archive, sending = cast("Archive", Texts()), Sending(1)
+def test_an_interrupted_chunk_is_sent_as_it_was_whatever_matches_now(archive: FolderObjects) -> None:
+    sending = Sending(1)
+    with pytest.raises(OSError):
+        send(archive, sending.post, "r", offered(1, 2), 2, 2)
+
+    send(archive, sending.post, "r", offered(2, 3, others=[1]), 2, 2)
+
+    assert [ids for _, ids in sending.requests] == [["1", "2"], ["1", "2"], ["3"]]
+    assert sending.requests[0] == sending.requests[1]
+
+
+def test_of_two_processes_with_one_run_the_second_to_take_a_chunk_ends(archive: FolderObjects) -> None:
+    first, second = Sending(), Sending()
+
+    def during(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
+        if len(first.requests) == 1:  # Its second chunk is under way; a late message came before the second process.
+            send(archive, second.post, "r", offered(0, 1, 2, 3, 4, 5, 6), 2, 7)
+        return first.post(messages, key)
+
+    with pytest.raises(RacedError):
+        send(archive, during, "r", offered(1, 2, 3, 4, 5, 6), 2, 6)
+    sent = dict((*first.requests, *second.requests))
+    assert sorted(each for ids in sent.values() for each in ids) == [str(n) for n in range(7)]
+
+
+def test_an_interrupted_chunk_without_what_was_erased_since_has_another_key(archive: FolderObjects) -> None:
+    sending = Sending(1)
     with pytest.raises(OSError):
         send(archive, sending.post, "r", offered(1, 2), 2, 2)
 
