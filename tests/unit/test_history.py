@@ -11,10 +11,11 @@ from tagcast.archive.record import RecordKind, RowChange
 from tagcast.archive.records import records_of
 from tagcast.delivery import publishing
 from tagcast.errors import InvalidRequestError, UnavailableError
-from tagcast.model import Draft, EntryState, Strategy, Subscription
+from tagcast.model import Draft, EntryState, Keep, Strategy, Subscription
 from tagcast.operating import history
 from tagcast.operating.history import History, HistoryFilter, read_history
 from tagcast.operating.messages import MessageState
+from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import get_subscription
 
 from tests.fakes.world import FAIL, FakeWorld
@@ -245,6 +246,22 @@ def test_a_wide_message_has_its_counts(fakes: FakeWorld) -> None:
 
     [view] = asked(fakes, state=EntryState.DELIVERED).messages
     assert (view.message.message_id, view.counts) == (accepted.message_id, {EntryState.DELIVERED: 3})
+
+
+def test_a_late_entry_of_a_group_is_found_by_its_subscription(fakes: FakeWorld) -> None:
+    fakes.topic(keep=Keep.LIFE)
+    old, other = publish(fakes, "b"), publish(fakes, "c")
+    fakes.deliver()
+    fakes.group("late", filter={"kind": "tags", "tags": ["b"]}, start_from=0)
+    fakes.run_workflows(fakes.clock.instant + 2 * PUBLISHED_S * 1_000)
+    archive(fakes)
+    group = sub(fakes, "late")
+    assert (
+        ids(asked(fakes, subscription=group))
+        == ids(asked(fakes, subscription=group, state=EntryState.PENDING))
+        == [old]
+    )
+    assert sorted(ids(asked(fakes))) == sorted([old, other])
 
 
 def test_a_subscription_is_found_in_a_later_section_of_a_wide_message(fakes: FakeWorld) -> None:

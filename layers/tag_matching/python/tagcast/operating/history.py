@@ -17,6 +17,7 @@ from tagcast.ids import accepted_at_of, first_id_at
 from tagcast.model import EntryState, Subscription
 from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
 from tagcast.ports import ArchivedFile, World
+from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import stored
 from tagcast.rows.listed import RETAINED
 
@@ -51,8 +52,14 @@ class HistoryFilter:
         return (
             fields["topic"] == topic
             and self._fits(fields["accepted_at"], fields["tags"], fields.get("properties") or {})
-            and (self.subscription is None or self.subscription.ordinal in fields["matched"])
+            and (self.subscription is None or self._may_have(self.subscription, fields))
         )
+
+    def _may_have(self, subscription: Subscription, fields: Mapping[str, Any]) -> bool:
+        """Return whether a record's message may have a delivery to *subscription*; a late entry is in no record."""
+        is_older = fields["accepted_at"] < subscription.created_at + PUBLISHED_S * 1000
+        may_be_late = subscription.settings.start_from is not None and is_older
+        return may_be_late or subscription.ordinal in fields["matched"]
 
     def is_of(self, view: MessageView) -> bool:
         """Return whether a message matches, by its receipt."""
