@@ -241,6 +241,46 @@ def test_what_a_listener_works_on_for_long_becomes_nobody_elses(api: PullingApi,
         assert wait_until(lambda: api.done() == ["a"])
 
 
+def test_many_batches_are_extended_in_one_request(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    made(api)
+    for number in range(4):
+        api.put("TopicTest", str(number))
+    options = replace(OPTIONS, prolong_seconds=0.02, consume_thread_max=4, consume_message_batch_max_size=1)
+    with running(api, listener, options):
+        assert wait_until(lambda: len(listener.batches) == 4)
+        assert wait_until(lambda: any(len(each["receipt_handles"]) == 4 for each in api.asked_for("extend")))
+        listener.open.set()
+        assert wait_until(lambda: len(api.done()) == 4)
+
+
+def test_a_shutdown_that_is_cancelled_cancels_no_listener_and_can_be_repeated(api: PullingApi) -> None:
+    async def play() -> list[str]:
+        done: list[str] = []
+        working, may_end = asyncio.Event(), asyncio.Event()
+
+        async def listener(messages: Sequence[Pulled]) -> None:
+            working.set()
+            await may_end.wait()
+            done.extend(message.text() for message in messages)
+
+        async with AsyncClient(URL, transport=api) as client:
+            consumer = AsyncConsumer(client, "workers", OPTIONS)
+            consumer.subscribe("TopicTest", "TagA || TagB")
+            consumer.register_message_listener(listener)
+            await consumer.start()
+            await asyncio.to_thread(api.put, "TopicTest", "a")
+            await working.wait()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.shutdown(), 0.5)
+            may_end.set()
+            await consumer.shutdown()
+            assert await client.list_members("TopicTest", "workers") == ()
+        return done
+
+    assert asyncio.run(play()) == api.done() == ["a"]
+
+
 def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
     api: PullingApi, running: type[Running]
 ) -> None:

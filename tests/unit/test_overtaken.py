@@ -129,7 +129,7 @@ def test_a_filter_that_changed_while_its_subscription_was_replaced_counts_every_
     changed = fake.subscribe("A", "apple")
 
     assert changed.version == 3
-    kept = subscriptions.filter_versions(fake.world, "test1", "A")
+    kept = subscriptions.filter_versions(fake.world, "test1", "A", 9, None).items
     assert [(each.version, each.filter) for each in kept] == [
         (3, {"kind": "tags", "tags": ["apple"]}),
         (2, {"kind": "tags", "tags": ["pear"]}),

@@ -176,7 +176,10 @@ def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shado
 
     assert (promoted.version, promoted.settings.filter) == (2, PEAR)
     assert subscriptions.get_subscription(fake.world, "test1", "A") == promoted
-    assert [kept.filter for kept in subscriptions.filter_versions(fake.world, "test1", "A")] == [PEAR, APPLE]
+    assert [kept.filter for kept in subscriptions.filter_versions(fake.world, "test1", "A", 9, None).items] == [
+        PEAR,
+        APPLE,
+    ]
     with pytest.raises(NotFoundError):
         report(fake)
     fake.publish("old", tags=["apple"])

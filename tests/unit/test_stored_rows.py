@@ -395,7 +395,7 @@ REGISTRY_KEYS = {
     ("TOPIC#t", "GRAVE"): lambda: keys.counters_key("t"),
     ("TOPIC#t", "SUB#A"): lambda: keys.subscription_key("t", "A"),
     ("TOPIC#t", "NAME#0000000007"): lambda: keys.name_key("t", 7),
-    ("TOPIC#t", "VERSION#0000000007#0000000012"): lambda: keys.version_key("t", 7, 12),
+    ("TOPIC#t", "VERSION#0000000007#9999999987"): lambda: keys.version_key("t", 7, 12),
     ("TOPIC#t", "SHADOW#A"): lambda: keys.shadow_key("t", "A"),
 }
 MESSAGE_KEYS = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tagcast.delivery.lease import Task
-from tagcast.errors import ConflictError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.model import (
     ContentFormat,
     Endpoint,
@@ -103,11 +103,11 @@ def test_each_version_of_a_filter_is_stored_with_the_version_of_the_topic_since_
         "filter": json.dumps(PEAR, sort_keys=True),
     }
     assert "filter" not in fake.store.rows[version_key("test1", 1, 1)]
-    assert subscriptions.filter_versions(fake.world, "test1", "A") == (
+    assert subscriptions.filter_versions(fake.world, "test1", "A", 100, None).items == (
         FilterVersion(2, PEAR, NOW, 3, 0, "A", topic_id(fake)),
         FilterVersion(1, APPLE, NOW, 1, 0, "A", topic_id(fake)),
     )
-    assert subscriptions.filter_versions(fake.world, "test1", "B") == (
+    assert subscriptions.filter_versions(fake.world, "test1", "B", 100, None).items == (
         FilterVersion(1, None, NOW, 2, 1, "B", topic_id(fake)),
     )
 
@@ -124,47 +124,56 @@ def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake:
     assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}]
 
 
+def kept(fake: FakeWorld, name: str = "A") -> list[int]:
+    """Return the versions that the time to live has left."""
+    now_s = fake.clock.now() // 1000
+    for key in [key for key, row in fake.store.rows.items() if row.get("ttl", now_s) < now_s]:
+        del fake.store.rows[key]
+    return [each.version for each in subscriptions.filter_versions(fake.world, "test1", name, 100, None).items]
+
+
 def test_of_an_old_history_the_last_twenty_versions_stay(fake: FakeWorld) -> None:
     for number in range(VERSIONS_KEPT + 5):
         put(fake, settings=replace(SETTINGS, timeout_s=number + 1))
         fake.clock.sleep(1)
-    assert len(subscriptions.filter_versions(fake.world, "test1", "A")) == VERSIONS_KEPT + 5
+    assert len(kept(fake)) == VERSIONS_KEPT + 5
     fake.clock.sleep(TOMBSTONE_S + 100)
 
-    put(fake)
-
-    kept = [each.version for each in subscriptions.filter_versions(fake.world, "test1", "A")]
-    assert kept == list(range(VERSIONS_KEPT + 6, 6, -1))
+    assert kept(fake) == list(range(VERSIONS_KEPT + 5, 5, -1))
 
 
 def test_a_version_stays_as_long_as_messages_may_live_that_it_was_evaluated_for(fake: FakeWorld) -> None:
-    put(fake)
-    fake.clock.sleep(10)
-    for _ in range(VERSIONS_KEPT):
+    for _ in range(VERSIONS_KEPT + 1):
         put(fake)
-
-    def oldest() -> int:
-        return subscriptions.filter_versions(fake.world, "test1", "A")[-1].version
-
+    put(fake, "B")
     fake.clock.sleep(TOMBSTONE_S)
+    assert min(kept(fake)) == 1, "a receipt of its time may be there until now"
+    fake.clock.sleep(1)
+    assert min(kept(fake)) == 2
+    assert kept(fake, "B") == [1]
+
+
+def test_a_change_reads_nothing_of_the_history_however_long_it_is(
+    fake: FakeWorld,
+) -> None:
+    for _ in range(3 * VERSIONS_KEPT):
+        put(fake)
+    read = fake.store.rows_read
     put(fake)
-    assert oldest() == 1, "it was in force until its last receipt may be gone"
-    fake.clock.sleep(0.001)
-    put(fake)
-    assert oldest() == 4
+    assert fake.store.rows_read - read < VERSIONS_KEPT
+    page = subscriptions.filter_versions(fake.world, "test1", "A", 10, None)
+    following = subscriptions.filter_versions(fake.world, "test1", "A", 10, page.cursor)
+    assert [each.version for each in (*page.items, *following.items)] == list(range(61, 41, -1))
+    with pytest.raises(InvalidRequestError):
+        subscriptions.filter_versions(fake.world, "test1", "A", 10, "newest")
 
 
 def test_histories_are_those_of_one_ordinal(fake: FakeWorld) -> None:
     for number in range(11):
         put(fake, f"S{number}")
-    for _ in range(VERSIONS_KEPT):
-        put(fake, "S1")
-    fake.clock.sleep(TOMBSTONE_S + 1)
     put(fake, "S1")
 
-    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S10")] == [1]
-    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S0")] == [1]
-    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S2")] == [1]
+    assert [kept(fake, name) for name in ("S0", "S1", "S2", "S10")] == [[1], [2, 1], [1], [1]]
 
 
 @pytest.mark.parametrize(("exists", "if_match"), [(False, 1), (True, 2), (True, 0)])

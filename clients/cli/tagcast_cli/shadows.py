@@ -13,7 +13,7 @@ from tagcast_cli.filters import FilterOptions, filter_text, warning_lines
 from tagcast_cli.instant import readable_instant
 from tagcast_cli.options import with_options
 from tagcast_cli.screen import fields_table, rows_table
-from tagcast_cli.session import SubscriptionName, TopicName, session_of
+from tagcast_cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
 from tagcast_cli.subscriptions import subscription_fields
 
 shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without deliveries.")
@@ -21,19 +21,24 @@ shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside t
 _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
 
 
-def versions(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+def _version_row(kept: Json) -> list[object]:
+    return [kept.get("version"), filter_text(kept.get("filter")), readable_instant(kept.get("changed_at"))]
+
+
+VERSIONS = Listing("versions", ("version", "filter", "since"), _version_row, empty="No version is kept.")
+
+
+def versions(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    every: EveryPage = False,
+) -> None:
     """List the kept versions of a subscription's filter, newest first."""
-    session = session_of(ctx)
-    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", subscription, "versions"))
-    session.show(answer, _versions_table)
-
-
-def _versions_table(answer: Json) -> RenderableType:
-    rows = [
-        [kept.get("version"), filter_text(kept.get("filter")), readable_instant(kept.get("changed_at"))]
-        for kept in answer.get("versions", [])
-    ]
-    return rows_table(rows, "version", "filter", "since")
+    path = path_of("topics", topic, "subscriptions", subscription, "versions")
+    session_of(ctx).show_list(path, VERSIONS, Page(limit, cursor, every))
 
 
 def _path(topic: str, subscription: str, *rest: str) -> str:

@@ -77,8 +77,11 @@ class AsyncTasks:
         own = {each for each in self._running if each is asyncio.current_task()}
         self._joining |= own
         while others := self._running - (self._joining if own else own):
-            await asyncio.gather(*others)
+            await asyncio.wait(others)  # A waiter that is cancelled cancels none of them.
             self._running -= others
+            for task in others:
+                if not task.cancelled() and (fault := task.exception()) is not None:
+                    raise fault
 
 
 class AsyncSlots:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -111,3 +111,15 @@ class Batch:
         """Split pulled messages into batches of at most *size*."""
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]
+
+    @staticmethod
+    def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
+        """Return the batches by topic, in groups with at most *most* handles each."""
+        found: list[tuple[str, list[Batch]]] = []
+        for batch in sorted(batches, key=lambda batch: batch.topic):
+            last = found[-1] if found and found[-1][0] == batch.topic else None
+            if last is None or sum(len(each.handles) for each in last[1]) + len(batch.handles) > most:
+                found.append((batch.topic, [batch]))
+            else:
+                last[1].append(batch)
+        return found

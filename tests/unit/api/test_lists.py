@@ -19,6 +19,7 @@ LISTS = {
     "list_messages": ("/topics/test1/messages", "messages", "message_id"),
     "list_backlog": (f"{S}/s1/backlog", "deliveries", "message_id"),
     "list_lanes": ("/lanes", "lanes", "subscription"),
+    "list_versions": (f"{S}/s1/versions", "versions", "version"),
     "list_attempts": ("/topics/test1/messages/{message_id}/attempts", "deliveries", "subscription"),
 }
 TRIED_ELSEWHERE = {
@@ -39,6 +40,7 @@ def world() -> FakeWorld:
         fakes.subscribe(f"s{number}")
         fakes.pusher.behaviours[f"s{number}"] = lambda push: FAIL
         if number > 1:
+            fakes.subscribe("s1")
             answered(fakes.world, "PUT", f"/topics/topic{number}", "{}")
     fakes.publish(*map(str, range(COUNT)))
     fakes.deliver()

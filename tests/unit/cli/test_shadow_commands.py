@@ -20,7 +20,7 @@ REPORT = {
 
 def test_versions_are_a_table(api: FakeApi, run: Run) -> None:
     kept = [{"version": 2, "filter": None, "changed_at": "2026-05-01T12:00:00.000Z"}, {"version": 1, "filter": PEAR}]
-    api.teach("GET /topics/test1/subscriptions/A/versions", {"versions": kept})
+    api.teach("GET /topics/test1/subscriptions/A/versions?limit=20", {"versions": kept})
     result = run("versions", "test1", "A")
     assert result.exit_code == 0, result.output
     assert "everything" in result.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +15,8 @@ from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
 
 BACKOFF_S_MAX = 30.0
+HANDLES_MAX = 100
+"""A request extends at most 100 messages."""
 ABANDONED_AFTER_S = 0.2
 """The consumer abandons a pull without an answer this long after a shutdown."""
 _LOG = logging.getLogger("tagcast_client.consumer")
@@ -186,16 +188,20 @@ class AsyncConsumer:
             return self.options.suspend_seconds
 
     async def _prolong(self) -> None:
-        """Extend the visibility timeout of the messages in work."""
+        """Extend the visibility timeout of the messages in work, many in a request; no request waits for another."""
         pause_s = self.options.prolong_seconds or self.options.visibility_timeout_seconds / 3
         while not await self._upkeep.pause(pause_s):
-            for batch in tuple(self._batches):
-                try:
-                    batch.handles = await self._extend(batch)
-                except Exception as fault:  # noqa: BLE001 - reported, and the next extension follows
-                    self._report(fault)
+            for topic, batches in Batch.together(self._batches, HANDLES_MAX):
+                self._upkeep.start(self._extend, topic, batches)
 
-    async def _extend(self, batch: Batch) -> list[str]:
-        subscription, seconds = self._subscriptions[batch.topic], self.options.visibility_timeout_seconds
-        results = await self.client.extend(batch.topic, subscription, batch.handles, visibility_timeout_seconds=seconds)
-        return [result.new_receipt_handle or result.receipt_handle for result in results]
+    async def _extend(self, topic: str, batches: Sequence[Batch]) -> None:
+        subscription, seconds = self._subscriptions[topic], self.options.visibility_timeout_seconds
+        handles = [handle for batch in batches for handle in batch.handles]
+        try:
+            results = await self.client.extend(topic, subscription, handles, visibility_timeout_seconds=seconds)
+        except Exception as fault:  # noqa: BLE001 - reported, and the next extension follows
+            self._report(fault)
+            return
+        renewed = {result.receipt_handle: result.new_receipt_handle or result.receipt_handle for result in results}
+        for batch in batches:
+            batch.handles = [renewed.get(handle, handle) for handle in batch.handles]

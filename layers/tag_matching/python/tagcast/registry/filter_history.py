@@ -3,50 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import pairwise
+from contextlib import suppress
 
+from tagcast.errors import ConditionLostError
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.message import TOMBSTONE_S
-from tagcast.rows.subscription import FilterVersion, version_delete
+from tagcast.rows.subscription import FilterVersion, version_expiry
 
 VERSIONS_KEPT = 20
+READ_AT_ONCE = 10
+"""The version of a message is most often among the newest."""
 ALONE_MAX = 16
 """At most 16 histories are read one by one; more are read together."""
 
 
-def history_of(world: World, subscription: Subscription) -> list[FilterVersion]:
-    """Return the kept versions of the subscription's filter, oldest first."""
-    return stored.filter_versions(world.store, subscription.topic, subscription.ordinal, subscription.ordinal)
+def let_expire(world: World, subscription: Subscription) -> None:
+    """Let the version expire that is the 21st now, once no receipt is of its time.
 
-
-def forget_old_versions(world: World, subscription: Subscription) -> None:
-    """Delete old filter versions, except the last 20 and those in force when a message with a receipt was accepted."""
-    if subscription.version <= VERSIONS_KEPT:
-        return
-    history = history_of(world, subscription)
-    horizon = world.clock.now() - TOMBSTONE_S * 1000
-    for version, successor in pairwise(history[: 1 - VERSIONS_KEPT]):
-        if successor.changed_at < horizon:
-            world.store.write(version_delete(subscription.topic, version))
+    Every change does so once, so a filter may change as often as it likes: no change reads the history.
+    """
+    version = subscription.version - VERSIONS_KEPT
+    if version > 0:
+        ttl = world.clock.now() // 1000 + TOMBSTONE_S
+        with suppress(ConditionLostError):
+            world.store.write(version_expiry(subscription.topic, subscription.ordinal, version, ttl))
 
 
 def filter_version(world: World, topic: str, ordinal: int, version: int) -> FilterVersion | None:
     """Return one version of the filter of *ordinal*, while it is kept."""
-    history = stored.filter_versions(world.store, topic, ordinal, ordinal)
-    return next((each for each in history if each.version == version), None)
+    found = stored.filter_history(world.store, topic, ordinal, 1, version + 1)
+    return next((each for each in found if each.version == version), None)
 
 
 def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    alone = [(each, each) for each in sorted(ordinals)]
-    ranges = alone if len(alone) <= ALONE_MAX else [(min(ordinals), max(ordinals))]
-    found = {}
-    for first, last in ranges:
-        for version in stored.filter_versions(world.store, topic, first, last):
-            if version.since <= subscriptions_version:
-                found[version.ordinal] = version
+    if len(ordinals) <= ALONE_MAX:
+        alone = ((each, _in_force(world, topic, subscriptions_version, each)) for each in ordinals)
+        return {ordinal: version for ordinal, version in alone if version is not None}
+    found: dict[int, FilterVersion] = {}
+    for version in stored.filter_versions(world.store, topic, min(ordinals), max(ordinals)):
+        if version.since <= subscriptions_version:
+            found.setdefault(version.ordinal, version)
     return {ordinal: found[ordinal] for ordinal in ordinals if ordinal in found}
+
+
+def _in_force(world: World, topic: str, subscriptions_version: int, ordinal: int) -> FilterVersion | None:
+    before: int | None = None
+    while part := stored.filter_history(world.store, topic, ordinal, READ_AT_ONCE, before):
+        for version in part:
+            if version.since <= subscriptions_version:
+                return version
+        before = part[-1].version
+    return None

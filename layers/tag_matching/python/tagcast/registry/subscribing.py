@@ -20,7 +20,7 @@ from tagcast.filters.kinds import canonical
 from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic, wait_for_publishers
-from tagcast.registry.filter_history import forget_old_versions
+from tagcast.registry.filter_history import let_expire
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.due import appended_after
@@ -150,7 +150,7 @@ def put_together(
         if isinstance(made, StoredSubscription):
             if made.lane is not None:
                 world.workflow.start(topic, made.lane.subscription_id, made.lane.generation)
-            forget_old_versions(world, made.subscription)
+            let_expire(world, made.subscription)
     return results
 
 
@@ -206,7 +206,7 @@ def replace_filter(
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
     world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
-    forget_old_versions(world, changed)
+    let_expire(world, changed)
     return changed
 
 

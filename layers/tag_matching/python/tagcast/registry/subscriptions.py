@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import ConditionLostError, NotFoundError, PreconditionFailedError
+from tagcast.errors import (
+    ConditionLostError,
+    Fault,
+    FaultCode,
+    InvalidRequestError,
+    NotFoundError,
+    PreconditionFailedError,
+)
 from tagcast.model import LaneState, Subscription, SubscriptionSettings
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic, wait_for_publishers
-from tagcast.registry.filter_history import history_of
+from tagcast.registry.filter_history import VERSIONS_KEPT
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, check_version, put_together, validate
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
@@ -18,9 +26,6 @@ from tagcast.rows.lane_transitions import lane_put, remove
 from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.subscription import FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
-
-VERSIONS_AT_ONCE = 88
-"""A transaction has room for 88 filter versions of a deleted subscription."""
 
 
 def put_subscription(
@@ -111,8 +116,9 @@ def delete_subscription(
 
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:
     """Return the writes that delete a subscription's history with its name, once no receipt needs it."""
-    history = history_of(world, subscription)[-VERSIONS_AT_ONCE:]
-    return [version_expiry(subscription.topic, version, tombstone.ttl) for version in history]
+    newest = stored.filter_history(world.store, subscription.topic, subscription.ordinal, VERSIONS_KEPT, None)
+    topic, ordinal = subscription.topic, subscription.ordinal
+    return [version_expiry(topic, ordinal, each.version, tombstone.ttl) for each in newest]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> tuple[Lane, Write]:
@@ -124,6 +130,14 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> t
     return tombstone, lane_put(tombstone) if lane is None else write
 
 
-def filter_versions(world: World, topic: str, name: str) -> tuple[FilterVersion, ...]:
-    """Return the kept versions of a subscription's filter, newest first."""
-    return tuple(reversed(history_of(world, get_subscription(world, topic, name))))
+def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[FilterVersion]:
+    """Return the kept versions of a subscription's filter, newest first, those below *cursor*.
+
+    Raises NotFoundError, and InvalidRequestError for another cursor than a version.
+    """
+    ordinal = get_subscription(world, topic, name).ordinal
+    if cursor is not None and not re.fullmatch(r"[1-9][0-9]{0,9}", cursor, re.ASCII):
+        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+    before = None if cursor is None else int(cursor)
+    found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)
+    return Page(tuple(found[:limit]), str(found[limit - 1].version) if len(found) > limit else None)

@@ -13,6 +13,7 @@ from tagcast.tables import Key, Row, Table
 UNSENT_SHARDS = 4
 MESSAGE_PARTITION = "MSG#"
 """The prefix of every message's partition key."""
+VERSION_MAX = 9_999_999_999
 _PLACES = 10**20 - 1
 
 
@@ -42,8 +43,8 @@ def name_key(topic: str, ordinal: int) -> Key:
 
 
 def version_key(topic: str, ordinal: int, version: int) -> Key:
-    """Return the key of one version of a filter."""
-    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{version:010d}")
+    """Return the key of one version of a filter. The newest comes first: the number is the distance to the largest."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{VERSION_MAX - version:010d}")
 
 
 def shadow_key(topic: str, name: str) -> Key:
@@ -248,7 +249,7 @@ def kind_of(row: Row) -> RowKind:
 def topic_in_key(row: Row) -> str:
     """Return the name of the topic in the partition key of *row*.
 
-    >>> topic_in_key({"pk": "TOPIC#orders", "sk": "VERSION#0000000003#0000000001"})
+    >>> topic_in_key({"pk": "TOPIC#orders", "sk": "VERSION#0000000003#9999999998"})
     'orders'
     """
     return text(row, "pk").partition("#")[2]

@@ -315,8 +315,8 @@ def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
-    """Return the name of one subscription from the history of its filter, which begins with its creation."""
-    rows = _between(store, keys.version_key(topic, ordinal, 0), keys.version_key(topic, ordinal + 1, 0), limit=1)
+    """Return the name of one subscription from the history of its filter."""
+    rows = _between(store, *_versions(topic, ordinal, ordinal), limit=1)
     return next((text(row, "name") for row in rows), None)
 
 
@@ -326,9 +326,19 @@ def shadows(store: Store, topic: str) -> list[Shadow]:
 
 
 def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:
-    """Return the filter histories of all subscriptions with ordinals from *first* to *last*, each oldest first."""
-    rows = _between(store, keys.version_key(topic, first, 0), keys.version_key(topic, last + 1, 0))
-    return [FILTER_VERSIONS.value_of(row) for row in rows]
+    """Return the filter histories of all subscriptions with ordinals from *first* to *last*, each newest first."""
+    return [FILTER_VERSIONS.value_of(row) for row in _between(store, *_versions(topic, first, last))]
+
+
+def filter_history(store: Store, topic: str, ordinal: int, limit: int, before: int | None) -> list[FilterVersion]:
+    """Return at most *limit* versions of one subscription's filter, newest first, those below *before* if given."""
+    low, high = _versions(topic, ordinal, ordinal)
+    low = low if before is None else keys.version_key(topic, ordinal, before - 1)
+    return [FILTER_VERSIONS.value_of(row) for row in _between(store, low, high, limit)]
+
+
+def _versions(topic: str, first: int, last: int) -> tuple[Key, Key]:
+    return keys.version_key(topic, first, keys.VERSION_MAX), keys.version_key(topic, last, 0)
 
 
 def _between(store: Store, low: Key, high: Key, limit: int | None = None) -> list[Row]:

@@ -257,12 +257,6 @@ def version_put(subscription: Subscription, since: int) -> Put:
     return FILTER_VERSIONS.put(version, subscription.topic, subscription.ordinal, subscription.version)
 
 
-def version_delete(topic: str, version: FilterVersion) -> Delete:
-    """Return the write that deletes a filter version immediately."""
-    return Delete(version_key(topic, version.ordinal, version.version))
-
-
-def version_expiry(topic: str, version: FilterVersion, ttl: int | None) -> Update:
+def version_expiry(topic: str, ordinal: int, version: int, ttl: int | None) -> Update:
     """Return the write that lets a stored filter version expire at *ttl*, in seconds."""
-    key = version_key(topic, version.ordinal, version.version)
-    return Update(key, {"ttl": ttl}, (), {"version": version.version})
+    return Update(version_key(topic, ordinal, version), {"ttl": ttl}, (), {"version": version})

@@ -187,9 +187,10 @@ def answer_urgent_lanes(world: World, request: Request[None]) -> Answer:
 
 
 def answer_versions(world: World, request: Request[None]) -> Answer:
-    """Answer with the history of a filter."""
-    kept = filter_versions(world, request.topic, request.subscription)
-    return Answer(200, {"versions": [show_version(version) for version in kept]})
+    """Answer with a page of the history of a filter."""
+    limit, cursor = request.page()
+    found = filter_versions(world, request.topic, request.subscription, limit, cursor)
+    return Answer(200, page("versions", [show_version(each) for each in found.items], encode_cursor(found.cursor)))
 
 
 def retry_blocked(world: World, request: Request[EmptyBody]) -> Answer:
@@ -286,7 +287,9 @@ ROUTES = (
     Route("POST", _ONE + "/retry", retry_lane, "Retry the head now", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
     Route("GET", _ONE + "/backlog", answer_backlog, "List the backlog", {200: BacklogAnswer}, query=PAGING),
-    Route("GET", _ONE + "/versions", answer_versions, "List the filter's versions", {200: VersionsAnswer}),
+    Route(
+        "GET", _ONE + "/versions", answer_versions, "List the filter's versions", {200: VersionsAnswer}, query=PAGING
+    ),
     Route(
         "POST",
         "/topics/{topic}/retry",

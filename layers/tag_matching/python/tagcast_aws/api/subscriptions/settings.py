@@ -203,9 +203,10 @@ class VersionAnswer(TypedDict):
 
 
 class VersionsAnswer(TypedDict):
-    """The stored versions of a filter, newest first."""
+    """A page of the stored versions of a filter, newest first."""
 
     versions: list[VersionAnswer]
+    next_cursor: str | None
 
 
 def show_subscription(
