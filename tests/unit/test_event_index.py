@@ -11,6 +11,7 @@ from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.event_pattern import evaluate
 from tagcast.filters.event_pattern.event import Value
 from tagcast.filters.event_pattern.leaves import IgnoringCase
+from tagcast.filters.event_pattern.pattern import Condition
 from tagcast.filters.index import event_index
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.filters.kinds import CompiledFilter, compile_filter
@@ -145,6 +146,34 @@ def test_an_alternative_is_asked_once_however_many_elements_have_its_value(
     found = TopicIndex.build(filters).match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
 
     assert (found, len(asked)) == (Matched((), ()), count)
+
+
+def test_the_elements_of_a_shared_condition_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+    holds = Condition.holds
+
+    def watched(condition: Condition, value: Value) -> bool:
+        found.append(value)
+        return holds(condition, value)
+
+    monkeypatch.setattr(Condition, "holds", watched)
+    items = [{"sku": "A", "status": "paid"}] * 100
+    filters: dict[int, Any] = {
+        number: {"kind": "event_pattern", "pattern": {"items": {"sku": ["A"], "status": ["paid"], "n": [number, None]}}}
+        for number in range(30)
+    }
+    filters |= {
+        30 + number: {
+            "kind": "event_pattern",
+            "pattern": {"items": {"sku": ["A"], "status": ["paid"]}, "m": [number, 7]},
+        }
+        for number in range(30)
+    }
+    index = TopicIndex.build(filters)
+    body = json.dumps({"items": items, "m": 7}).encode()
+    result = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=body))
+    assert result.ordinals == tuple(range(30, 60))
+    assert len(found) < 1_000
 
 
 def test_without_a_body_every_pattern_that_reads_it_fails() -> None:

@@ -129,14 +129,14 @@ def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_
         fake.store.rows[fresh] = {**due, "sk": fresh.sk}
     both = [subscriptions.get_subscription(fake.world, "test1", name) for name in "AB"]
 
-    blocked, active = lanes.lane_views(fake.world, "test1", both)
+    blocked, active = lanes.lane_views(fake.world, both)
 
     assert active == LaneView(LaneState.ACTIVE, 0, None)
     assert (blocked.state, blocked.backlog, blocked.has_more) == (LaneState.BLOCKED, COUNTED_MAX, False)
     more = type(key)(key.table, key.pk, f"{'9' * 20}#1")
     fake.store.rows[more] = {**due, "sk": more.sk}
-    assert lanes.lane_views(fake.world, "test1", both)[0].backlog == COUNTED_MAX
-    assert lanes.lane_views(fake.world, "test1", both)[0].has_more
+    assert lanes.lane_views(fake.world, both)[0].backlog == COUNTED_MAX
+    assert lanes.lane_views(fake.world, both)[0].has_more
     assert (view(fake).backlog, view(fake).has_more) == (COUNTED_MAX, True)
 
 
@@ -246,6 +246,24 @@ def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: Fake
     due = [None if (each := lane_if_any(fake, name)) is None else each.next_attempt_at for name in "ACD"]
     assert due[0] == NOW + 1_000
     assert due[2] is None
+
+
+def test_a_topic_with_many_blocked_lanes_is_retried_part_by_part(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ABCDE":
+        fake.subscribe(name)
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    seconds = iter(range(1_000))
+    monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * lanes.RETRIED_WITHIN_S / 2.5)
+    parts = []
+    for _ in range(3):
+        fake.clock.sleep(1)
+        parts.append(lanes.retry_topic(fake.world, "test1"))
+    assert [len(part) for part in parts] == [2, 2, 2]
+    assert sorted({name for part in parts for name in part}) == list("ABCDE")
 
 
 def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fake: FakeWorld) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from tagcast.operating import messages
 from tagcast.operating.lanes import COUNTED_MAX
 from tagcast.operating.messages import FOUND_AT_ONCE
 from tagcast.rows import stored
@@ -119,6 +120,21 @@ def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: t
     fake.deliver()
     last, _ = get(fake, f"/topics/test1/messages/{last['message_id']}", {})
     assert last["subscribers"]["A"] == {"state": "blocked", "attempts": 0, "filter_version": 1}
+
+
+@pytest.mark.parametrize("limits", [(500, 100), (1, 100), (1, 0)])
+def test_names_are_right_however_many_subscriptions_a_topic_has(
+    retained: tuple[FakeWorld, list[str]], limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, ids = retained
+    whole = [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids]
+    listed = get(fake, "/topics/test1/messages", {})[0]["messages"]
+    monkeypatch.setattr(messages, "NAMES_READ_MAX", limits[0])
+    monkeypatch.setattr(messages, "NAMES_ASKED_MAX", limits[1])
+    for number in range(30):
+        fake.subscribe(f"other{number}", "nothing")
+    assert [get(fake, f"/topics/test1/messages/{each}", {})[0]["subscribers"] for each in ids] == whole
+    assert get(fake, "/topics/test1/messages", {})[0]["messages"] == listed
 
 
 def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld, list[str]]) -> None:

@@ -12,6 +12,7 @@ from tagcast.errors import ConflictError, InvalidFilterError, NotFoundError, Pre
 from tagcast.model import Draft
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions
+from tagcast.registry.shadowing import OBSERVED_WITHIN_S
 from tagcast.registry.shadows import ShadowReport
 from tagcast.rows.shadow import Comparison, Shadow
 
@@ -124,6 +125,16 @@ def test_a_store_that_fails_the_counts_fails_no_publish(fake: FakeWorld) -> None
     assert fake.pusher.received["A"] == ["1"]
     assert fake.telemetry.counts["ShadowCountsLost"] == 1
     assert seen(fake) == {}
+
+
+def test_shadows_that_take_long_hold_up_no_publish(fake: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    shadow(fake)
+    seconds = iter(range(1_000))
+    monkeypatch.setattr(type(fake.clock), "monotonic", lambda clock: next(seconds) * OBSERVED_WITHIN_S / 5)
+    drafts = [Draft(b"1", tags=("apple",)) for _ in range(100)]
+    assert len(publishing.publish(fake.world, "test1", drafts)) == 100
+    assert next(seconds) < 20
+    assert fake.telemetry.counts["ShadowCountsLost"] == 1
 
 
 def test_a_repeated_request_is_counted_once(fake: FakeWorld) -> None:

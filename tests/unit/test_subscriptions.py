@@ -168,6 +168,15 @@ def test_a_change_reads_nothing_of_the_history_however_long_it_is(
         subscriptions.filter_versions(fake.world, "test1", "A", 10, "newest")
 
 
+def test_a_page_of_a_large_topic_reads_its_own_rows_alone(fake: FakeWorld) -> None:
+    for number in range(60):
+        put(fake, f"S{number:02d}")
+    read = fake.store.rows_read
+    page = subscriptions.list_subscriptions(fake.world, "test1", 10, "S19")
+    assert [each.name for each in page.items] == [f"S{number}" for number in range(20, 30)]
+    assert (page.cursor, fake.store.rows_read - read) == ("S29", 12)
+
+
 def test_histories_are_those_of_one_ordinal(fake: FakeWorld) -> None:
     for number in range(11):
         put(fake, f"S{number}")

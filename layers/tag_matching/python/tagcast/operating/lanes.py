@@ -20,6 +20,7 @@ from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
+RETRIED_WITHIN_S = 10.0
 COUNTED_MAX = 1_000
 """A backlog is counted up to this: a long one is many megabytes, which no answer waits for."""
 
@@ -86,9 +87,9 @@ def lane_view(world: World, subscription: Subscription) -> LaneView:
     return _view(world, subscription, _lane(world, subscription))
 
 
-def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
-    """Return the lanes of *subscriptions* from one query."""
-    known = stored.lanes(world.store, topic)
+def lane_views(world: World, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
+    """Return the lanes of at most 100 *subscriptions*."""
+    known = stored.lanes_of(world.store, subscriptions)
     return tuple(_view(world, each, known.get(each.subscription_id)) for each in subscriptions)
 
 
@@ -187,13 +188,16 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
     """Attempt the head now, regardless of schedule and Retry-After. Raises ConflictError while the lane sleeps."""
+    return lane_view(world, _retry(world, topic, name))
 
-    def attempt() -> LaneView:
+
+def _retry(world: World, topic: str, name: str) -> Subscription:
+    def attempt() -> Subscription:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_lane(world, subscription), name)
         if lane is not None:
             _plan_for_now(world, subscription, lane)
-        return lane_view(world, subscription)
+        return subscription
 
     return until_won(world, f"the lane of {name}", attempt)
 
@@ -208,17 +212,25 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:
-    """Retry now for every subscription blocked under BACKOFF_RETRY; return their names."""
-    present = directory_of(world, topic).by_ordinal.values()
-    lanes = stored.lanes(world.store, topic)
-    blocked = {each for each, lane in lanes.items() if lane.state is LaneState.BLOCKED}
-    pushed = []
-    for subscription in present:
-        if subscription.subscription_id in blocked and subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY:
-            with suppress(ConflictError, NotFoundError):  # The lane was paused or removed since the lanes were read.
-                retry_now(world, topic, subscription.name)
-                pushed.append(subscription.name)
-    return tuple(sorted(pushed))
+    """Retry now for every subscription blocked under BACKOFF_RETRY, for :data:`RETRIED_WITHIN_S`; return their names.
+
+    A retry makes a new generation, so a repetition begins with those that this one did not reach.
+    """
+    until_s = world.clock.monotonic() + RETRIED_WITHIN_S
+    present = {each.subscription_id: each for each in directory_of(world, topic).by_ordinal.values()}
+    lanes = sorted(stored.lanes(world.store, topic).values(), key=lambda lane: lane.generation)
+    retried = []
+    for lane in lanes:
+        found = present.get(lane.subscription_id)
+        if lane.state is not LaneState.BLOCKED or found is None:
+            continue
+        if found.settings.retry.strategy is not Strategy.BACKOFF_RETRY:
+            continue
+        if world.clock.monotonic() >= until_s:
+            break
+        with suppress(ConflictError, NotFoundError):  # The lane was paused or removed since the lanes were read.
+            retried.append(_retry(world, topic, found.name).name)
+    return tuple(sorted(retried))
 
 
 def skip_head(world: World, topic: str, name: str, reason: str, message_id: str | None = None) -> LaneView:

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache, partial
 
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.instant import rfc3339
-from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription
+from tagcast.model import Entry, EntryState, Message, PastAttempt, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
@@ -31,6 +30,8 @@ PAGE_ENTRIES_MAX = 1_000
 FOUND_AT_ONCE = 100
 READ_ROWS = 10
 FRONT_ROWS = 200
+NAMES_READ_MAX, NAMES_ASKED_MAX = 500, 100
+"""Names of a larger topic are read one by one, up to 100 of a message: all of them may be many megabytes."""
 
 
 class MessageState(StrEnum):
@@ -68,11 +69,13 @@ def message_view(
     *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
     *only* selects entries in these states, from as many sections as are needed for 1,000 entries.
     """
-    backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
+    owner = read_topic(world, topic)
+    backlogs = BacklogFront(world, owner.topic_id)
     row = read_message(world, topic, message_id)
     if not row.is_wide:
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
-        return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
+        names = _Names(world, owner).of(row.map.matched, {o: version.name for o, version in versions.items()})
+        return _chosen(_view(backlogs, row, names, versions), only)
     if only or section == 0:
         return _of_sections(backlogs, stored.sections(world.store, row), section, only)
     return _of_section(backlogs, stored.with_ends(world.store, row, min(section, len(row.bounds) - 1)))
@@ -189,18 +192,42 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
             yield place, None if row is None else stored.with_ends(world.store, row, each.section)
 
 
+class _Names:
+    """The names of subscriptions by ordinal: all of a topic from one query, or of a large topic one by one."""
+
+    def __init__(self, world: World, topic: Topic) -> None:
+        self._world, self._topic = world, topic
+        self._known: dict[int, str] = {}
+        self._are_all = False
+
+    def of(self, ordinals: Collection[int], known: Mapping[int, str] | None = None) -> Mapping[int, str]:
+        """Return the names of *ordinals*, of which the caller may know some."""
+        self._known |= known or {}
+        missing = [ordinal for ordinal in ordinals if ordinal not in self._known]
+        if missing and not self._are_all:
+            store, topic = self._world.store, self._topic
+            if topic.subscription_count <= NAMES_READ_MAX or len(missing) > NAMES_ASKED_MAX:
+                self._known |= stored.names(store, topic.name)
+                self._are_all = True
+            else:
+                found = ((ordinal, stored.subscription_name(store, topic.name, ordinal)) for ordinal in missing)
+                self._known |= {ordinal: name for ordinal, name in found if name is not None}
+        return self._known
+
+
 class ViewsOfTopic:
     """Builds views of many messages of one topic; reads names and backlogs once."""
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic
-        self._backlogs = BacklogFront(world, read_topic(world, topic).topic_id)
-        self._names = cache(partial(stored.names, world.store, topic))
+        owner = read_topic(world, topic)
+        self._backlogs = BacklogFront(world, owner.topic_id)
+        self._names = _Names(world, owner)
 
     def as_read(self, row: MessageRow) -> MessageView:
         """Return the view of a row read with its ends; for a wide message that of its section."""
         if not row.is_wide:
-            return _view(self._backlogs, row, self._names(), None)
+            return _view(self._backlogs, row, self._names.of(row.map.matched), None)
         versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
         return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
 

@@ -16,7 +16,8 @@ VERSIONS_KEPT = 20
 READ_AT_ONCE = 10
 """The version of a message is most often among the newest."""
 ALONE_MAX = 16
-"""At most 16 histories are read one by one; more are read together."""
+SPAN_MAX = 20
+"""Up to 16 histories are read one by one, and more if they stand apart: else all between them are read together."""
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
@@ -41,7 +42,7 @@ def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    if len(ordinals) <= ALONE_MAX:
+    if len(ordinals) <= ALONE_MAX or max(ordinals) - min(ordinals) > SPAN_MAX * len(ordinals):
         alone = ((each, _in_force(world, topic, subscriptions_version, each)) for each in ordinals)
         return {ordinal: version for ordinal, version in alone if version is not None}
     found: dict[int, FilterVersion] = {}

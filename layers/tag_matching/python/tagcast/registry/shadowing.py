@@ -59,24 +59,33 @@ def is_function(filter: Mapping[str, object] | None) -> bool:
     return filter is not None and filter.get("kind") == "function"
 
 
+OBSERVED_WITHIN_S = 0.25
+
+
 def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:
     """Count the verdicts of *shadows* on newly accepted messages: one write of counts per shadow.
 
-    Never raises: statistics must not affect accepted messages. Losses are counted.
+    Never raises, and takes no longer than :data:`OBSERVED_WITHIN_S`: statistics must not affect accepted messages.
+    Losses are counted.
     """
+    until_s = world.clock.monotonic() + OBSERVED_WITHIN_S
     for shadow in shadows:
         try:
-            _observe_one(world, shadow, rows)
+            _observe_one(world, shadow, rows, until_s)
         except Exception:  # noqa: BLE001 - counted; a producer must not be told that an accepted message failed
             world.telemetry.count("ShadowCountsLost")
 
 
-def _observe_one(world: World, shadow: ReadyShadow, rows: Sequence[MessageRow]) -> None:
+def _observe_one(world: World, shadow: ReadyShadow, rows: Sequence[MessageRow], until_s: float) -> None:
     by_comparison: dict[Comparison, list[Message]] = {comparison: [] for comparison in Comparison}
     for row in rows:
+        if world.clock.monotonic() >= until_s:
+            raise TimeoutError
         by_comparison[shadow.compare(row.message, row.map.matched)].append(row.message)
     counts = {comparison: len(messages) for comparison, messages in by_comparison.items()}
     world.store.write(counts_update(shadow.partition, counts, rows[0].message.message_id, world.clock.now()))
     for way in DIFFERENCES:
         for message in by_comparison[way][-SAMPLES_PER_PUBLISH:]:
+            if world.clock.monotonic() >= until_s:
+                return
             world.store.write(sample_put(shadow.partition, way, message))

@@ -17,14 +17,15 @@ from tagcast.errors import (
 from tagcast.model import LaneState, Subscription, SubscriptionSettings
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
-from tagcast.registry.directory import directory_of, read_topic, wait_for_publishers
+from tagcast.registry.directory import read_topic, wait_for_publishers
 from tagcast.registry.filter_history import VERSIONS_KEPT
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, check_version, put_together, validate
 from tagcast.rows import stored
+from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.lane_transitions import lane_put, remove
 from tagcast.rows.message import TOMBSTONE_S
-from tagcast.rows.subscription import FilterVersion, removal_put, subscription_deletes, version_expiry
+from tagcast.rows.subscription import SUBSCRIPTIONS, FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
 
 
@@ -81,9 +82,11 @@ def get_subscription(world: World, topic: str, name: str) -> Subscription:
 
 def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None) -> Page[Subscription]:
     """Return subscriptions sorted by name, after *cursor*."""
-    present = directory_of(world, topic).by_name
-    names = sorted(name for name in present if cursor is None or name > cursor)
-    return Page(tuple(present[name] for name in names[:limit]), names[limit - 1] if len(names) > limit else None)
+    read_topic(world, topic)
+    after = "" if cursor is None else subscription_key(topic, cursor).sk
+    rows = stored.subscription_rows(world.store, topic, after=after, limit=limit + 1)
+    found = tuple(SUBSCRIPTIONS.value_of(row) for row in rows[:limit])
+    return Page(found, found[-1].name if len(rows) > limit else None)
 
 
 def delete_subscription(

@@ -194,6 +194,13 @@ def lanes(store: Store, topic: str) -> dict[str, Lane]:
     return {each.subscription_id: each for each in map(LANES.value_of, lane_rows(store, topic))}
 
 
+def lanes_of(store: Store, subscriptions: Sequence[Subscription]) -> dict[str, Lane]:
+    """Return the lanes of at most 100 subscriptions, by subscription id; active ones are left out."""
+    wanted = [keys.lane_key(each.topic, each.subscription_id) for each in subscriptions]
+    found = map(LANES.value_of, store.get_many(wanted).values())
+    return {each.subscription_id: each for each in found}
+
+
 def lane_rows(store: Store, topic: str) -> list[Row]:
     """Return the rows of a topic's lanes."""
     return store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)

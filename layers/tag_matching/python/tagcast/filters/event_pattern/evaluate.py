@@ -95,5 +95,9 @@ def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
 
 def find_elements(condition: Condition, event: Event) -> list[Element | None]:
     """Return the distinct elements whose value meets a condition."""
-    values, elements = event.values[condition.path], event.elements[condition.path]
-    return list(dict.fromkeys(each for value, each in zip(values, elements, strict=True) if condition.holds(value)))
+    found = event.found.get(condition)
+    if found is None:
+        pairs = zip(event.values[condition.path], event.elements[condition.path], strict=True)
+        found = list(dict.fromkeys(each for value, each in pairs if condition.holds(value)))
+        event.found[condition] = found
+    return found

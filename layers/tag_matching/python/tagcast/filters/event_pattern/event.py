@@ -64,7 +64,7 @@ class Event:
     [(0, 1)]
     """
 
-    __slots__ = ("_arrays", "elements", "most", "objects", "values")
+    __slots__ = ("_arrays", "elements", "found", "most", "objects", "values")
 
     def __init__(self) -> None:
         self.values: dict[str, list[Value]] = {}
@@ -73,6 +73,8 @@ class Event:
         """The largest number of values of one path."""
         self.objects = 0
         """The number of objects and arrays inside arrays."""
+        self.found: dict[object, list[Element | None]] = {}
+        """The elements that meet a condition: filters share conditions."""
         self._arrays = 0
 
     @classmethod

@@ -1,12 +1,13 @@
 """The explanation of a pattern's verdict: the comparison of each leaf, and the array element that met it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.event_pattern.evaluate import TOO_MANY_STEPS, hold_together, matches, may_be_met
 from tagcast.filters.event_pattern.event import Decimals, Element, Event, Raw, Value
-from tagcast.filters.event_pattern.leaves import Absent, Leaf, read_value
+from tagcast.filters.event_pattern.leaves import Absent, Equals, Leaf, read_value
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
 from tagcast.filters.explanation import Explanation
 
@@ -28,18 +29,23 @@ def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
     except FilterEvaluationError as error:
         return Explanation(title, "error", note=error.message)
     shown = pattern.alternatives[:ALTERNATIVES_SHOWN_MAX]
+    condition = cache(partial(_condition, event))  # Alternatives share conditions.
     if len(pattern.alternatives) == 1:
-        part = _alternative(pattern, shown[0], event, title)
+        part = _alternative(pattern, shown[0], event, title, condition)
         return Explanation(title, verdict, part.children, part.note)
-    children = tuple(_alternative(pattern, each, event, f"alternative {n}") for n, each in enumerate(shown, start=1))
+    children = tuple(
+        _alternative(pattern, each, event, f"alternative {n}", condition) for n, each in enumerate(shown, start=1)
+    )
     hidden = len(pattern.alternatives) - len(shown)
     return Explanation(title, verdict, children, f"{hidden} more alternatives are not shown" if hidden else "")
 
 
-def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: str) -> Explanation:
+def _alternative(
+    pattern: Pattern, places: Sequence[int], event: Event, title: str, shown: Callable[[Condition, bool], Explanation]
+) -> Explanation:
     conditions = [pattern.conditions[place] for place in places]
     first = next((each for each in conditions if each.path in event.elements), None)
-    parts = tuple(_condition(each, event, is_first=each is first) for each in conditions)
+    parts = tuple(shown(each, each is first) for each in conditions)
     if not all(part.value for part in parts):
         return Explanation(title, False, parts)
     together = hold_together(conditions, event)
@@ -49,7 +55,7 @@ def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: s
     return Explanation(title, together, parts, note)
 
 
-def _condition(condition: Condition, event: Event, *, is_first: bool) -> Explanation:
+def _condition(event: Event, condition: Condition, is_first: bool) -> Explanation:
     values = event.values.get(condition.path)
     if values is None:
         note = f"the event has no {condition.path}"
@@ -59,12 +65,30 @@ def _condition(condition: Condition, event: Event, *, is_first: bool) -> Explana
         more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
         note = f"{condition.path} is {', '.join(shown)}{more}"
     pairs = zip(condition.leaves, condition.forms, strict=True)
-    leaves = tuple(_leaf(leaf, written, condition, event, is_first=is_first) for leaf, written in pairs)
+    places = _places_of(values or ())
+    leaves = tuple(_leaf(leaf, written, condition, event, places, is_first=is_first) for leaf, written in pairs)
     is_met = any(leaf.value for leaf in leaves) if is_first else may_be_met(condition, event)
     return Explanation(condition.path, is_met, leaves, note)
 
 
-def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event, *, is_first: bool) -> Explanation:
+def _places_of(values: Sequence[Value]) -> dict[Value, list[int]]:
+    """Return where each value stands: most leaves are equalities, and there may be a thousand."""
+    found: dict[Value, list[int]] = {}
+    for place, value in enumerate(values):
+        for token in (value.text, value.number) if type(value) is Decimals else (value,):
+            found.setdefault(token, []).append(place)
+    return found
+
+
+def _leaf(
+    leaf: Leaf,
+    written: object,
+    condition: Condition,
+    event: Event,
+    places: Mapping[Value, list[int]],
+    *,
+    is_first: bool,
+) -> Explanation:
     text = json.dumps(written, ensure_ascii=False)
     values = event.values.get(condition.path, [])
     elements = event.elements.get(condition.path)
@@ -72,7 +96,10 @@ def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event, *, is
         if elements is None or is_first:
             return Explanation(text, not values)
         return Explanation(text, True, note="beside what is chosen for the paths before it")
-    met = [place for place, value in enumerate(values) if leaf.holds(read_value(leaf, value))]
+    if isinstance(leaf, Equals):
+        met = places.get(leaf.token, [])
+    else:
+        met = [place for place, value in enumerate(values) if leaf.holds(read_value(leaf, value))]
     note = ""
     if elements is not None:
         found = list(dict.fromkeys(_element(elements[place]) for place in met))

@@ -12,6 +12,7 @@ from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
 
 TEXT_LENGTH_MAX = 256
 """A part with parts of its own shows at most this much of its text, which they repeat."""
+VALUE_LENGTH_MAX = 64
 _ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
 
 
@@ -106,11 +107,15 @@ def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
     return text is not None and (number_of(text) if want == "number" else truth_of(text)) is None
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}…"
+
+
 def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
     want = _wanted_sort(nodes, node) if dialect is Dialect.STRICT else ""
     for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
         text = properties.get(name)
-        note = f"{name} is missing" if text is None else f"{name} is {text!r}"
+        note = f"{name} is missing" if text is None else f"{name} is {_cut(text)!r}"
         if want and _odd(properties, name, want):
             note += ", which is not a number" if want == "number" else ", which is neither true nor false"
         yield note
