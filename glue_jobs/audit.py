@@ -169,7 +169,7 @@ def certify(
         by_kind[row.kind] += row["count"]
     order = ("kind", "topic", "message_id", "ordinal")
     listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()] if counted else []
-    if subject is None:
+    if subject is None and topic is None:
         _write_violations(archive, found, window, sorted({row.dt for row in counted}))
     partitions = roots(archive, window)
     certificate: dict[str, object] = {
@@ -208,12 +208,17 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
 def main(argv: Sequence[str] | None = None) -> int:
     """Audit a window. Exit code 1 if a promise was broken, 3 if there was nothing to judge."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
-    parser.add_argument("--topic", help="only this topic")
+    parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--property", metavar="NAME=VALUE", help="only messages with this property, each listed")
     text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"
     parser.add_argument("--as-of", type=arguments.moment, metavar="INSTANT", help=text)
-    parser.add_argument("--skew-ms", type=int, default=1000, help="how far clocks may disagree (default: %(default)s)")
-    parser.add_argument("--time-scale", type=float, default=1.0, help="of the service that is audited")
+    parser.add_argument(
+        "--skew-ms",
+        type=arguments.milliseconds,
+        default=1000,
+        help="how far clocks may disagree (default: %(default)s)",
+    )
+    parser.add_argument("--time-scale", type=arguments.positive, default=1.0, help="of the service that is audited")
     text = "what a window without anything to judge is: a failure, or none for a nightly run (default: %(default)s)"
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)

@@ -189,7 +189,7 @@ def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filt
 def main(argv: Sequence[str] | None = None) -> int:
     """Evaluate candidates on a window of a topic. Exit code 0."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
-    parser.add_argument("--topic", required=True)
+    parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
     parser.add_argument("--filters", metavar="FILE", help='candidates: {"name": ..., "filter": ...} on each line')
     parser.add_argument(

@@ -127,7 +127,7 @@ def hour_rows(tables: Tables) -> DataFrame:
 def main(argv: Sequence[str] | None = None) -> int:
     """Report on a window; exit code 0."""
     parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
-    parser.add_argument("--topic", help="only this topic")
+    parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--subscription", help="of --by: only this subscription")
     parser.add_argument("--by", choices=PERIODS, help="tell each subscription's figures by hour or day of acceptance")
     given = arguments.parse(parser, argv)

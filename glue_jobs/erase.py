@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -329,7 +330,7 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Me
     rest = (given.topic, given.property, given.before)
     if given.message and rest == (None, None, None):
         ids = tuple(sorted({each.strip() for each in given.message.split(",")}))
-        if not all(len(each) == 20 and each.isdigit() for each in ids):
+        if not all(re.fullmatch(r"[0-9]{20}", each) for each in ids):
             parser.error("--message takes ids of 20 digits")
         return MessageSelection(ids)
     if given.message or None in rest:
@@ -364,14 +365,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)
-    if not given.preview and not given.by:
+    if not given.preview and not (given.by or "").strip():
         parser.error("--by says who asks")
     archive = Archive.at(open_session(given), given.archive)
     objects, now = archive.objects, arguments.now_ms()
-    # Messages are found by their properties in curated files only.
-    if not selection.message_ids and (missing := explain_uncompacted(archive, now)):
-        finish({"job": "erase", "ok": False, "preview": given.preview, "detail": missing, "html": None})
-        return 1
     key = contents.key_of(objects)
     name = selection.name_of(key)
     every = archive.records(MESSAGES, _days_of(archive, selection)).unionByName(failed_records(archive))
@@ -380,6 +377,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.select("record_id", "topic", "message_id", "accepted_at", "expires_at").limit(MESSAGES_MAX + 1).collect()
     )
     others = frozenset(selection.message_ids).difference(row.message_id for row in chosen)
+    # Messages are found in curated files only.
+    if (others or not selection.message_ids) and (missing := explain_uncompacted(archive, now)):
+        finish({"job": "erase", "ok": False, "preview": given.preview, "detail": missing, "html": None})
+        return 1
     summary: dict[str, Any] = {"job": "erase", "ok": False, "erasure": name, "preview": given.preview}
     summary |= {"messages": len(chosen), "unknown": len(others)}
     if refusal := _refusal(chosen, others, now):

@@ -220,17 +220,21 @@ def _post_chunk(objects: Objects, post: Post, run_id: str, chunk: Chunk, group: 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser("replay", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
-    parser.add_argument("--topic", required=True)
+    parser.add_argument("--topic", type=arguments.path_part, required=True)
     parser.add_argument("--subscription", required=True)
     text = "only messages that this filter matches; null is all (default: the subscription's newest in the archive)"
     parser.add_argument("--filter", metavar="JSON", help=text)
     parser.add_argument("--only", metavar="JSON", default="null", help="of these only what this filter matches, too")
     parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) sends nothing")
     parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
-    parser.add_argument("--rate", type=float, default=10.0, help="messages in a second (default: %(default)s)")
+    parser.add_argument(
+        "--rate", type=arguments.positive, default=10.0, help="messages in a second (default: %(default)s)"
+    )
     parser.add_argument("--chunk", type=int, default=100, help="messages in a request (default: %(default)s)")
     parser.add_argument(
-        "--run-id", help="name of the run; another one sends all again (default: made of the arguments)"
+        "--run-id",
+        type=arguments.path_part,
+        help="name of the run; another one sends all again (default: made of the arguments)",
     )
     parser.add_argument("--sign", type=arguments.truth, default=False, help="true signs requests for AWS (SigV4)")
     parser.add_argument("--region", help="of the API, for signing")
@@ -258,8 +262,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     first_at, end_at = _span(parser, given)
     if not given.preview and not given.api:
         parser.error("--api says where to send")
-    if given.rate <= 0 or not 1 <= given.chunk <= 100:
-        parser.error("--rate is more than 0, --chunk from 1 to 100")
+    if not 1 <= given.chunk <= 100:
+        parser.error("--chunk is from 1 to 100")
     archive = Archive.at(open_session(given), given.archive)
     try:
         chosen_by = json.loads(given.filter or "null")

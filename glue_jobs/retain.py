@@ -212,8 +212,10 @@ def _parser() -> argparse.ArgumentParser:
     for part in (Part.BODY, Part.PROPERTIES):
         name = {Part.BODY: "--bodies-days", Part.PROPERTIES: "--properties-days"}[part]
         text = f"days after which they go; 0 (default) is with their records, else at least {DAYS_MIN}"
-        parser.add_argument(name, type=int, default=0, dest=part.value, metavar="N", help=text)
-    parser.add_argument("--kept-days", type=int, metavar="N", help="how long the archive keeps records: none is longer")
+        parser.add_argument(name, type=arguments.whole_days, default=0, dest=part.value, metavar="N", help=text)
+    parser.add_argument(
+        "--kept-days", type=arguments.whole_days, metavar="N", help="how long the archive keeps records: none is longer"
+    )
     parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) changes nothing")
     return parser
 

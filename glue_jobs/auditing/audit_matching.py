@@ -91,7 +91,7 @@ class TopicFilters:
         """Return the indices of the filters that match, and of undecidable ones; *names* decides for erased parts."""
         if not gone:
             return self.matching(known), self.unread(known)
-        noted = self.reading(gone)
+        noted, names = self.reading(gone), frozenset(names)
         places = {p for p in noted if self._name(p) in names} | {*self.matching(known)} - noted
         return places, frozenset(p for p in noted if f"?{self._name(p)}" in names) | self.unread(known) - noted
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import NoReturn
 
 from tagcast import instant
 
 GLUES_OWN = "--JOB_NAME"
 """Glue adds its own arguments to those of the job, always including this one."""
 DAY_MS = 86_400_000
+DAYS_MAX, YEAR_MIN, YEAR_MAX = 36_500, 1970, 2999
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +127,42 @@ def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        found = date.fromisoformat(text) if len(text) == len("2026-11-20") else None
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-20") from None
+        found = None
+    return found if found and YEAR_MIN <= found.year <= YEAR_MAX else _refuse(text, "day such as 2026-11-20")
 
 
 def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
-    return int(text)
+    return whole_days(text) or _refuse(text, "number of days")
+
+
+def whole_days(text: str) -> int:
+    """Return a number of days, at most a hundred years. Raises ArgumentTypeError."""
+    return int(text) if re.fullmatch(r"[0-9]{1,5}", text) and int(text) <= DAYS_MAX else _refuse(text, "number of days")
+
+
+def positive(text: str) -> float:
+    """Return a finite number above 0. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    return number if math.isfinite(number) and number > 0 else _refuse(text, "number above 0")
+
+
+def milliseconds(text: str) -> int:
+    """Return a duration, at most a day. Raises ArgumentTypeError."""
+    return int(text) if re.fullmatch(r"[0-9]{1,8}", text) and int(text) <= DAY_MS else _refuse(text, "number of ms")
+
+
+def path_part(text: str) -> str:
+    """Return a text that is one part of a path, as names of topics are. Raises ArgumentTypeError."""
+    return text if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text) else _refuse(text, "name of letters, digits, _ and -")
+
+
+def _refuse(text: str, what: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
 
 
 def moment(text: str) -> int:
@@ -142,7 +173,7 @@ def moment(text: str) -> int:
     """
     try:
         return instant_of(date.fromisoformat(text)) if len(text) == 10 else instant.parse(text)
-    except ValueError as fault:
+    except (ValueError, OverflowError) as fault:
         raise argparse.ArgumentTypeError(f"{text!r} is no instant: {fault}") from None
 
 

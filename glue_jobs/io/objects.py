@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 Done = TypeVar("Done")
+_DRAFT = re.compile(r"\..+\.([0-9]{1,9})")
 LOCK = ".lock"
 RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
 """S3's codes for a failed condition: 412, 409 for concurrent writes, 404 for If-Match without an object."""
@@ -141,8 +142,13 @@ class FolderObjects:
                 folder.rmdir()
 
     def purge(self, prefix: str) -> int:
-        """Return 0: a folder has no versions."""
-        return 0
+        """Delete drafts below the folder *prefix* whose writers died; return their number. A folder has no versions."""
+        number = 0
+        for path in (self.root / prefix).rglob(".*") if prefix.endswith("/") else ():
+            if (found := _DRAFT.fullmatch(path.name)) and not _is_running(int(found[1])):
+                path.unlink(missing_ok=True)
+                number += 1
+        return number
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -150,6 +156,16 @@ class FolderObjects:
         with (self.root / LOCK).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glue_jobs import audit, backtest, compact, delivery_report, package, replay
+from glue_jobs import audit, backtest, erase, package, replay, retain
 from glue_jobs.io import arguments, session
 
 JOBS = (compact, delivery_report, audit, backtest, replay)
@@ -45,6 +45,9 @@ def test_what_glue_adds_is_tolerated_on_glue_only() -> None:
         ["--from", "noon", "--to", "2026-11-20"],
         ["--date", "2026-11-20", "--lookback-days", "1"],
         ["--lookback-days", "0"],
+        ["--lookback-days", "900000"],
+        ["--date", "9999-12-31"],
+        ["--date", "20261120"],
         ["--arch", "s3://b"],
     ],
 )
@@ -65,6 +68,16 @@ def test_bad_days_are_refused(argv: list[str]) -> None:
         (replay, ["--topic", "t", "--subscription", "s", "--preview", "no"]),
         (replay, ["--topic", "t", "--subscription", "s", "--chunk", "101"]),
         (audit, ["--as-of", "noon"]),
+        (audit, ["--as-of", "0001-01-01T00:00:00+14:00"]),
+        (audit, ["--topic", "../../escaped"]),
+        (audit, ["--time-scale", "0"]),
+        (audit, ["--time-scale", "nan"]),
+        (audit, ["--skew-ms", "-5"]),
+        (replay, ["--topic", "t", "--subscription", "s", "--rate", "inf"]),
+        (replay, ["--topic", "t", "--subscription", "s", "--run-id", "../../escaped"]),
+        (retain, ["--bodies-days", "99999999"]),
+        (erase, ["--message", "²" * 20]),
+        (erase, ["--message", "0" * 20, "--preview", "false", "--by", " "]),
     ],
 )
 def test_bad_arguments_end_a_job_with_2_before_spark_starts(job: object, argv: list[str]) -> None:
