@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glue_jobs import audit, backtest, erase, package, replay, retain
+from glue_jobs import audit, backtest, compact, delivery_report, erase, package, replay, retain
 from glue_jobs.io import arguments, session
 
 JOBS = (compact, delivery_report, audit, backtest, replay)
