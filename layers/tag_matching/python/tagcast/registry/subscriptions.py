@@ -119,8 +119,9 @@ def delete_subscription(
 
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:
     """Return the writes that delete a subscription's history with its name, once no receipt needs it."""
-    newest = stored.filter_history(world.store, subscription.topic, subscription.ordinal, VERSIONS_KEPT, None)
     topic, ordinal = subscription.topic, subscription.ordinal
+    # Twice as many as have no expiry: a process may have died before it set one.
+    newest = stored.filter_history(world.store, topic, ordinal, 2 * VERSIONS_KEPT, None)
     return [version_expiry(topic, ordinal, each.version, tombstone.ttl) for each in newest]
 
 

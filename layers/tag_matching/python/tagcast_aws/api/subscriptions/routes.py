@@ -294,7 +294,7 @@ ROUTES = (
         "POST",
         "/topics/{topic}/retry",
         retry_blocked,
-        "Retry all blocked subscriptions of a topic now",
+        "Retry the blocked subscriptions of a topic now, within ten seconds; repeat it for the others",
         {202: LanesAnswer},
         body=EmptyBody,
     ),
