@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.io import arguments
+from glue_jobs.io.manifests import AT_ONCE
 from glue_jobs.io.messages_read import BODIES, Seen, body_of
 from glue_jobs.io.objects import Objects, RacedError, json_of
 from glue_jobs.io.session import open_session
@@ -182,8 +184,9 @@ def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, t
 
     Raises RacedError if another process continues the same run.
     """
-    stored = (json_of(objects.read(key)) for key in objects.sizes(_chunk_key(run_id)))
-    run = sorted((Chunk(**each) for each in stored), key=lambda chunk: chunk.number)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        stored = [*pool.map(objects.read, objects.sizes(_chunk_key(run_id)))]
+    run = sorted((Chunk(**json_of(each)) for each in stored), key=lambda chunk: chunk.number)
     known = {message_id for chunk in run for message_id in chunk.ids}
     before = sum(chunk.sent or 0 for chunk in run)
     if run and run[-1].sent is None:

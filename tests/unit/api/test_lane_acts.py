@@ -158,7 +158,7 @@ def test_a_request_whose_time_is_over_begins_no_further_lane(fakes: FakeWorld, m
     pausing = lanes.pause
 
     def slow(world: World, topic: str, name: str) -> lanes.LaneView:
-        fakes.clock.sleep(lane_changes.CHANGED_WITHIN_S / 2)
+        fakes.clock.sleep(lanes.CHANGED_WITHIN_S / 2)
         return pausing(world, topic, name)
 
     monkeypatch.setattr(lane_changes, "pause", slow)

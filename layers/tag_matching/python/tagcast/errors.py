@@ -45,6 +45,9 @@ class Fault:
         return Fault(self.detail, prefix + self.pointer, self.code)
 
 
+CURSOR_FAULT = Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT)
+
+
 class InvalidFilterError(TagcastError):
     """An invalid filter, with all of its faults."""
 

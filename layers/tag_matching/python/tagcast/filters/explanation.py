@@ -7,6 +7,15 @@ Value = bool | None | Literal["error", "skipped"]
 """``None`` is SQL's unknown. ``"skipped"`` is a part that was not evaluated, because an earlier one decided."""
 
 
+def shorten(text: str, most: int) -> str:
+    """Return at most *most* characters of a text for display, and a sign if there are more.
+
+    >>> shorten("apple", 5), shorten("apples", 5)
+    ('apple', 'apple…')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """One part of a filter: its value for one message, and its own parts.

@@ -14,11 +14,11 @@ from tagcast.model import Draft, Entry, EntryState, LaneState, Message
 from tagcast.operating.messages import attempt_json, entry_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.filter_history import filter_version, versions_in_force
+from tagcast.registry.filter_history import versions_in_force
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.message import MessageRow, section_with
-from tagcast.rows.subscription import REMOVALS, FilterVersion
+from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object], tuple[str, ...]]:
@@ -51,7 +51,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
     else:
-        version = filter_version(world, topic, ordinal, late.filter_version)
+        version = FILTER_VERSIONS.read(world.store, topic, ordinal, late.filter_version)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
     answer |= row.message.trace.fields
     absence = _absence(world, row, ordinal, version)

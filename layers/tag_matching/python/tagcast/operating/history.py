@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tagcast.errors import Fault, FaultCode, InvalidRequestError
+from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import accepted_at_of, first_id_at
 from tagcast.model import EntryState, Subscription
 from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
@@ -116,7 +116,7 @@ class _Place:
         """Return the place in a cursor, or raise InvalidRequestError."""
         found = _CURSOR.fullmatch(cursor)
         if found is None:
-            raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+            raise InvalidRequestError((CURSOR_FAULT,))
         recent, archived_id, arrived_at, file, before = found.groups()
         return cls(None if recent == "-" else recent, archived_id, int(arrived_at), file, before)
 

@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError, TagcastError
+from tagcast.errors import CURSOR_FAULT, ConflictError, InvalidRequestError, NotFoundError, TagcastError
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
-from tagcast.operating.lanes import LaneView, pause, resume, retry_now, skip_head
+from tagcast.operating.lanes import CHANGED_WITHIN_S, LaneView, pause, resume, retry_now, skip_head
 from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
 from tagcast.registry.subscriptions import get_subscription
 
-CHANGED_WITHIN_S = 10.0
-"""A request starts no further lane after 10 s: one lane may take seconds under contention."""
 READ_MAX = 25
 """Lanes are listed in parts of at most 25, so that a request ends soon after its time."""
 UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
@@ -178,5 +176,5 @@ def _read(cursor: str | None) -> tuple[int | None, str | None]:
         return None, None
     began_at, _, after = cursor.partition(" ")
     if not began_at.isdecimal() or not began_at.isascii() or not after:
-        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((CURSOR_FAULT,))
     return int(began_at), after

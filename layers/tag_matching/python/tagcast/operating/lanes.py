@@ -20,7 +20,8 @@ from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
-RETRY_WITHIN_S = 10.0
+CHANGED_WITHIN_S = 10.0
+"""A request starts no further lane after 10 s: one lane may take seconds under contention."""
 COUNTED_MAX = 1_000
 """A backlog is counted up to this: a long one is many megabytes, which no answer waits for."""
 
@@ -212,11 +213,11 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:
-    """Retry now for every subscription blocked under BACKOFF_RETRY, for :data:`RETRY_WITHIN_S`; return their names.
+    """Retry now for every subscription blocked under BACKOFF_RETRY, for :data:`CHANGED_WITHIN_S`; return their names.
 
     A retry makes a new generation, so a repetition begins with those that this one did not reach.
     """
-    until_s = world.clock.monotonic() + RETRY_WITHIN_S
+    until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     present = {each.subscription_id: each for each in directory_of(world, topic).by_ordinal.values()}
     lanes = sorted(stored.lanes(world.store, topic).values(), key=lambda lane: lane.generation)
     retried = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from tagcast.errors import Fault, FaultCode, InvalidRequestError
+from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import first_id_at
 from tagcast.model import Topic
 from tagcast.operating.subscription_names import subscription_names
@@ -143,7 +143,7 @@ def _read(cursor: str, now: int) -> list[int]:
         numbers = None
     is_list = isinstance(numbers, list) and len(numbers) >= 2 and all(type(each) is int for each in numbers)
     if not is_list or not (min(numbers) >= 0 and numbers[0] <= now + LATE_S * 1000 and sum(numbers) < ID_MAX):
-        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((CURSOR_FAULT,))
     return list(numbers)
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from heapq import merge
 
-from tagcast.errors import Fault, FaultCode, InvalidRequestError
+from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState, Subscription
 from tagcast.operating.lanes import DueDelivery, due_delivery
@@ -110,7 +110,7 @@ def _read(cursor: str) -> Places:
     except (TypeError, ValueError):
         read = ()
     if len(read) != WAKE_SHARDS:
-        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((CURSOR_FAULT,))
     return read
 
 

@@ -32,12 +32,6 @@ def let_expire(world: World, subscription: Subscription) -> None:
             world.store.write(version_expiry(subscription.topic, subscription.ordinal, version, ttl))
 
 
-def filter_version(world: World, topic: str, ordinal: int, version: int) -> FilterVersion | None:
-    """Return one version of the filter of *ordinal*, while it is kept."""
-    found = stored.filter_history(world.store, topic, ordinal, 1, version + 1)
-    return next((each for each in found if each.version == version), None)
-
-
 def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:

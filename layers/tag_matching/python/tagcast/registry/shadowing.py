@@ -17,6 +17,8 @@ from tagcast.rows.shadow import DIFFERENCES, Comparison, Shadow, counts_update, 
 
 SAMPLES_PER_PUBLISH = 5
 """At most 5 differences of each kind are stored per publish call, to keep batches cheap."""
+OBSERVED_WITHIN_S = 0.25
+"""Shadows take at most this much time of a publish call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,6 @@ def compile_shadows(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscrip
 def is_function(filter: Mapping[str, object] | None) -> bool:
     """Return whether a filter function decides, after publishing."""
     return filter is not None and filter.get("kind") == "function"
-
-
-OBSERVED_WITHIN_S = 0.25
 
 
 def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:

@@ -6,14 +6,7 @@ import re
 from collections.abc import Callable
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import (
-    ConditionLostError,
-    Fault,
-    FaultCode,
-    InvalidRequestError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from tagcast.errors import CURSOR_FAULT, ConditionLostError, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.model import LaneState, Subscription, SubscriptionSettings
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
@@ -141,7 +134,7 @@ def filter_versions(world: World, topic: str, name: str, limit: int, cursor: str
     """
     ordinal = get_subscription(world, topic, name).ordinal
     if cursor is not None and not re.fullmatch(r"[1-9][0-9]{0,9}", cursor, re.ASCII):
-        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((CURSOR_FAULT,))
     before = None if cursor is None else int(cursor)
     found = stored.filter_history(world.store, topic, ordinal, limit + 1, before)
     return Page(tuple(found[:limit]), str(found[limit - 1].version) if len(found) > limit else None)

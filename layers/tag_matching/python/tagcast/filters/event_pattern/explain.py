@@ -9,7 +9,7 @@ from tagcast.filters.event_pattern.evaluate import TOO_MANY_STEPS, hold_together
 from tagcast.filters.event_pattern.event import Decimals, Element, Event, Raw, Value
 from tagcast.filters.event_pattern.leaves import Absent, Equals, Leaf, read_value
 from tagcast.filters.event_pattern.pattern import Condition, Pattern
-from tagcast.filters.explanation import Explanation
+from tagcast.filters.explanation import Explanation, shorten
 
 ALTERNATIVES_SHOWN_MAX = 20
 VALUES_SHOWN_MAX = 5
@@ -121,5 +121,5 @@ def _format(value: Value, element: Element | None) -> str:
             shown = json.dumps(text, ensure_ascii=False)
         case _:
             shown = str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    cut = shown if len(shown) <= _TEXT_SHOWN_MAX else shown[:_TEXT_SHOWN_MAX] + "…"
+    cut = shorten(shown, _TEXT_SHOWN_MAX)
     return cut if element is None else f"{cut} {_element(element)}"

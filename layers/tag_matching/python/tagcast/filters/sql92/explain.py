@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters.explanation import Explanation, Value
+from tagcast.filters.explanation import Explanation, Value, shorten
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.numbers import number_of, truth_of
 from tagcast.filters.sql92.steps import build_steps, run_steps
@@ -47,8 +47,8 @@ def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties
         notes = list(_notes(nodes, node, properties, dialect)) + ([reason] if place == failed else [])
         children = tuple(made[child] for child in _conditions(nodes, node))
         shown = text[node.start : node.end]
-        if children and len(shown) > TEXT_LENGTH_MAX:
-            shown = f"{shown[:TEXT_LENGTH_MAX]}…"
+        if children:
+            shown = shorten(shown, TEXT_LENGTH_MAX)
         made[place] = Explanation(shown, value, children, "; ".join(notes))
     return made[len(nodes) - 1]
 
@@ -107,15 +107,11 @@ def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
     return text is not None and (number_of(text) if want == "number" else truth_of(text)) is None
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}…"
-
-
 def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
     want = _wanted_sort(nodes, node) if dialect is Dialect.STRICT else ""
     for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
         text = properties.get(name)
-        note = f"{name} is missing" if text is None else f"{name} is {_cut(text)!r}"
+        note = f"{name} is missing" if text is None else f"{name} is {shorten(text, VALUE_LENGTH_MAX)!r}"
         if want and _odd(properties, name, want):
             note += ", which is not a number" if want == "number" else ", which is neither true nor false"
         yield note

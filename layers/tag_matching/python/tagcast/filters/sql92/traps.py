@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from tagcast.filters.explanation import shorten
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
 from tagcast.filters.sql92.tree import Node
 
+_short = partial(shorten, most=60)
 _COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_least", "between", "not_between"})
 
 
@@ -64,7 +67,3 @@ def _literal(nodes: Sequence[Node], place: int) -> int | None:
         number = _literal(nodes, node.children[0])
         return None if number is None else int(str(node.value)) * number
     return int(str(node.value)) if node.operator == "integer" else None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "…"

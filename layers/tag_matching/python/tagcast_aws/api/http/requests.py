@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Generic, TypeVar
 from urllib.parse import unquote
 
-from tagcast.errors import Fault, FaultCode, InvalidRequestError, PreconditionFailedError, TooLargeError
+from tagcast.errors import CURSOR_FAULT, Fault, FaultCode, InvalidRequestError, PreconditionFailedError, TooLargeError
 from tagcast.filters.compiled import pointer_part
 from tagcast.strict_json import MalformedError
 from tagcast.trace_context import TraceContext, read_trace
@@ -91,7 +91,7 @@ class Request(Generic[B]):
             return None
         cursor = decode_cursor(self.query["cursor"])
         if cursor is None:
-            faults.append(Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT))
+            faults.append(CURSOR_FAULT)
         return cursor
 
     def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
-from tagcast.errors import ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError
+from tagcast.errors import CURSOR_FAULT, ConflictError, Fault, FaultCode, InvalidRequestError, NotFoundError
 from tagcast.operating.lane_changes import (
     LaneChange,
     LaneChangePage,
@@ -198,7 +198,7 @@ def _cursor(text: str | None) -> str | None:
     if text is None:
         return None
     if (cursor := decode_cursor(text)) is None:
-        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor", FaultCode.WRONG_FORMAT),))
+        raise InvalidRequestError((CURSOR_FAULT,))
     return cursor
 
 
