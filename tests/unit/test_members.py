@@ -25,7 +25,7 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.whole_message import whole_message
 from tests.fakes.world import FakeWorld
 
-A, B = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5")
+A, B, C = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5"), Client("10.0.0.3@9", "1.5")
 TAG_A: FilterValue = {"kind": "tag_expression", "expression": "TagA"}
 TAG_AB: FilterValue = {"kind": "tag_expression", "expression": "TagA || TagB"}
 
@@ -288,6 +288,26 @@ def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None
     with pytest.raises(NotFoundError):
         leave(fake.world, "test1", "workers", "never seen")
     assert group_of(fake).version == 1
+
+
+def test_a_join_deletes_the_rows_of_members_that_left_and_the_group_s_silence_is_counted_on(fake: FakeWorld) -> None:
+    pods = [Client(f"10.0.0.{number}@7", "1") for number in range(40)]
+    for pod in pods:
+        beat(fake, pod)
+        leave(fake.world, "test1", "workers", pod.member_id)
+    later(fake, LIVENESS_S - 1)
+    beat(fake)
+    assert len(stored.members(fake.world.store, "test1", "workers")) == 41
+    later(fake, 1)
+    beat(fake)
+    assert len(stored.members(fake.world.store, "test1", "workers")) == 41
+    beat(fake, B)
+    beat(fake, C)
+    assert [each.client for each in stored.members(fake.world.store, "test1", "workers")] == [A, B, C]
+    later(fake, SILENCE_S - 1)
+    assert fake.sweep().removed == 0
+    later(fake, 2)  # Joins at one instant count a millisecond each.
+    assert fake.sweep().removed == 1
 
 
 def test_a_group_that_is_silent_for_a_day_goes_and_one_that_comes_back_before_keeps_all(fake: FakeWorld) -> None:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, ConflictError, DisagreementError, NotFoundError
 from tagcast.filters.difference import digest
-from tagcast.membership import MEMBERS_MAX, Heartbeat, Member, MemberChange, MembershipChange, Registration
+from tagcast.membership import (
+    LIVENESS_S,
+    MEMBERS_MAX,
+    Heartbeat,
+    Member,
+    MemberChange,
+    MembershipChange,
+    Mode,
+    Registration,
+)
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
-from tagcast.rows.member import MEMBERS, member_gone, renewal
+from tagcast.rows.member import MEMBERS, member_delete, member_gone, renewal
 
 NOT_ORDERED = "ordered: the group is not ordered, and this cannot change. Create another group"
 """The difference between an unordered group and a member that relies on order."""
+FORGOTTEN_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,21 @@ def record_heartbeat(
         change = MemberChange.REFUSED if is_refused else MemberChange.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))
+    if is_join and heartbeat.mode is Mode.CLUSTERING:
+        _forget_gone(world, topic, group, others)
     return tuple(sorted((*alive, member), key=lambda each: each.client.member_id))
+
+
+def _forget_gone(world: World, topic: str, group: str, others: Sequence[Member]) -> None:
+    """Delete rows of gone members, which every heartbeat reads.
+
+    How long the group is silent follows from the row of the member that just joined.
+    """
+    silent_since = world.clock.now() - LIVENESS_S * 1000
+    gone = [member for member in others if member.is_gone and member.seen_at <= silent_since]
+    if gone:
+        with suppress(ConditionLostError):  # One of them came back; the next join tries again.
+            world.store.transact(tuple(member_delete(topic, group, each) for each in gone[:FORGOTTEN_AT_ONCE]))
 
 
 def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:

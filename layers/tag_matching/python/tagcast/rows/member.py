@@ -9,7 +9,7 @@ from tagcast.rows.values import dense
 from tagcast.tables import Delete, Key, Update, Value
 
 TTL_GRACE_S = 86_400
-"""A member's row outlives its group by a day, to show when the member was last seen."""
+"""A member's row outlives its group by a day, so that the group's silence is measured from its last heartbeat."""
 
 
 def _member_row(member: Member) -> dict[str, Value]:
@@ -76,6 +76,11 @@ def member_gone(topic: str, group: str, member: Member) -> Update:
     """Return the write that marks a member as gone, unless a heartbeat came since the read."""
     key = member_key(topic, group, member.client.member_id)
     return Update(key, {"is_gone": 1}, expect={"seen_at": member.seen_at})
+
+
+def member_delete(topic: str, group: str, member: Member) -> Delete:
+    """Return the write that deletes a gone member, unless a heartbeat came since the read."""
+    return Delete(member_key(topic, group, member.client.member_id), {"seen_at": member.seen_at})
 
 
 def renewal(known: Registration, now: int) -> Update:
