@@ -306,6 +306,13 @@ def bucket_settings(uri: str) -> dict[str, str]:
     return where | {name: value for name, value in found.items() if value}
 
 
+def check_folder(uri: str) -> None:
+    """Raise UnreachableArchiveError if there is no folder *uri*: a typo would be an empty archive."""
+    path = Path(unquote(urlsplit(uri).path) if "://" in uri else uri)
+    if not path.is_dir():
+        raise UnreachableArchiveError(f"There is no archive {path}: give s3://BUCKET or an existing folder.")
+
+
 def _refusal(bucket: str, status: int) -> str:
     """Return why S3 refused to describe a bucket.
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
+from tagcast_cli.job_run import quote_job
 
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -164,7 +165,8 @@ class JobSession:
                 raise JobSessionError(f"it said nothing for {self._silent_s_max:,.0f} s, and was ended") from None
             match line:
                 case None:
-                    raise JobSessionError("\n".join((f"{words[0]} broke off:", *last)))
+                    code = await lines.process.wait()
+                    raise JobSessionError(quote_job(f"{words[0]} broke off:", code, last))
                 case (True, text):
                     found = _object(text)
                     if "ended" in found:

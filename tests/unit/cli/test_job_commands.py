@@ -64,8 +64,10 @@ def test_days_that_are_none_are_a_fault_of_the_command(run: Run) -> None:
 
 def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
     said = Console(file=io.StringIO())
-    with pytest.raises(JobError, match="unknown: --nothing"):
+    with pytest.raises(JobError, match=r"^unknown: --nothing 1$"):
         run_job("compact", Archive(str(tmp_path)), ["--nothing", "1"], said)
+    with pytest.raises(JobError, match=f"There is no archive {tmp_path}/typo: give"):
+        run_job("compact", Archive(f"{tmp_path}/typo"), [], said)
 
 
 def test_a_report_in_a_folder_is_where_it_is(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ for line in sys.stdin:
     print("progress: " + words[-1], file=sys.stderr, flush=True)
     if words[-1] == "broken":
         sys.exit("no such day")
+    if words[-1] == "refused":
+        print("usage: audit [-h]\\naudit: error: 'x' is no day", file=sys.stderr, flush=True)
+        sys.exit(2)
     while words[-1] == "slow":
         time.sleep(0.02)
     for job in ["compact"] * ("--then" in words) + [words[-1] if len(words) == 4 else words[0]]:
@@ -90,8 +93,10 @@ def test_what_is_to_be_done_before_a_job_is_done_in_the_same_session() -> None:
 def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
     async def story(ask: Asking) -> None:
         first = (await ask("audit")).summary["pid"]
-        with pytest.raises(JobError, match="no such day"):
+        with pytest.raises(JobError, match="broken failed: broken broke off:\nprogress: broken\nno such day"):
             await ask("broken")
+        with pytest.raises(JobError, match=r"^refused failed: 'x' is no day$"):
+            await ask("refused")
         assert (await ask("audit")).summary["pid"] != first
 
     play(story)
