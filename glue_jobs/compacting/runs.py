@@ -209,7 +209,7 @@ class Range:
 
     @property
     def key(self) -> str:
-        """The sort key of ranges, and of the placement of chunks."""
+        """The day and the first id. Ranges are sorted by it, and chunks are assigned to ranges by it."""
         return f"{self.day} {self.low}"
 
 

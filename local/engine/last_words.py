@@ -78,5 +78,5 @@ def disk_of(folder: Path) -> Path:
 
 
 def free_mib(folder: Path) -> int:
-    """Return the free space of its disk."""
+    """Return the free space of the disk of *folder*, in MiB."""
     return shutil.disk_usage(disk_of(folder)).free // MIB

@@ -37,7 +37,7 @@ def plugin_environment(address: str) -> dict[str, str]:
 
 
 def initialize_client_plugin(client: Any) -> None:
-    """Install the plugin in a new client, if its service is the engine's; botocore calls this."""
+    """Install the plugin in a new client if its requests go to the engine. botocore calls this function."""
     model = client.meta.service_model
     if model.service_name in SERVICES and client.meta.endpoint_url == os.environ["AWS_ENDPOINT_URL"]:
         calls = _calls(os.environ[ADDRESS])

@@ -108,7 +108,7 @@ class Quota(NamedTuple):
         return each * place.executions if self.whose == "execution" else each
 
     def burst(self, place: QuotaPlace) -> float:
-        """Return the burst at a place."""
+        """Return the size of the token bucket for an account in a region."""
         return self.rate(place) if self.bursts is None else self.bursts[place.is_small]
 
 

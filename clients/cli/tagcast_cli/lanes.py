@@ -181,7 +181,7 @@ class Common(StrEnum):
     OUTCOME = "outcome"
 
     def of(self, lane: Json) -> str:
-        """Return the property of a lane."""
+        """Return the lane's value of this property, as text."""
         if self is Common.OUTCOME:
             return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
         return str(lane.get(self.value) or "pulled by its members")

@@ -230,7 +230,7 @@ class Story:
         return "A function and its role are created, and the function is subscribed."
 
     def make_endpoint(self) -> str:
-        """Create a URL of the function and subscribe it three times: it works, fails once, or always fails."""
+        """Create a URL of the function with three subscriptions: one works, one fails once, and one always fails."""
         self._need("topic", "receiver")
         endpoint = self.place.make_url(self.run)
         retry = {"strategy": "BACKOFF_RETRY", "interval_seconds": INTERVAL_S}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting, as in the API's document. *extra* holds the document's keys with the prefix ``x-``, without it."""
+    """A setting, as in the API's document. *extra* holds the document's ``x-`` keys, without this prefix."""
 
     name: str
     type: Literal["integer", "number", "string", "boolean", "object", "array", "any"]

@@ -548,7 +548,7 @@ class SubscriptionRound:
 async def push_round(
     circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots, among: int, watch: RunWatch
 ) -> tuple[RunResult, float]:
-    """Push the pushable messages. Return the result, and the time until which pushes could start.
+    """Push the pushable messages. Return the result, and the deadline for starting pushes (monotonic).
 
     *among* is the number of subscriptions in the batch.
     """

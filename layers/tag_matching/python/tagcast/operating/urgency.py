@@ -120,7 +120,7 @@ def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts without a response within the last hour, in arbitrary order, from *cursor* on."""
+    """Return the hosts that left an attempt unanswered in the last hour, in arbitrary order, from *cursor* on."""
     rows, now = host_rows(world.store, after=cursor or "", limit=limit + 1), world.clock.now()
     hosts = (HOSTS.value_of(row) for row in rows[:limit])
     following = stored.place(rows[limit]) if len(rows) > limit else None

@@ -34,7 +34,7 @@ def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None
 
 
 def queue_s(world: World, seconds: float) -> int:
-    """Return *seconds* for a queue: whole, and scaled to the time of *world*."""
+    """Return *seconds* for a queue: divided by the time scale of *world*, and rounded up."""
     return ceil(seconds / world.time_scale)
 
 

@@ -31,7 +31,7 @@ FORGOTTEN_AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The live members by id, the digest of their common filter (None: each has its own), and their order."""
+    """The live members; the digest of their common filter (None: each has its own); whether the group is ordered."""
 
     members: tuple[Member, ...]
     shared: str | None

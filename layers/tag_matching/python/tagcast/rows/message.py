@@ -352,7 +352,7 @@ def parts_of(row: MessageRow, rounds: Mapping[Audience, Round | None]) -> list[R
 
 
 def bytes_at_end(value: MessageRow) -> int:
-    """Return how many bytes the row has after its rounds, without the outcomes of ended deliveries."""
+    """Return the size of the row after all its deliveries have ended, in bytes. Their outcomes are not counted."""
     inside = 0 if value.is_wide else ENTRY_BYTES * len(value.map.matched)
     return row_bytes(_message_row(value)) + KEY_BYTES + inside
 

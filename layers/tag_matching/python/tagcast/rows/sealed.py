@@ -70,9 +70,9 @@ def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes of a subscription's secrets.
+    """Return the writes that store a subscription's secrets.
 
-    The same transaction writes the token to the subscription's row.
+    The caller writes their token to the subscription's row in the same transaction.
     """
     put = SECRETS.put(sealed, topic, name)
     if sealed.formers_until is None:

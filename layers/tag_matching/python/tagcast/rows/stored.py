@@ -88,7 +88,7 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the complete section of the entry *ordinal*, whether or not that entry exists."""
+    """Return a message with the complete section of subscription *ordinal*, even without an entry for it."""
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 

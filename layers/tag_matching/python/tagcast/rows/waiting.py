@@ -43,7 +43,7 @@ def places(store: Store, topic: str, kind: WaitingFor, most: int) -> tuple[Waiti
 
 
 def taking_update(place: WaitingPlace, until: int) -> Update:
-    """Return the write that takes a place until *until*, unless another request took it first."""
+    """Return the write that reserves a place for a waiting request until *until*, unless another request has it."""
     changes = {place.attribute: until, "ttl": until // 1000 + KEPT_S}
     expect = {place.attribute: ABSENT if place.until is None else place.until}
     return Update(waiting_key(place.topic), changes, expect=expect)

@@ -10,9 +10,9 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The array elements that meet a condition.
+    """The array elements that meet a condition (*met*).
 
-    If the condition allows an absent path, *there* has all elements with the path.
+    *there* are all elements with the condition's path; None if the condition does not allow an absent path.
     """
 
     met: Sequence[Element | None]

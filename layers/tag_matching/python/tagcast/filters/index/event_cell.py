@@ -111,7 +111,7 @@ class EventCell:
 
     @classmethod
     def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
-        """Build the cell of entries whose condition on *key* is met."""
+        """Build a cell of *entries* that tests all their conditions but those on *key*, which the lookup has met."""
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
             for condition in entry.conditions:

@@ -73,7 +73,7 @@ class Hits:
 
 
 def free_of(places: Sequence[int], count: int) -> int:
-    """Return the bits of all other places."""
+    """Return ``count`` bits; all are set except those of *places*."""
     return (1 << count) - 1 & ~bits_of(places, count)
 
 

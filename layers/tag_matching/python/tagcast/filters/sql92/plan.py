@@ -14,8 +14,9 @@ COPIES_MAX = 1_024
 
 
 class AccessPlan(NamedTuple):
-    """The keys, or ``None`` for an alternative that is always evaluated; the remaining terms; whether both are
-    exact.
+    """The lookup keys of an alternative (None: it is always evaluated), and its remaining terms.
+
+    *is_exact*: keys and terms decide the alternative; otherwise the full expression is evaluated too.
     """
 
     access: Access | None

@@ -79,9 +79,9 @@ def settings_in(kind: type, body: Body, wires: Wires = NO_WIRES) -> dict[str, An
 
 
 def show_settings(value: Any, wires: Wires = NO_WIRES, only: Only | None = None) -> dict[str, Any]:
-    """Return the settings in *value* in the API's form. A setting with a default is omitted unless it is always shown.
+    """Return the settings in *value* in the API's form. Defaults are omitted, unless the setting is always shown.
 
-    *only* are the subscriptions of *value*: settings limited to groups are always shown for a group.
+    *only* is the kind of subscription that has the settings. Groups always show settings that only groups have.
     """
     found: dict[str, Any] = {}
     for each in settings_of(type(value)):
