@@ -117,7 +117,7 @@ class FakeDice:
 
 
 class FakeQueue:
-    """Keeps what was sent, deduplicated by message id among what waits; *broken* takes nothing."""
+    """Keeps what was sent, deduplicated as SQS does it among what waits; *broken* takes nothing."""
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
@@ -129,7 +129,9 @@ class FakeQueue:
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         if self.broken:
             return tuple(entries)
-        self.entries += [entry for entry in entries if entry not in self.entries]
+        for entry in entries:
+            if entry.deduplication_id not in {each.deduplication_id for each in self.entries}:
+                self.entries.append(entry)
         return ()
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:

@@ -249,7 +249,7 @@ def test_a_fifo_queue_gets_group_and_id_of_each() -> None:
     assert delivered(QueueEndpoint, clients, batch) == Outcome(True, "sqs accepted")
     entries = clients.client.requests[0]["Entries"]
     assert [each["MessageGroupId"] for each in entries] == ["fruit", "k", "fruit"]
-    assert [each["MessageDeduplicationId"] for each in entries] == IDS
+    assert [each["MessageDeduplicationId"] for each in entries] == [f"fruit-{each}" for each in IDS]
 
 
 @pytest.mark.parametrize(

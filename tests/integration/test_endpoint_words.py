@@ -250,7 +250,7 @@ def test_a_fifo_queue_by_arn_is_asked_at_its_region_s_address_and_gets_group_and
     [sent] = clients.client.requests
     url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q.fifo"
     assert (sent["QueueUrl"], sent["MessageGroupId"]) == (url, group)
-    assert sent["MessageDeduplicationId"] == "07457000000000000042"
+    assert sent["MessageDeduplicationId"] == "fruit-07457000000000000042"
 
 
 class Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ class Sqs:
         assert QueueUrl == "queue"
         assert 0 < len(Entries) <= 10
         self.requests.append(list(Entries))
-        ids = [entry["MessageDeduplicationId"].removesuffix("-everybody") for entry in Entries]
+        ids = [re.sub("-everybody-[0-9a-f]{32}$", "", entry["MessageDeduplicationId"]) for entry in Entries]
         refused = self._answers.pop(0)(ids) if self._answers else ()
         self.taken += [message_id for message_id in ids if message_id not in refused]
         failed = [
@@ -83,7 +84,7 @@ def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped() -> N
 
     [[request]] = sqs.requests
     assert json.loads(request["MessageBody"]) == {"topic": "orders", "message_ids": ["07"], "audience": "everybody"}
-    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == ("07-everybody", "its order")
+    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == (entry.deduplication_id, "its order")
 
 
 @pytest.mark.parametrize(

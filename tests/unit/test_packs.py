@@ -145,6 +145,18 @@ def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue() -> None:
     assert fake.pusher.received["kept"] == numbered(5)
 
 
+def test_two_topics_that_draw_one_message_id_are_told_apart_by_the_queue(fake: FakeWorld) -> None:
+    fake.topic("test2")
+    fake.subscribe("other", topic="test2")
+    for topic in ("test1", "test2"):
+        fake.world.dice.count = 1_000  # type: ignore[attr-defined]
+        publish(fake.world, topic, [Draft(topic.encode())])
+
+    assert len({entry.message_id for entry in fake.queue.entries}) == 1
+    fake.deliver()
+    assert (fake.pusher.received["kept"], fake.pusher.received["other"]) == (["test1"], ["test2"])
+
+
 def slowly(fake: FakeWorld, seconds: float) -> None:
     def answer(push: Push) -> Outcome:
         fake.clock.sleep(seconds)

@@ -64,13 +64,13 @@ class QueueEntry:
 
     @property
     def deduplication_id(self) -> str:
-        """The id by which the queue drops repetitions.
+        """The id by which the queue drops repetitions. It names the topic, because two topics may draw one message id.
 
-        >>> QueueEntry("t", "1", "g").deduplication_id, QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
-        ('1-everybody', '1-in_order')
+        >>> QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
+        '1-in_order-e3b98a4da31a127d4bde6e43033f66ba'
         """
-        rest = f"-{self.rest}" if self.others else ""
-        return f"{own_group(self.message_id, self.section)}-{self.audience}{rest}"
+        packed = _digest(" ".join((self.topic, *self.others)))
+        return f"{own_group(self.message_id, self.section)}-{self.audience}-{packed}"
 
     @property
     def rest(self) -> str:

@@ -86,5 +86,5 @@ def _fields(push: Push, url: str) -> dict[str, Any]:
 def _fifo_fields(message: Message) -> dict[str, str]:
     return {
         "MessageGroupId": group_id(message.ordering_key or message.topic),
-        "MessageDeduplicationId": message.message_id,
+        "MessageDeduplicationId": f"{message.topic}-{message.message_id}",
     }
