@@ -173,7 +173,6 @@ _BY_AWS = "unbounded: AWS itself does it in the role's name, at its own pace"
 _RARE = "unbounded: AWS publishes no rate; it is called once for a group or a look of a person"
 THROUGHPUT: dict[str, tuple[str, ...] | str] = {
     # The quotas that an action of a role takes of, or why it has none; an action of S3 counts for the bucket.
-    "cloudwatch:PutMetricData": _BY_AWS,
     "dynamodb:BatchGetItem": _READS,
     "dynamodb:ConditionCheckItem": _WRITES,
     "dynamodb:DeleteItem": _WRITES,

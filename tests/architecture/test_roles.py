@@ -155,7 +155,6 @@ ON_EVERYTHING = {
     "ec2:DescribeSubnets": NO_RESOURCE,
     "ec2:UnassignPrivateIpAddresses": "as above",
     "sqs:ListQueues": NO_RESOURCE,
-    "cloudwatch:PutMetricData": NO_RESOURCE,
 }
 """What a role may do to everything in the account, each with the reason."""
 

@@ -117,7 +117,7 @@ class FakeDice:
 
 
 class FakeQueue:
-    """Keeps what was sent, deduplicated as SQS does it among what waits; *broken* takes nothing."""
+    """Keeps what was sent, deduplicated by message id among what waits; *broken* takes nothing."""
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
@@ -129,9 +129,7 @@ class FakeQueue:
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         if self.broken:
             return tuple(entries)
-        for entry in entries:
-            if entry.deduplication_id not in {each.deduplication_id for each in self.entries}:
-                self.entries.append(entry)
+        self.entries += [entry for entry in entries if entry not in self.entries]
         return ()
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:

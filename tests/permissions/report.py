@@ -82,10 +82,8 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("DeliveryStreamRole", "s3:ListBucketMultipartUploads"): BY_AWS,
     ("DeliveryStreamRole", "s3:AbortMultipartUpload"): BY_AWS,
     ("DeliveryStreamRole", "s3:PutObject failed"): "where Firehose puts what it cannot deliver",
-    ("JobRole", "cloudwatch:PutMetricData"): BY_AWS,
     ("JobRole", "execute-api:Invoke"): "the local stack asks for no signatures",
     ("JobRole", "s3:*"): BY_SPARK,
-    ("EraseRole", "cloudwatch:PutMetricData"): BY_AWS,
     ("EraseRole", "s3:*"): BY_SPARK,
 }
 """What no test can use, each with the reason; the part after a space is looked for in the resource."""

@@ -153,6 +153,7 @@ def test_two_topics_that_draw_one_message_id_are_told_apart_by_the_queue(fake: F
         publish(fake.world, topic, [Draft(topic.encode())])
 
     assert len({entry.message_id for entry in fake.queue.entries}) == 1
+    assert len({entry.deduplication_id for entry in fake.queue.entries}) == 2
     fake.deliver()
     assert (fake.pusher.received["kept"], fake.pusher.received["other"]) == (["test1"], ["test2"])
 

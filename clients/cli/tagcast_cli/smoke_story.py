@@ -486,6 +486,6 @@ STEPS: tuple[tuple[str, Callable[[Story], str], tuple[str, ...]], ...] = (
     ("receipts", Story.see_receipts, ("ddb-transaction", "ddb-partiql-removes")),
     ("expiry", Story.see_expiry, ()),
     ("archive", Story.see_archive, ("ddb-stream", "esm-filter", "firehose-concatenation")),
-    ("job", Story.see_job, ("glue-session", "glue-trust", "glue-arguments", "glue-version")),
+    ("job", Story.see_job, ("glue-session", "glue-arguments", "glue-version")),
 )
 """Each step with its name, its method, and the rows of docs/aws-beliefs.md that must be true for it."""

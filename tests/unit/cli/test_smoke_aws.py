@@ -414,6 +414,6 @@ def test_an_api_that_makes_no_topic_fails_the_command_which_leaves_nothing(
     assert {state for name, state in ended.items() if name not in ("leftovers", "topic", "job", "clean-up")} == {
         "not checked"
     }
-    assert said["seen"] == ["glue-arguments", "glue-session", "glue-trust", "glue-version"]
+    assert said["seen"] == ["glue-arguments", "glue-session", "glue-version"]
     assert 0 < said["usd_at_most"] < 0.01
     assert left() == NOTHING

@@ -41,7 +41,7 @@ class Fault:
     code: FaultCode
 
     def under(self, prefix: str) -> "Fault":
-        """Return the same fault with the checked value at ``prefix`` of a larger one."""
+        """Return the fault with a pointer into the larger value that has the checked value at ``prefix``."""
         return Fault(self.detail, prefix + self.pointer, self.code)
 
 
@@ -191,7 +191,7 @@ class ConditionLostError(TagcastError):
 
 
 class ReplacedError(UnavailableError, ConditionLostError):
-    """Another writer replaced the rows to read. A read from the start finds the new ones."""
+    """Another writer replaced the rows that should be read. The caller must begin again to find the new rows."""
 
 
 class ContendedError(ConditionLostError):

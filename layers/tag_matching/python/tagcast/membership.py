@@ -49,8 +49,9 @@ class Client:
 class Heartbeat:
     """A consumer's periodic message: its group, and the filter it expects.
 
-    *filter* is in its JSON form. *is_ordered*: it relies on an ordered group. *silence_s*, how long the group outlives
-    its last member, and *start_from*, its first message, apply when the group is created.
+    - *filter*: in its JSON form. *is_ordered*: the consumer relies on an ordered group.
+    - *silence_s*: how long the group outlives its last member. *start_from*: the time from which the group gets
+      messages. Both apply only when the group is created.
     """
 
     topic: str
@@ -97,10 +98,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A subscription that heartbeats created for a group, and its version then.
+    """A subscription that heartbeats created for a group, and the *version* with which they created it.
 
-    In a broadcasting group each member has such a *subscription*; another group has one, with its name. *client* is the
-    member that set the filter; *renewed_at* is the last time a member joined.
+    A broadcasting group has one such *subscription* for each member. Any other group has one, with the group's name.
+    *client* is the member that set the filter; *renewed_at* is the last time a member joined.
     """
 
     topic: str

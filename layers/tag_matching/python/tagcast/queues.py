@@ -44,7 +44,7 @@ class QueueEntry:
 
     @property
     def has_order(self) -> bool:
-        """Whether the message shares its order with others."""
+        """Whether the message is in a message group with other messages, so that their order counts."""
         return self.group != own_group(self.message_id, self.section)
 
     @property
@@ -74,7 +74,7 @@ class QueueEntry:
 
     @property
     def rest(self) -> str:
-        """A digest of the ids after the first, because packs may share the first; empty without *others*."""
+        """A digest of all ids but the first; empty without *others*. It tells apart packs with the same first id."""
         return _digest(" ".join(self.others)) if self.others else ""
 
 
@@ -180,8 +180,7 @@ RECEIVED_MAX = 10
 class GroupQueues(Protocol):
     """The queues of all pull groups.
 
-    Failed calls raise UnavailableError, except `send`, `delete` and `hide`. A missing queue accepts and returns
-    nothing.
+    Failed calls raise UnavailableError, except `send` and `delete`. A missing queue accepts and returns nothing.
     """
 
     def make(self, queue: GroupQueue) -> None:
@@ -210,7 +209,7 @@ class GroupQueues(Protocol):
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
         """Set visibility timeouts in seconds from now, by receipt; return the invalid receipts.
 
-        Also raises UnavailableError if only some were set.
+        Raises UnavailableError if any other timeout could not be set; some may have been set by then.
         """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:

@@ -41,7 +41,7 @@ class ContentFormat(StrEnum):
 
 
 class Signature(StrEnum):
-    """The signature of pushes over HTTP: by the subscription's secret, or also by its key of the service."""
+    """The signatures of a push over HTTP: by the subscription's secret (v1), and also by its service key (v1a)."""
 
     V1 = "v1"
     V1A = "v1a"
@@ -129,7 +129,7 @@ class SubscriptionSettings:
       The service generates the secret of a group, which signs receipt handles.
     - *ordered*: for groups only. Pushes in order have the strategy BACKOFF_RETRY.
     - *start_from*: an instant; None: no older messages.
-    - *unverified*: why the endpoint is not verified, by its last response; None: it is.
+    - *unverified*: the reason why the endpoint is not verified; None: it is verified.
     - *allowed_per_second*: the rate that the endpoint allowed when it was verified.
     - *headers*: by their names in lower case.
     - *client_certificate*: its public parts. *client_key*: certificate, chain and private key, as PEM.
@@ -257,8 +257,9 @@ class SubscriptionSettings:
     def drained_at_once(self, got_through: int) -> int:
         """Return how many backlogged deliveries to attempt together after *got_through* succeeded together.
 
-        With batches, the number doubles from one on. So a message that makes a batch fail is soon found. With a rate,
-        it doubles as well. So a worker reads few more messages than it may push.
+        Without batches or a rate, this is the window. With batches it begins at one and doubles, so that a message that
+        makes a batch fail is soon found. With a rate it also doubles, so that a worker reads few more messages than it
+        may push.
         """
         if self.batching is None and self.rate is None:
             return self.window
@@ -272,6 +273,6 @@ def has_secrets(settings: SubscriptionSettings) -> bool:
 
 
 def secrets_told(settings: SubscriptionSettings) -> tuple[str, ...]:
-    """Return the secrets that the receiver also knows and could repeat: all but the private key."""
+    """Return the secrets that the receiver also knows, and so could repeat in a response: all but the private key."""
     present = () if settings.secret is None else (settings.secret,)
     return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))

@@ -95,8 +95,9 @@ class Store(Protocol):
     """A table with conditional and transactional writes: the truth of the service.
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Returned rows have ``pk`` and
-    ``sk``. A failed condition raises ``ConditionLostError`` and writes nothing; so does a write blocked by other
-    transactions on the same rows (``ContendedError``). Both are retried after a new read.
+    ``sk``. A write with a failed condition raises ``ConditionLostError`` and writes nothing. A write that other
+    transactions on the same rows block raises its subclass ``ContendedError``. After both the caller reads again and
+    retries.
     """
 
     def get(self, key: Key) -> Row | None:
@@ -123,10 +124,10 @@ class Store(Protocol):
         """
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> SearchPage:
-        """Read the next part of all messages; return the pending ones without a worker.
+        """Read the next part of all messages; return those that may need the sweep. Eventually consistent.
 
-        These have an open first round and were accepted before *open_before*; or they expired before *over_before*,
-        and they are pending or still have a body. Eventually consistent.
+        These are of two kinds. Some were accepted before *open_before* and have an open first round. The others expired
+        before *over_before*, and are pending or still have a body.
         """
 
     def kept(
@@ -135,7 +136,7 @@ class Store(Protocol):
         """Read the next part of all messages; return those of *topic* with a body, by id.
 
         They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
-        *before_version*; they live at *alive_at* and are no replays. Rows stored before the call are found.
+        *before_version*. They have not expired at *alive_at* and are no replays. Rows stored before the call are found.
         """
 
     def write(self, write: Write) -> None:

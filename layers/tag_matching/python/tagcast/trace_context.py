@@ -37,7 +37,7 @@ class TraceContext:
 
     @property
     def text(self) -> str:
-        """Both headers in one text, for rows, separated by a blank: a parent contains none."""
+        """Both headers in one text for rows, separated by a space. The space is unambiguous: ``parent`` has none."""
         return f"{self.parent} {self.state}".rstrip()
 
 
@@ -66,9 +66,10 @@ def read_trace(parent: str | None, state: str | None = None) -> TraceContext | N
 
 
 def make_trace(topic: str, message_id: str) -> TraceContext:
-    """Return the trace of a message without one, always the same, so it is not stored.
+    """Return the trace that the service derives for a message whose producer sent none.
 
-    It is ``sampled``: otherwise a receiver that follows its parent would drop its own spans.
+    It is always the same, so it is not stored. It is ``sampled``: otherwise a receiver that follows its parent would
+    drop its own spans.
 
     >>> make_trace("orders", "07457000000000000001").parent
     '00-14e3676df09e1260d22ce4e15db5a23a-70eb5552683130e2-01'

@@ -22,9 +22,9 @@ _RATE = re.compile(r"[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """The answer of an endpoint: *refusal* is the reason against pushes, or None; *per_second* is its rate limit.
+    """The answer of an endpoint to a verification.
 
-    None means no limit.
+    *refusal* is the reason why it must not get pushes; None: it may. *per_second* is its rate limit; None: no limit.
     """
 
     refusal: str | None = None
@@ -45,14 +45,17 @@ class EndpointVerifier(Protocol):
         """Ask an HTTP endpoint within ten seconds whether it allows pushes. A failure is a refusal, no exception.
 
         The request is made like a push with these *settings* and their decrypted secrets. An endpoint without the
-        handshake must repeat *token*, which is sent nowhere else. *subscription_id* is None before the subscription is
-        stored: it has no service key then.
+        handshake must repeat *token*, which is sent nowhere else. *subscription_id* is None for a subscription that is
+        not stored yet and so has no service key.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A deployment's policy: all endpoints are verified unless *is_optional*, those of CMQ's API only if *of_cmq*."""
+    """A deployment's policy for verification.
+
+    All endpoints are verified unless *is_optional*. Endpoints of CMQ's API are verified only if *of_cmq*.
+    """
 
     verifier: EndpointVerifier
     is_optional: bool = False

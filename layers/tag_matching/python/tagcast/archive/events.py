@@ -82,8 +82,8 @@ def _type_of_lane(before: LaneState, after: LaneState) -> EventType | None:
 class EventPublisher:
     """Publishes one process's events to each topic's ``events_topic``.
 
-    *make_world* is called for the first event; most processes have none. *to_bus*: also put each event on the account's
-    event bus.
+    *make_world* is called only when an event is published, because most processes publish none. *to_bus*: also put each
+    event on the account's event bus.
     """
 
     store: Store
@@ -97,9 +97,9 @@ class EventPublisher:
     def tell(self, record: Record) -> None:
         """Publish the event of *record*, if it has one and its topic wants events.
 
-        Repeated calls publish once within the event's life. Above the topic's bound it is counted (``EventsOmitted``),
-        and the next event has the number. An event for a missing topic is lost (``EventsLost``). Raises the errors of
-        the tables: then the stream repeats its change.
+        Repeated calls publish one event until that event expires. Events above the topic's rate are omitted and counted
+        (``EventsOmitted``); the next published event has their number. An event for a missing topic is lost
+        (``EventsLost``). Raises the errors of the tables: then the stream repeats the change.
         """
         kind = type_of(record)
         if kind is None:

@@ -39,7 +39,7 @@ def of_message(change: RowChange, keeps_body: KeepsBody) -> Iterator[Record]:
 
 
 def of_round(change: RowChange) -> Iterator[Record]:
-    """Yield the deliveries that a closed round of a wide message's section ended."""
+    """Yield the deliveries that ended in the first round of a wide message's section, when the round is closed."""
     if change.after is not None:
         row = ROUNDS.value_of(change.after)
         if row.round is not None:
@@ -168,9 +168,9 @@ def _vanished(change: RowChange, row: MessageRow, ordinal: int) -> Record:
 
 
 def of_due(change: RowChange) -> Iterator[Record]:
-    """Yield the failed attempts of a pending delivery, and its removal without an end.
+    """Yield the failed attempts of a pending delivery, and the removal of its row by the time to live.
 
-    The message's row has its end.
+    The end of a delivery is read from its message's rows, not from this row.
     """
     before = None if change.before is None else DUES.value_of(change.before)
     due = before if change.after is None else DUES.value_of(change.after)

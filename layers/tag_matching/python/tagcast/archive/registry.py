@@ -84,7 +84,7 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: RowChange, topic: str) -> Iterator[Record]:
-    """Yield a filter version, with the topic version since which it is active. Deleting old versions is no event."""
+    """Yield a new version of a filter, with the first topic version that uses it. A deleted version has none."""
     if change.after is None:
         return
     version = FILTER_VERSIONS.value_of(change.after)

@@ -1,1 +1,1 @@
-"""Concurrent work, in isolated pieces or ending together, and contended rows."""
+"""Concurrent work, and retries on contended rows."""

@@ -32,8 +32,8 @@ def pause_s(world: World, lost: int) -> float:
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
     """Return the result of *attempt*; repeat it on contention, for a few seconds at most.
 
-    It must read again each time and end in one conditional write. Raises UnavailableError, with *what* is contended,
-    and any other error of *attempt*.
+    Each time *attempt* must read again, and end in one conditional write. After the last try raises UnavailableError,
+    with *what* as the name of the contended row. Any other error of *attempt* is raised at once.
     """
     for lost in range(1, TRIES_MAX + 1):
         try:

@@ -11,7 +11,8 @@ from typing import Any
 async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
     """Run all *works* until each has ended; return their faults. A fault stops no other work.
 
-    If cancelled, or if one raises more than an Exception (a process exit), cancel and await all others first.
+    If this call is cancelled, or if a work raises a BaseException such as a process exit, all others are cancelled and
+    awaited first.
     """
     faults: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""Ends deliveries after their first round: no other code makes an entry terminal there.
+"""Ends deliveries after their first round. After it, only this module makes an entry terminal.
 
 Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
 writer ended the same delivery or changed a row in *beside*.
@@ -46,7 +46,10 @@ def end_due(
 
 
 def enqueue_due(store: Store, row: MessageRow, due: PendingDelivery, *beside: Write) -> None:
-    """Move a delivery from its backlog to the group queue that already holds it. Raises ConditionLostError."""
+    """Remove a delivery from its backlog and mark it as handed over: its group's queue already has it.
+
+    Raises ConditionLostError.
+    """
     ordinal = ordinal_of(due.subscription_id)
     write_all(store, (due_delete_as_read(due), *beside, enqueued_put(row, ordinal)))
 

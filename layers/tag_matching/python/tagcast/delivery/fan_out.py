@@ -73,9 +73,9 @@ async def fan_out(
 ) -> tuple[QueueEntry, ...]:
     """Complete the first round of these entries of one topic, in queue order.
 
-    Entries are served in slices, each like a batch of its own. Returns the entries to redeliver, because no time was
-    left. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end it raises the
-    first fault of the store; then all entries must be redelivered.
+    Entries are served in slices, each like a batch of its own. Returns the entries for which no time was left; they
+    must be redelivered. A repeated or concurrent call changes no terminal entry and at most repeats pushes. At the end
+    it raises the first fault of the store; then all entries must be redelivered.
 
     A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
     results are written before this function returns.
@@ -454,10 +454,11 @@ class MessagePlan:
 class SubscriptionRound:
     """The first round of subscription *ordinal* in a batch: messages and lane as read, and the results so far.
 
-    Pushes start before *until*, in monotonic seconds. *enqueued* were put into the group's queue by this batch;
-    *judged* passed the filter function. *is_served*: every pending delivery has ended here or joined the backlog.
-    *free_at* is when further pushes may begin, *reason* why not earlier. *in_flight* are pushes that the batch left: no
-    other worker repeats them before *held_until*.
+    - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended here
+      or joined the backlog.
+    - *enqueued*: this batch put them into the group's queue. *judged*: they passed the filter function.
+    - *free_at*: when the next push may begin; *reason*: why not earlier.
+    - *in_flight*: pushes that the batch left unfinished. No other worker repeats them before *held_until*.
     """
 
     ordinal: int
@@ -492,7 +493,10 @@ class SubscriptionRound:
         ]
 
     def open(self) -> list[MessageRow]:
-        """Return pending messages outside the backlog. The lane's worker ends those in it."""
+        """Return the pending messages that are not in the backlog.
+
+        The lane's worker ends the messages in the backlog.
+        """
         lane = self.lane
         return [row for row in self.pending() if lane is None or not lane.holds(row.message.message_id)]
 
@@ -511,7 +515,11 @@ class SubscriptionRound:
         return lets and not self.failures and now_s < self.until
 
     def pushable(self) -> list[Message]:
-        """Return the messages before the first one that is pending outside this round. If independent, return all."""
+        """Return the messages that may be pushed now, in queue order.
+
+        An earlier message that is still pending after its first round stops all later ones. If the deliveries are
+        independent, no message stops another.
+        """
         if self.is_independent:
             return self.remainder()
         pending = self.pending()
@@ -519,7 +527,10 @@ class SubscriptionRound:
         return [row.message for row in pending[:first]]
 
     def remainder(self) -> list[Message]:
-        """Return the messages that must join the backlog. Those whose round is closed are already in it."""
+        """Return the messages that must join the backlog.
+
+        Messages whose first round is closed are already in it.
+        """
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancelled(self) -> SubscriptionRound:
@@ -569,7 +580,8 @@ async def push_round(
 class LateRun:
     """Pushes in flight when their batch continued: *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane, unless the deliveries are independent. *before* are the results until then.
+    *lease* claims the lane, unless the deliveries are independent. *before* are the results at that time, which the
+    batch writes itself.
     """
 
     lease: LaneLease | None
@@ -619,8 +631,8 @@ def plan_join(
 ) -> tuple[Sequence[Write], Lane | None]:
     """Plan how *messages* join the backlog. Return the writes of one transaction, and the lane if it is newly blocked.
 
-    *generation* is then the lane's new one; its head is claimed until *held_until*, if given. The writes fail if the
-    lane changed since the read.
+    *generation* is the generation of a newly blocked lane. Its head is claimed until *held_until*, if given. The writes
+    fail if the lane changed since the read.
     """
     dues = _dues(subscription, this, messages, now)
     joining = [due_put(due) for due in dues]

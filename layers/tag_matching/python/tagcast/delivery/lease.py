@@ -89,7 +89,10 @@ class LaneLease:
         return self.deadline - self.world.clock.monotonic()
 
     async def verify(self) -> int:
-        """Return the lane's *appended* before the backlog is read; raise StaleWorkerError if the lane is lost."""
+        """Return the lane's current *appended*; raise StaleWorkerError if this worker lost the lane.
+
+        Call it before reading the backlog.
+        """
         lane = await look(self.world, self.task)
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
             raise StaleWorkerError
@@ -152,7 +155,7 @@ class LaneLease:
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or leave the tombstone of a removed one.
 
-        Raises ConditionLostError if it grew meanwhile.
+        Raises ConditionLostError if a batch joined meanwhile.
         """
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))
@@ -164,7 +167,10 @@ class LaneLease:
         await self.write(*beside, self.plan(due_at))
 
     def plan(self, due_at: int, message_id: str | None = None) -> Write:
-        """Return the write of a lane that continues at *due_at*, with a failed message or with its head."""
+        """Return the write that plans the next attempt of the lane for *due_at*.
+
+        *message_id* is the message whose failure set this time, if any.
+        """
         state = LaneState.BLOCKED if self.lane.state is LaneState.RETRYING else self.lane.state
         return lane_transitions.plan(self.lane, due_at, message_id, state)
 
@@ -188,7 +194,7 @@ class LaneLease:
     async def end_delivery(self, due: PendingDelivery, entry: Entry, known: MessageRow | None = None) -> None:
         """End a delivery and delete its due row in one transaction. *known* is its message as read.
 
-        The condition fails if the worker lost the lane, which stops it, or if the round was closed meanwhile.
+        Retries if another writer changed the message's rows. Raises StaleWorkerError if the worker lost the lane.
         """
         world, topic, lost = self.world, self.task.topic, 0
         while True:  # It ends: with the budget, if nothing else ends it.

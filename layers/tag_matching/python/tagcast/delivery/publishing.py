@@ -38,7 +38,10 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The claim of one message: the producer's key and the message's place in the request; the request's digest."""
+    """The claim of one message by an idempotency key.
+
+    *key* is the producer's key, with the message's place in the request. *fingerprint* is the digest of the request.
+    """
 
     key: str
     fingerprint: str
@@ -55,18 +58,21 @@ class Idempotency:
 
 
 def is_live(claim: Claim, now: int) -> bool:
-    """Return whether a claim still answers repetitions: while its message lives."""
+    """Return whether a repeated request still gets the answer of this claim, because its message has not expired."""
     return claim.accepted.expires_at > now
 
 
 def is_accepted(world: World, topic: Topic, claim: Idempotency) -> bool:
-    """Return whether an earlier request with this claim was accepted; its answer counts, whatever the topic allows."""
+    """Return whether an earlier request with this claim was accepted.
+
+    A repeated request gets the earlier answer, even if the topic's settings no longer allow the message.
+    """
     known = CLAIM_ROWS.read(world.store, topic.topic_id, claim.key)
     return known is not None and is_live(known, world.clock.now())
 
 
 def answer_again(known: Claim, claim: Idempotency) -> Accepted:
-    """Return the answer to the first request. Raise ConflictError if that was another request."""
+    """Return the answer of the first request with this key. Raise ConflictError if *claim* is of another request."""
     if known.fingerprint != claim.fingerprint:
         until = rfc3339(known.accepted.expires_at)
         raise ConflictError(f"this Idempotency-Key was used for a different request, and is remembered until {until}")
@@ -121,8 +127,8 @@ def publish(
 def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency) -> None:
     """Store a message like :func:`publish`, but let the relay send it to the queue.
 
-    Functions that push have no permission to send to the service's own queue, because an endpoint could name it. A
-    letter waits for the stream, usually less than a second.
+    Functions that push have no permission to send to the service's own queue. Otherwise an endpoint that names this
+    queue could write to it. A dead letter waits for the table's stream, usually less than a second.
     """
     _accept_all(world, publishing_directory(world, topic), [(draft, None)], (claim,), is_queued=False)
 

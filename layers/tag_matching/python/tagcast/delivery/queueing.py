@@ -19,7 +19,10 @@ APART_MAX = 9
 
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
-    """Return the queue entries of a message's row: its own, or those it carries for its request."""
+    """Return the queue entries in a message's row.
+
+    These are the message's own entries, or the entries of its whole request if the row carries them.
+    """
     return _own_entries(ordering, row) if row.is_alone else row.packs
 
 

@@ -158,10 +158,10 @@ async def _front(lease: LaneLease, subscription: Subscription | None, streak: St
 
 
 def front(dues: Sequence[PendingDelivery], now: int) -> list[PendingDelivery]:
-    """Return the deliveries at the front that may be in flight together. A head that failed before is alone.
+    """Return the deliveries at the front of the backlog that may be in flight together.
 
-    Each message is included once. The front ends before a later delivery that may not be attempted yet: after a
-    Retry-After, or while a push is in flight.
+    A head that failed before is returned alone. A message that is in the backlog twice is returned once. The front ends
+    before a later delivery that may not be attempted yet, because of a Retry-After or a push in flight.
     """
     if dues and dues[0].attempts:
         return list(dues[:1])
@@ -176,7 +176,10 @@ def _once_each(dues: Sequence[PendingDelivery]) -> list[PendingDelivery]:
 def head_due_at(
     world: World, lane: Lane, subscription: Subscription, head: PendingDelivery, streak: Streak
 ) -> int | None:
-    """Return when the head may be attempted, or None for now: by its schedule or by Retry-After."""
+    """Return when the head may be attempted; None if it may be attempted now.
+
+    The time comes from the head's own schedule or from its Retry-After.
+    """
     now = world.clock.now()
     is_hurried = (head.last_attempt_at or 0) < (lane.retry_all_at or 0)
     if not is_hurried and now < (not_before := min(head.not_before or 0, head.expires_at)):

@@ -41,9 +41,10 @@ from tagcast.rows.message import MessageRow
 class Streak:
     """The receiver's behaviour under the current claim.
 
-    *answering* is False once a head failed under this claim: then failed deliveries keep their own schedule. So does
-    a head if the claim was planned for another one. *answered* is True once a push succeeded; before, only the head is
-    attempted. *got_through* counts the successes of the last run.
+    *answering* is False if the last run ended deliveries without any success, or found only stale ones. Then a head
+    that failed before waits for its own schedule. It also does so if the lane's next attempt was planned for another
+    message. *answered* is True after a push succeeded; before, only the head is attempted. *got_through* counts the
+    successes of the last run.
     """
 
     answering: bool = True

@@ -36,9 +36,9 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Criteria of messages: accepted at *since* or later, and all other given fields.
+    """Criteria of messages: they were accepted at *since* or later, and match all other given fields.
 
-    *state* is that of the delivery to *subscription*, or of any delivery.
+    *state* is the state of the delivery to *subscription*; without a *subscription*, of any delivery.
     """
 
     since: int
@@ -148,7 +148,7 @@ def read_history(
 ) -> History:
     """Return at most *limit* of the *wanted* messages of a topic, after *cursor*, newest first.
 
-    Any page may be short or empty. It ends after :data:`SEARCH_S`, and with the message that brings the sizes to
+    Any page may be short or empty. A page ends after :data:`SEARCH_S`, or after the message with which its sizes reach
     *size_max*. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
     InvalidRequestError (the cursor) and UnavailableError (the archive).
     """

@@ -132,8 +132,8 @@ def change_listed(
 ) -> LaneChangePage:
     """Change at most *limit* inactive lanes that *takes* accepts, from *cursor* on.
 
-    A change moves a lane within the list. So a part skips repeated lanes, and later parts skip lanes whose generation
-    is newer than the first part: no lane changes twice.
+    A change moves a lane within the list. So that no lane changes twice, a part skips lanes that it has changed
+    already. Later parts skip lanes whose generation is newer than the start of the first part.
 
     Raises InvalidRequestError for an invalid *cursor*.
     """

@@ -213,9 +213,10 @@ def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
 
 
 def retry_topic(world: World, topic: str) -> tuple[str, ...]:
-    """Retry now for every subscription blocked under BACKOFF_RETRY, for :data:`CHANGED_WITHIN_S`; return their names.
+    """Retry now for every subscription that is blocked under BACKOFF_RETRY; return the names of those retried.
 
-    A retry makes a new generation, so a repetition begins with those that this one did not reach.
+    The call ends after :data:`CHANGED_WITHIN_S`. A retry makes a new generation, so a repeated call begins with the
+    lanes that the previous call did not reach.
     """
     until_s = world.clock.monotonic() + CHANGED_WITHIN_S
     present = {each.subscription_id: each for each in directory_of(world, topic).by_ordinal.values()}

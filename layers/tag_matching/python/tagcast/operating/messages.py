@@ -66,8 +66,9 @@ def message_view(
 ) -> MessageView:
     """Return the message or its receipt. Raises NotFoundError if both are gone.
 
-    *section* selects the entries of a wide message, the last ones if it is too high; the first section has the counts.
-    *only* selects entries in these states, from as many sections as are needed for 1,000 entries.
+    *section* selects the entries of a wide message; a number that is too high selects the last section. The view of the
+    first section also has the counts. *only* selects entries in these states, from as many sections as are needed for
+    1,000 entries.
     """
     owner = read_topic(world, topic)
     backlogs = BacklogFront(world, owner.topic_id)
@@ -82,9 +83,10 @@ def message_view(
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
-    """Return the topic that has a message, among those for which *is_open* is true; looks in each.
+    """Return the topic that has a message; look in each topic for which *is_open* is true.
 
-    Raises NotFoundError, and ConflictError if several have the id: it is unique in its topic only.
+    Raises NotFoundError if no topic has it. Raises ConflictError if several do, because an id is unique only within its
+    topic.
     """
     topics = [name for name, _ in stored.topic_ids(world.store) if is_open(name)]
     found: list[str] = []
@@ -201,7 +203,7 @@ class _Names:
         self._are_all = False
 
     def of(self, ordinals: Collection[int], known: Mapping[int, str] | None = None) -> Mapping[int, str]:
-        """Return the names of *ordinals*, of which the caller may know some."""
+        """Return a map with the names of *ordinals*. *known* are names that the caller already has."""
         self._known |= known or {}
         missing = [ordinal for ordinal in ordinals if ordinal not in self._known]
         if missing and not self._are_all:
@@ -225,7 +227,7 @@ class ViewsOfTopic:
         self._names = _Names(world, owner)
 
     def as_read(self, row: MessageRow) -> MessageView:
-        """Return the view of a row read with its ends; for a wide message that of its section."""
+        """Return the view of a row that was read with its ends. For a wide message it shows the section read."""
         if not row.is_wide:
             return _view(self._backlogs, row, self._names.of(row.map.matched), None)
         versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
@@ -234,7 +236,7 @@ class ViewsOfTopic:
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
         """Yield the views of at most 100 messages, with the counts of their entries; missing ones are left out.
 
-        For a wide message it shows the section of *owner*, or the first one.
+        The view of a wide message shows the section of *owner*, or the first section.
         """
         found = stored.messages(self._world.store, self._topic, message_ids)
         for row in (found[each] for each in message_ids if each in found):
@@ -251,8 +253,8 @@ class ViewsOfTopic:
 class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
-    Due rows are sorted by position, so one cannot be read by message id. Only the front is attempted: deliveries behind
-    :data:`FRONT_ROWS` have no attempts.
+    Due rows are sorted by position, so a row cannot be read by its message id. Only the front is attempted: deliveries
+    behind :data:`FRONT_ROWS` have no attempts.
     """
 
     def __init__(self, world: World, topic_id: str) -> None:

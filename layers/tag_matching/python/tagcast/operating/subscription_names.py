@@ -1,4 +1,4 @@
-"""A cache of subscription names by id; neither is ever reused."""
+"""A cache of subscription names by id. An id is never reused, so its name never changes."""
 
 from __future__ import annotations
 

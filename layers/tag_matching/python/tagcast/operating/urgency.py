@@ -27,7 +27,7 @@ Places = tuple[Lane | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, with its name and its first pending delivery, accepted at *accepted_at*.
+    """A lane that is not active, with its name and its *head*, the first pending delivery.
 
     *host* is its push target, None for a group. *unverified* is the reason why its endpoint is unverified. Each change
     of a lane gives it a new *generation*.
@@ -43,7 +43,7 @@ class UrgentLane:
 
     @property
     def accepted_at(self) -> int | None:
-        """Since when the head is pending."""
+        """The acceptance time of the head's message; None without a head."""
         return None if self.head is None else accepted_at_of(self.head.message_id)
 
 

@@ -111,7 +111,7 @@ class _Visit:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
 
     def received(self, limit: int) -> Sequence[ReceivedEntry]:
-        """Receive from the queue; only if it is empty, wait in a place of the topic."""
+        """Receive from the queue. If it is empty, take one of the topic's waiting places and wait for entries."""
         found = self.receive(limit, 0)
         wait_s = self.wait_s()
         if found or not wait_s:

@@ -168,9 +168,10 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues*, where deliveries without an attempt get the reason for which their *head* waits.
+    """Return *dues* for display; deliveries without an outcome get the outcome of the *head*.
 
-    Only the head's row records an open circuit or an unverified endpoint, because a backlog may be long.
+    This applies while the head waits for an open circuit or an unverified endpoint. Only the head's row records that,
+    because a backlog may be long.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)
@@ -178,7 +179,10 @@ def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) ->
 
 
 def add_failure(world: World, known: Host | None, name: str, lane: str) -> Host:
-    """Return the row of a host after another lane's attempt got no response."""
+    """Return the changed row of a host after an attempt of *lane* got no response.
+
+    The circuit opens when the attempts of enough lanes got no response.
+    """
     now = world.clock.now()
     if known is None or now >= known.kept_until:
         known = Host(name, 0 if known is None else known.version, {}, 0)

@@ -76,11 +76,11 @@ class Format(ABC):
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of a CMQ push, which replace others."""
+        """Return the headers of a CMQ push; they replace other headers of the same name."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:
-        """Return the part of a batch that all batches with *message* share."""
+        """Return the part of *message* in a batch that is equal in all batches with this message."""
         return self.shared(message)
 
 

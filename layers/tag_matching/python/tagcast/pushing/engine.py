@@ -80,8 +80,8 @@ class Hold:
 class RunResult:
     """The results of a run by message id: terminal entries and failures. Other deliveries were not started.
 
-    *enqueued* are in the queue of their group: still pending, but not for the engine. *judged* passed the filter
-    function in this run. *got_through* counts the successes, including deliveries to a group's queue.
+    *enqueued* are in the queue of their group: they are still pending, but the engine has nothing more to do. *judged*
+    passed the filter function in this run. *got_through* counts the successes, including deliveries to a group's queue.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
@@ -212,7 +212,7 @@ def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_a
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
     """Return the state of a lane after *failures*.
 
-    Without failures it is blocked behind deliveries that were not started.
+    Without failures the lane is BLOCKED, because some deliveries were not started.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -223,10 +223,10 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
 
 
 def independent_state_after(failures: Collection[Failure], *, got_through: bool, has_more: bool) -> LaneState:
-    """Return the state of a lane under INDEPENDENT_RETRY after *failures*; *has_more*: some deliveries were not
-    started.
+    """Return the state of a lane under INDEPENDENT_RETRY after *failures*.
 
-    Contact is lost if nothing *got through* and a failure concerns the receiver, not only its own message.
+    *got_through*: some delivery succeeded. *has_more*: some deliveries were not started. Contact is lost if nothing
+    succeeded and a failure concerns the receiver, not only its own message.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -302,7 +302,8 @@ ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 class InFlight:
     """The runs of a batch with pushes in flight, by the ordinals of their subscriptions.
 
-    The wait counts from the start of the last push: while pushes start, the loop has no time to read responses.
+    Responses are late *within_s* after the start of the last push of all runs. Earlier starts do not count, because the
+    loop has no time to read responses while pushes start.
     """
 
     clock: Clock
@@ -330,7 +331,7 @@ class InFlight:
                 del self._runs[ordinal]
 
     async def late(self) -> tuple[int, ...]:
-        """Wait until a response is late; return the ordinals of the subscriptions without one."""
+        """Wait until responses are late; return the ordinals of all subscriptions with a push in flight."""
         while True:  # It ends: with the batch.
             await self._begun.wait()
             self._begun.clear()
@@ -431,8 +432,8 @@ async def send_in_order(world: World, run: Run) -> RunResult:
     """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
 
     After a failure with a pending delivery nothing new starts, unless the deliveries are independent and the receiver
-    only refused one. Nothing starts after the run's time, which begins with the first push; the first push waits as
-    long for a slot.
+    only refused one. Nothing starts later than the run's time (*seconds*) after the first push. The first push waits at
+    most as long for its slot.
     """
     until = world.clock.monotonic() + run.seconds
     waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
@@ -467,7 +468,10 @@ class _Sender:
         self.receiver = self.run.subscription.subscription_id
 
     async def send(self, lead: bool = True, held: Slot | None = None) -> None:
-        """Push the next requests one after the other in one slot. The *lead* opens the window after a good answer."""
+        """Push the next requests one after the other in one slot.
+
+        After a good answer the *lead* starts further senders, as many as the receiver's window allows.
+        """
         try:
             while self.waiting and (self.run.permit is None or self.taken < self.run.permit.count):
                 opens = lead and self.answered and len(self.waiting) > 1
@@ -513,7 +517,7 @@ class _Sender:
             await self.world.clock.pause(wait_s)
 
     async def take(self, request: Request, before: Slot | None) -> Slot | None:
-        """Take a slot for *request* in time, or return None; return the slot *before*."""
+        """Take a slot for *request*, or return None if there is none in time. The slot *before* is given back."""
         priority = Priority.ANSWERED if self.answered else self.known.get(self.receiver, NEVER).priority
         pushes = [(self.run.subscription, message) for message, _ in request]
         return await self.run.slots.take(self.run.circuit.host, priority, self.until, pushes, before)
@@ -526,9 +530,10 @@ class _Sender:
         return not (self.is_stopped or self.run.is_left) and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
-        """Attempt the unexpired deliveries. Uncounted ones of a failed request become the first again.
+        """Attempt the unexpired deliveries of a request.
 
-        Nothing may happen between the check of expiry and the push.
+        If the request failed as a whole, deliveries whose result does not count wait at the front again. Nothing may
+        happen between the check of expiry and the push.
         """
         now = self.world.clock.now()
         waiting = drop_expired(self.world, self.run.subscription, request, self.result, now)

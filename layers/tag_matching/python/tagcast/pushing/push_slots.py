@@ -80,7 +80,7 @@ class BytesInFlight:
             self._used += 0 if holders else load.size
 
     def remove(self, loads: Sequence[Load]) -> bool:
-        """Remove one holder from each of *loads*, and return whether one lost its last."""
+        """Remove one holder from each of *loads*. Return whether a load has no holder any more."""
         was_last = False
         for load in loads:
             holders = self._holders.pop(load.key)
@@ -181,8 +181,8 @@ class PushSlots:
     ) -> Slot | None:
         """Take a slot for *pushes*; wait for one until the monotonic time *until*, else return None.
 
-        A free slot is taken at any time. Requests of equal priority are served in order. The slot *instead_of* is given
-        back, and its place is used for this request if memory allows.
+        A slot that is free at once is taken even after *until*. Requests of equal priority are served in order. The
+        slot *instead_of* is given back, and its place is used for this request if memory allows.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:

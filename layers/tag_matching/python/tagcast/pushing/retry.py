@@ -1,7 +1,7 @@
 """The retry strategies: when a failed delivery is attempted again (docs/semantics.md, Retries).
 
-A delivery that the service could not attempt waits ``PUT_OFF_S`` of the engine instead; one at a host without responses
-waits for the circuit.
+Two waits are not decided here. A delivery that the service could not attempt waits ``PUT_OFF_S`` of the engine. A
+delivery to a host without responses waits for the circuit.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class LazyIndex:
     def changed(
         self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
     ) -> LazyIndex:
-        """Return the index after changes. *anew* builds it if it was never loaded, or if too much changed."""
+        """Return the index after changes. *anew* builds it if too much changed, or if it is not loaded or stored."""
         if self._index is not None:
             return LazyIndex(anew, with_changes(self._index, filters, removed))
         if self._is_kept:
@@ -141,8 +141,8 @@ def publishing_directory(world: World, name: str) -> Directory:
 def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
     """Return the topic like :func:`directory_of`, using the stored copy of a large one.
 
-    If a large topic must be read completely, it reads until *until_s* (monotonic) and then raises UnavailableError; the
-    next call continues there.
+    If a large topic must be read completely, this call reads until *until_s* (monotonic) and then raises
+    UnavailableError. The next call continues there.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 
@@ -158,9 +158,9 @@ def directory_of(world: World, name: str) -> Directory:
 
 
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
-    """Return one current subscription, or None; for a large topic no other is read.
+    """Return one current subscription, or None. Raises NotFoundError (topic).
 
-    Its name is in the history of its filter. Raises NotFoundError.
+    For a large topic no other subscription is read: its name comes from the history of its filter.
     """
     known = world.memory.of(Directories).get(topic)
     count = (read_topic(world, topic) if known is None else known.topic).subscription_count

@@ -21,9 +21,9 @@ SPAN_MAX = 20
 
 
 def let_expire(world: World, subscription: Subscription) -> None:
-    """Let the version expire that is the 21st now, once no receipt is of its time.
+    """Let the filter version expire that now has 20 newer versions, after all receipts of its time.
 
-    Every change does so once, so a filter may change as often as it likes: no change reads the history.
+    Each change lets one version expire and reads no history. So a filter may change any number of times.
     """
     version = subscription.version - VERSIONS_KEPT
     if version > 0:

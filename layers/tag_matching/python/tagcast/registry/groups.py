@@ -40,7 +40,7 @@ def make_queue(world: World, group: Subscription) -> None:
 def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:
     """Return the lane of a new *group* of *owner* that receives older messages; None if it receives none.
 
-    Its worker adds those to the backlog first, so that all messages come in order.
+    The lane's worker first adds the older messages to the backlog, so that all messages come in order.
     """
     start_from = group.settings.start_from
     if start_from is None:

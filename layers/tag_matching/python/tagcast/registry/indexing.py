@@ -28,7 +28,7 @@ BUILD_FOR_S = 8.0
 
 @dataclass(slots=True)
 class Building:
-    """This process's progress on the index *name*, which takes longer than one request."""
+    """This process's progress on the index *name*, if one request is too short to build it."""
 
     name: str
     parts: list[IndexPart]

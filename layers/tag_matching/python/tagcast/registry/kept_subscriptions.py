@@ -33,7 +33,8 @@ PIECE = 250
 class StoredSubscriptions:
     """All subscriptions of a topic at one version, and the ordinals of ordered ones.
 
-    Some may be newer; the topic's changes since its version list them. *digest* identifies the content.
+    Some subscriptions may be newer than this version. The topic's row lists them as changes since it. *digest*
+    identifies the content.
     """
 
     version: int
@@ -66,7 +67,7 @@ def _opened(content: bytes) -> StoredSubscriptions | None:
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> StoredSubscriptions:
     """Store all *subscriptions* of *topic*, and return them.
 
-    Newer ones are listed by the topic's changes since its version.
+    Some may be newer than the version of *topic*. The topic's row lists them as changes since it.
     """
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
@@ -91,7 +92,10 @@ def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str,
 def apply_changes(
     known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
 ) -> Mapping[K, Subscription]:
-    """Return *known* with the changes in *now*, and without *gone*; others are not decoded."""
+    """Return *known* with the changes in *now* and without the keys *gone*.
+
+    Unchanged subscriptions are not decoded.
+    """
     if isinstance(known, _LazySubscriptions):
         return known.changed(now, gone)
     return {**{key: each for key, each in known.items() if key not in gone}, **now}

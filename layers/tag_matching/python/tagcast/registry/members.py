@@ -47,8 +47,8 @@ def record_heartbeat(
 ) -> tuple[Member, ...]:
     """Record a *heartbeat*, announce the change of membership, and return the live members.
 
-    *known* are the members as read. A new member renews the *registration* of its subscription in the same transaction:
-    raises ConditionLostError if that was deleted. Raises ConflictError if the group is full.
+    *known* are the members as read. A new member also renews the *registration* of its subscription in the same
+    transaction. Raises ConditionLostError if the registration was deleted, and ConflictError if the group is full.
     """
     now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
     before = next((each for each in known if each.client.member_id == heartbeat.client.member_id), None)

@@ -25,9 +25,9 @@ FORMAT = "tagcast-reading-1"
 
 @dataclass(slots=True)
 class PartialRead:
-    """The part of *topic* read so far, sorted by name up to *place*, each row at the topic's version or later.
+    """The part of *topic* read so far: all subscriptions up to the name *place*, as of the topic's version or later.
 
-    The topic's changes since that version list the newer rows.
+    The topic's row lists the newer ones as changes since this version.
     """
 
     topic: Topic

@@ -23,7 +23,7 @@ OBSERVED_WITHIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ReadyShadow:
-    """A compiled shadow, and the partition of its comparison with the current active filter."""
+    """A compiled shadow. *partition* holds the results of its comparison with the current active filter."""
 
     ordinal: int
     filter: CompiledFilter

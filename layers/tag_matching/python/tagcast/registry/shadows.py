@@ -32,7 +32,7 @@ SHADOWS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """A shadow and its counts beside the current active filter, with differences as samples.
+    """A shadow with the counts of its comparison with the current active filter. *samples* are messages that differ.
 
     Each active filter has its own counts, which continue if it becomes active again.
     """

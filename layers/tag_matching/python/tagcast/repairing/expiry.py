@@ -185,8 +185,9 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
 async def expire_messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> int:
     """Expire the pending deliveries of expired messages whose first round is over; return the number.
 
-    Each is named by its id and, if wide, a section. The caller has checked that the rounds are over: a pending delivery
-    then has a lane and a due row until it ends, so one without either has no attempts to lose.
+    Each message is named by its id, and by a section if it is wide. The caller has checked that the first rounds are
+    over. A pending delivery then has a lane and a due row until it ends. If one of them is missing, there are no
+    attempts to lose.
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, at_once(_owner)))

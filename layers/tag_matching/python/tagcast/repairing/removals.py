@@ -109,7 +109,7 @@ AT_ONCE = 200
 
 
 async def forget_exchanged(world: World) -> None:
-    """Delete expired previous secrets, 200 per sweep; the rest comes first in the next."""
+    """Delete expired previous secrets, at most 200 per sweep, the earliest first."""
     read = partial(exchange_rows, world.store, world.clock.now(), AT_ONCE)
     rows = await world.executor.run(read)
     await each(world, "exchanged secrets", rows, lambda row: world.executor.run(partial(_forget, world, row)))

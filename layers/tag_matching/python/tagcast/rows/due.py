@@ -59,8 +59,8 @@ def attempt_rows(history: History) -> list[Any]:
 class PendingDelivery:
     """A pending delivery of a lane that is not active. Attempts are stored here, never in the lane.
 
-    *unjudged*: the filter function has not decided yet; other rows lack the attribute. *not_before*: the receiver's
-    Retry-After. *history*: the last attempts.
+    *unjudged*: the filter function has not decided yet. *not_before*: the receiver's Retry-After. *history*: the last
+    attempts.
     """
 
     subscription_id: str
@@ -113,7 +113,10 @@ class PendingDelivery:
         )
 
     def as_last_seen(self, entry: Entry) -> Entry:
-        """Return *entry* with the earlier attempts; without a new attempt, keep the last known outcome."""
+        """Return *entry* with the earlier attempts in its history.
+
+        Without a new attempt it also gets the time of the last attempt, and its outcome unless *entry* has one.
+        """
         entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:
             return entry
@@ -180,8 +183,8 @@ def position_at(due_at: int) -> str:
 def appended_after(now: int) -> int:
     """Return the least ``appended`` whose positions follow every due time of deliveries that are pending *now*.
 
-    This includes messages that are accepted within a minute. If the subscription becomes ordered, later messages then
-    come after the older ones.
+    It also follows the due times of messages accepted in the next minute. So if the subscription becomes ordered, later
+    messages come after the older ones.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 
@@ -241,7 +244,9 @@ PULLED = RowFormat[FailedPulls](
 
 
 def last_pull(known: FailedPulls | None, pulls: int, now: int) -> FailedPulls:
-    """Return the last of *pulls* failed pulls. Its row may be missing: then the pull counts as failed at *now*.
+    """Return the failed pulls of an entry after *pulls* of them.
+
+    A last pull that was not stored counts as failed at *now*.
 
     >>> last_pull(FailedPulls(1, 5, "returned"), 1, 9)
     FailedPulls(attempts=1, last_attempt_at=5, last_outcome='returned')

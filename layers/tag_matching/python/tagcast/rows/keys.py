@@ -206,7 +206,7 @@ def all_subscriptions(topic: str) -> tuple[Key, Key]:
 
 
 def all_shadows(topic: str) -> tuple[Key, Key]:
-    """Return the first and the last key of a topic's shadows; the subscriptions follow them."""
+    """Return the first and the last key of a topic's shadows. In the table, subscriptions come directly after them."""
     return all_like(shadow_key(topic, ""))
 
 

@@ -38,15 +38,16 @@ class Filling:
 class Lane:
     """A lane that is not active.
 
-    *generation* changes with every block, command, restart and continuation, and fences off older workers. *appended*
-    grows with every batch that joins the backlog. *claim* counts the workers that claimed the head. *wake_at* is the
-    latest time of the next check (None: never). *joined* packs the ids of the messages that joined last, so that a
-    repeated batch joins once. *queue* is the queue of a removed group, which the worker empties. *filling* is set while
-    a new group gets older messages. *planned_for* is the message whose failure set the next attempt; other failed
-    messages keep their own schedule. While *is_claimed*, attempts may be in flight, and another worker takes over at
-    *next_attempt_at*.
-
-    *lost_since* (INDEPENDENT_RETRY): when contact was lost. *retry_all_at*: the last retry that a person requested.
+    - *generation* changes with every block, command, restart and continuation, and fences off older workers.
+    - *appended* grows with every batch that joins the backlog. *joined* packs the ids of the messages that joined last,
+      so that a repeated batch joins once.
+    - *claim* counts the workers that claimed the head. While *is_claimed*, attempts may be in flight, and another
+      worker takes over at *next_attempt_at*.
+    - *planned_for*: the message whose failure set the next attempt. Other failed messages keep their own schedule.
+    - *wake_at*: the latest time of the next check (None: never).
+    - *queue*: the queue of a removed group, which the worker empties. *filling*: set while a new group gets older
+      messages.
+    - *lost_since* (INDEPENDENT_RETRY): when contact was lost. *retry_all_at*: the last retry that a person requested.
     """
 
     topic: str

@@ -68,9 +68,10 @@ def check_claim(lane: Lane) -> Check:
 
 
 def claim(lane: Lane, until: int) -> tuple[Lane, Update]:
-    """Return the lane whose head a worker claims, or keeps, until *until*, and the write.
+    """Return the lane whose head a worker claims until *until*, and the write.
 
-    The previous worker may have planned the next attempt after the read.
+    A worker that has the claim may extend it. The write fails if another worker claimed the head or planned the next
+    attempt after the read.
     """
     claimed = replace(_set_next_attempt(lane, until), claim=lane.claim + 1, is_claimed=True)
     return claimed, _update(claimed, _same_plan(lane), "claim", "next_attempt_at", "wake_at", "filling")
@@ -120,7 +121,7 @@ def leave_tombstone(lane: Lane) -> Update:
 
 
 def reassign(lane: Lane, generation: str) -> Update:
-    """Return the write that gives a lane, in whatever state, to a new execution, unless another worker claimed it."""
+    """Return the write that gives a lane in any state to a new execution, unless another worker claimed it."""
     return _update(replace(lane, generation=generation), _expect(lane, "generation", "claim"), "generation")
 
 

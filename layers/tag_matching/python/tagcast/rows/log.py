@@ -52,7 +52,7 @@ class Origin:
 
     @classmethod
     def of(cls, row: MessageRow) -> Origin:
-        """Return the origin for rows of a message."""
+        """Return the origin for the later rows of a message."""
         message = row.message
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
@@ -75,7 +75,7 @@ def _origin_in(row: Attributes) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of one delivery, after its first round or before that is stored."""
+    """The end of one delivery, written as a row after its first round, or before that round is stored."""
 
     origin: Origin
     ordinal: int
@@ -290,7 +290,10 @@ def completion(row: MessageRow, sections: Iterable[int | None]) -> tuple[Write, 
 
 
 def removal(row: MessageRow) -> Update | Delete:
-    """Return the write for a message without pending deliveries: delete its kept body, or its place in the list."""
+    """Return the write for a message without pending deliveries.
+
+    It deletes the message's kept body, or, without one, its row in the retained list.
+    """
     if not row.is_kept:
         return Delete(retained_key(*row.names, row.section))
     expect: dict[str, Value | Absence] = {"kept": 1, "late": row.late, "pending": 0}

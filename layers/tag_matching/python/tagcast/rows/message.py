@@ -211,7 +211,7 @@ def _present(attributes: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def prefix_of(audience: Audience) -> str:
-    """Return the attribute prefix of an audience's round, because a split message has two rounds in its row."""
+    """Return the prefix of the attributes of an audience's round. A split message has two rounds in its row."""
     return "apart_" if audience is Audience.APART else ""
 
 
@@ -389,11 +389,11 @@ def members_of(row: MessageRow, section: int) -> frozenset[int]:
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
-    """Return whether the row of a message with *body* might be too large, before its matching.
+    """Return whether the row of a message with *body* could be too large, before it is known what matches.
 
-    A set of ordinals takes a byte for each seven bits of every gap, so at most one more byte for each 128 ordinals. Or
-    it takes one bit for each ordinal. Two sets have the size of the matched one: matched and pending, or, for a wide
-    message, matched and in order.
+    A set of ordinals takes one bit for each ordinal, or a byte for each seven bits of every gap. The gaps take at most
+    a byte for each subscription, and one more for each 128 ordinals. The row has at most two sets as large as all
+    subscriptions: matched and pending; in a wide message matched and in order.
     """
     ordinals, members = topic.next_ordinal, topic.subscription_count
     packed = 1 + min(ordinals // 8 + 1, members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1))

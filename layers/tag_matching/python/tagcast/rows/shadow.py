@@ -55,7 +55,10 @@ class Shadow:
         return shadow_key(self.topic, self.name)
 
     def observations(self, active: Mapping[str, object] | None) -> str:
-        """Return the partition of this shadow's observations beside the filter *active*. Each pair has its own."""
+        """Return the partition of what this shadow records while *active* is the active filter.
+
+        Each pair of filters has its own.
+        """
         against = sha256(json.dumps(active, sort_keys=True).encode()).hexdigest()[:16]
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 

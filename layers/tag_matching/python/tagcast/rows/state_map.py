@@ -124,7 +124,7 @@ class StateMap:
         return len(self.pending)
 
     def is_with_lane(self, ordinal: int) -> bool:
-        """Return whether an entry is pending and not in its group's queue. A due row of another entry is stale."""
+        """Return whether an entry is pending and not in its group's queue. If it is not, a due row of it is stale."""
         return ordinal in self.pending and ordinal not in self.enqueued
 
     def within(self, ordinals: Set[int]) -> StateMap:

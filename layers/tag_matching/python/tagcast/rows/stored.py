@@ -35,7 +35,7 @@ KEYS_AT_ONCE = 100
 def closed_message(store: Store, topic: str, message_id: str) -> MessageRow | None:
     """Return a message with its whole state map, folded from all of its rows.
 
-    None if its receipt expired, or while a section has no round and is therefore pending.
+    Return None if its receipt expired, or while a section has no closed round and is therefore pending.
     """
     rows = store.query(Table.MESSAGES, keys.message_key(topic, message_id).pk)
     own = next((MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG"), None)
@@ -88,7 +88,10 @@ def _with_rounds(row: MessageRow, found: Mapping[Audience, RoundRow]) -> Message
 
 
 def message_with(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:
-    """Return a message with the complete section of subscription *ordinal*, even without an entry for it."""
+    """Return a message with the complete section of subscription *ordinal*.
+
+    A section is returned even if the subscription has no entry in it.
+    """
     return messages_with(store, topic, (message_id,), ordinal).get(message_id)
 
 
@@ -139,8 +142,8 @@ def read_again(store: Store, row: MessageRow) -> MessageRow | None:
 def read_addressed(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return the messages of a queue entry, at most 100, in order; missing ones are left out.
 
-    The entry names one section of a wide message, or narrow messages. A missing section is left out. Ends are read only
-    if some came before the first round.
+    The entry names narrow messages, or one section (*number*) of wide messages. A missing section is left out. Separate
+    ends are read only if a delivery ended before its first round was stored.
     """
     rows = messages(store, topic, message_ids)
     if number is None:

@@ -76,7 +76,10 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True)
 class TopicWatch:
-    """A watched topic: watched since *since* without a break, and until *until* unless a request extends it."""
+    """A watched topic. It has been watched since *since* without a break.
+
+    The watch ends at *until* unless a request extends it.
+    """
 
     topic: str
     topic_id: str

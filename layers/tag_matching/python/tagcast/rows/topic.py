@@ -109,13 +109,13 @@ def settings_update(known: Topic, changed: Topic) -> Update:
 def events_check(events_topic: str) -> Check:
     """Return the check that *events_topic* exists and has no events topic itself.
 
-    So topics never name each other in a ring, in whatever order they are written.
+    So topics cannot name each other in a circle, whichever is written first.
     """
     return Check(topic_key(events_topic), {"topic": events_topic, "events_topic": ABSENT})
 
 
 def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
-    """Return the write that makes publishers read *names* again.
+    """Return the write that makes publishers read the subscriptions *names* again.
 
     It fails if any subscription changed since *owner* was read. *subscriptions* and *ordinals* are added to the topic's
     counts.
@@ -143,10 +143,11 @@ def _as_read(topic: Topic) -> Expectation:
 
 
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
-    """Return the attributes of *topic*'s row after changes of *names*: one version more for each, and the last names.
+    """Return the attributes of *topic*'s row after changes of the subscriptions *names*.
 
-    A publisher with an older version reads only the subscriptions in these names. Every publish reads this row, and
-    every change writes it. So this costs no additional reads or writes.
+    Each change raises the version by one; the last names stay in the row. A publisher with an older version reads only
+    the subscriptions with these names. Every publish reads this row anyway, and every change writes it. So this costs
+    no additional reads or writes.
 
     >>> topic = Topic("orders", "1", TopicSettings(), 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))

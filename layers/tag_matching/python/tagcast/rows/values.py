@@ -54,7 +54,7 @@ def inflate_json(deflated: bytes) -> Any:
 def row_bytes(row: Row) -> int:
     """Return the bytes that DynamoDB counts for these attributes and their names, or slightly more.
 
-    A number counts a byte per two digits and two more (AWS: one, and one more for a sign).
+    A number counts as one byte for every two digits, plus two. AWS adds one, and another for a sign.
 
     >>> row_bytes({"pk": "é", "n": 1_800_000_000_000, "tags": ["a", "b"], "gone": None})
     25

@@ -14,7 +14,7 @@ KEPT_S = 3_600
 
 
 class WaitingFor(StrEnum):
-    """The event that a request waits for. Each kind has places of its own; its value prefixes their numbers."""
+    """The event that a request waits for. Each kind has its own places; their attributes begin with its value."""
 
     MESSAGES = "pull"
     EVENTS = "tail"

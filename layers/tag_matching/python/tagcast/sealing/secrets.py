@@ -87,10 +87,10 @@ def seal_secrets(
 def keep_secrets(
     world: World, settings: SubscriptionSettings, known: Subscription | None, names: Collection[str]
 ) -> SubscriptionSettings:
-    """Return *settings* with the secrets of *known* that *names* lists: fields left out of a request stay.
+    """Return *settings* with the secrets of *known* in the fields *names*, which an update left out.
 
-    They stay sealed unless the request changes other secrets or the kind of endpoint. Raises InvalidRequestError if the
-    endpoint has no such secret, and UnavailableError.
+    The secrets stay sealed unless the request changes other secrets or the kind of endpoint. Raises InvalidRequestError
+    if the endpoint has no such secret, and UnavailableError.
     """
     if known is None or known.settings.sealed is None or settings.is_group or not names:
         return settings

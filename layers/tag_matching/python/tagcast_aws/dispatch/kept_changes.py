@@ -1,7 +1,8 @@
 """Changes that could not be archived: objects in a bucket, listed in a queue until they are archived.
 
 Lambda stores a refused batch when it is too old to be retried (lambda/latest/dg/services-dynamodb-errors.html): its
-``payload`` is the function's input, as text. The function stores an unreadable change in the same form.
+``payload`` is the function's input, as text or, because AWS does not say which, as an object. The function stores an
+unreadable change in the same form.
 """
 
 from __future__ import annotations
@@ -70,5 +71,6 @@ class KeptChanges:
             content = s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         except s3.exceptions.NoSuchKey:
             return ()
-        changes: Sequence[Change] = json.loads(json.loads(content)["payload"])["Records"]
+        payload = json.loads(content)["payload"]
+        changes: Sequence[Change] = (json.loads(payload) if isinstance(payload, str) else payload)["Records"]
         return changes

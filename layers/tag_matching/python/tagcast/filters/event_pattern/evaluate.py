@@ -75,8 +75,9 @@ def branches_of(pattern: Pattern) -> int:
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Return whether conditions that are met one by one are met with array consistency; None beyond
-    :data:`STEPS_MAX`.
+    """Return whether conditions that are each met on their own are also met with array consistency.
+
+    Return None if the check needs more than :data:`STEPS_MAX` steps.
     """
     if not event.elements:
         return True

@@ -36,7 +36,10 @@ class Address:
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether a text is the address. Compares from the left, up to the digits of the pattern."""
+        """Return whether a text is the address.
+
+        Digits are compared from the left, as many as the pattern has.
+        """
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
 

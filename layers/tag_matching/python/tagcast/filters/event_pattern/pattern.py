@@ -53,9 +53,10 @@ _LARGEST = 1.7976931348623157e308
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A path and its leaves, one of which must hold.
+    """A path and its leaves. At least one leaf must hold.
 
-    *forms* is the JSON of each leaf, nested in *level* objects; *count* also counts the repetitions in the list.
+    *forms* is the JSON of each leaf. *level* is the number of objects around the list of leaves. *count* is the length
+    of the list, with repetitions.
     """
 
     path: str
@@ -86,9 +87,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Conditions in the order of their paths, and alternatives as tuples of indices.
+    """Conditions in the order of their paths, and alternatives as tuples of their indices.
 
-    All conditions of one must be met.
+    An alternative is met if all of its conditions are.
     """
 
     conditions: tuple[Condition, ...]

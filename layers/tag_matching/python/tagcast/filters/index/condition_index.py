@@ -62,7 +62,10 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return the snapshot: for each index its number of lines and its rows, and all lines."""
+        """Return the snapshot: its head, and the lines that are read on demand.
+
+        The head has the number of lines of each index, then the rows of each index.
+        """
         each = self._expressions, self._reading_tags, self._events
         lines = [index.lines() for index in each]
         return [[*map(len, lines)], *(index.as_rows() for index in each)], list(chain.from_iterable(lines))

@@ -50,7 +50,10 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add an alternative whose conditions are met one by one, if array consistency holds."""
+        """Add the owners of an alternative whose conditions are each met on their own, if array consistency allows it.
+
+        Owners whose check exceeds the bound are added as failed.
+        """
         together = hold_together(entry.conditions, event)
         if together:
             self.owners += entry.owners
@@ -194,9 +197,10 @@ class _Bits:
         self._excluded = None if column.excluded is None else _LookedUp(column.excluded, count)
 
     def of(self, values: Sequence[Value] | None, wanted: int, is_in_elements: bool, *, skips: bool) -> int:
-        """Return the bits of *wanted* that the values may meet.
+        """Return the bits of the alternatives whose condition on this path the values may meet.
 
-        Inside array elements an absent path may be met, too. *skips*: leaves of other bits are not evaluated.
+        Inside array elements an absent path may also be met. *skips*: leaves that need evaluation are evaluated only
+        for the bits in *wanted*.
         """
         if values is None:
             return self._missing
@@ -225,7 +229,8 @@ class _LookedUp:
     def of(self, value: Value, wanted: int, *, skips: bool) -> int:
         """Return the bits of the leaves that a value meets.
 
-        Leaves without a lookup are evaluated only for *wanted*; with *skips* all that need evaluation.
+        Some leaves need evaluation: with *skips* all of them, otherwise only those without a lookup, are evaluated just
+        for the bits in *wanted*.
         """
         bits, ready = 0, self._ready
         for places in self._column.hits(value, (lambda place: not wanted >> place & 1) if skips else None):

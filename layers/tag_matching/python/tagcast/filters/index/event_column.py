@@ -102,9 +102,10 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
-        """Return the places of the leaves that a value meets, except of numbers, anything-but and :attr:`others`.
+        """Return the places of the leaves that a value meets.
 
-        Leaves that need evaluation are left out if *skips* is true for their place.
+        Not included are numeric and anything-but leaves, and :attr:`others`. With *skips*, leaves that need evaluation
+        are left out if *skips* is true for their place.
         """
         if type(value) is Decimals:
             return self._found(value.text, value.text, skips) + self._found(value.number, None, skips)

@@ -1,8 +1,8 @@
 """Many event patterns at once: one path of an alternative is its key; the other conditions are evaluated together.
 
-Each filter's ``evaluate`` is the oracle. A pattern with one path of values or parts of texts needs only a lookup. The
-key of a longer alternative is a path with few possible values, else a path that must be present. An alternative whose
-paths may all be absent is always evaluated.
+Each filter's ``evaluate`` is the oracle. A pattern with a single path that lists values or parts of texts needs only a
+lookup. The key of a longer alternative is a path with few possible values, else a path that must be present. An
+alternative whose paths may all be absent is always evaluated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ _Asked = EventCell | EventList
 
 
 class HeavyPattern(NamedTuple):
-    """A pattern that may take too long on large events: its weights: total, by path, and of its alternatives."""
+    """A pattern that may take too long on large events.
+
+    *weight* is its total weight, *by_path* the weight of each path for one value, *tried* the weight of its
+    alternatives for one object.
+    """
 
     weight: int
     owner: int
@@ -46,7 +50,11 @@ class HeavyPattern(NamedTuple):
 
 
 class Posting:
-    """The alternatives found by one path: owners and cells by value, and cells by presence."""
+    """The alternatives whose key is one path.
+
+    Some are found by a value of the path, as owners or as cells. The others are cells that only need the path to be
+    present.
+    """
 
     __slots__ = ("_cells", "_line", "_looked_up", "_present")
 
@@ -102,7 +110,11 @@ class Posting:
 
 
 class LookupTables(NamedTuple):
-    """The lookup tables of a path: owners of one-path patterns by value (*exact*) or leaf, cells by leaf (*keys*)."""
+    """The lookup tables of one path.
+
+    *exact* and *alone* find the owners of patterns with this path only: *exact* by an equal value, *alone* by other
+    leaves. *keys* finds the cells of longer alternatives.
+    """
 
     exact: dict[Value, tuple[int, ...]]
     alone: Column | None

@@ -26,7 +26,7 @@ class _Node:
         self.words: dict[str, _Node] | None = None
 
     def grow(self) -> "dict[str, _Node]":
-        """Build the nodes of the next words, and return those without wildcards."""
+        """Build the child nodes from the pending patterns. Return those for words without wildcards."""
         words: dict[str, _Node] = {}
         ends: dict[str, _Owners] = {}
         for text, owners in self.pending:
@@ -133,7 +133,7 @@ class RoutingTrie:
 
     @property
     def remembered(self) -> tuple[int, int]:
-        """The number of keys in the cache, and of owners in all; both are bounded."""
+        """The number of keys in the cache, and the number of owners in all their answers. Both are bounded."""
         return len(self._memo), self._remembered
 
     def as_rows(self) -> list[object]:

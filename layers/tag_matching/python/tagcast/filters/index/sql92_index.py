@@ -1,4 +1,4 @@
-"""Many SQL92 filters at once: equal expressions once, found by a lookup key, evaluated together.
+"""Many SQL92 filters at once: equal expressions are indexed once, found by a lookup key, and evaluated together.
 
 In the rocketmq dialect an expression may also fail, but only if a present property cannot be parsed as the type of a
 literal. So the index looks for failures only among expressions that parse the property as this type.

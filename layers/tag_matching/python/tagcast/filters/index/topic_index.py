@@ -130,7 +130,10 @@ class TopicIndex:
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
-        """Return the index as data, independent of the Python version: a line of JSON, and one for each expression."""
+        """Return the index as data, independent of the Python version.
+
+        The first line is JSON; later lines are parsed on demand.
+        """
         parts = [part.as_rows() for part in (self._tags, self._all_tags, self._routing)]
         conditions, lines = (None, []) if self._conditions is None else self._conditions.snapshot()
         head = [SNAPSHOT_FORMAT, _runs(self._ordinals), *parts, conditions]

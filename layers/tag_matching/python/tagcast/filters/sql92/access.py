@@ -16,14 +16,17 @@ KEYS_MAX = 1_024
 
 
 class LookupKey(NamedTuple):
-    """A value of a reading."""
+    """A property, how its text is read, and the value that it must have."""
 
     dimension: Dimension
     value: Reading
 
 
 class Access(NamedTuple):
-    """Lookup keys, one of which holds if the node has the wanted value; with ``whole`` if and only if."""
+    """The lookup keys of a node: if the node has the wanted value, one of the keys holds.
+
+    With ``whole`` the reverse is also true. ``place`` is the node's index.
+    """
 
     keys: tuple[LookupKey, ...]
     place: int
@@ -48,8 +51,9 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the rough share of messages with one of the keys, so that similar alternatives choose the same
-        keys.
+        """Return the rough share of messages with one of the keys, and the first key's dimension.
+
+        The share is only an order of magnitude, so that similar alternatives choose the same keys.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
@@ -76,7 +80,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the access by the presence of a property that the alternative needs, or ``None``."""
+    """Return the access by a property that must be present for the alternative to be TRUE; ``None`` without one."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)

@@ -34,7 +34,7 @@ _ONE = ord("1")
 
 
 def bits_of(places: Sequence[int], count: int) -> int:
-    """Return the integer with these of ``count`` bits set.
+    """Return an integer of ``count`` bits in which the bits at *places* are set.
 
     >>> bits_of([0, 3], 4), bits_of([], 4), bits_of(range(20), 20) == (1 << 20) - 1
     (9, 0, True)

@@ -1,7 +1,7 @@
 """Entries with the same key, by property instead of by entry: the data of a cell, ready for JSON.
 
-An entry has one bit for each of a few owners; ``places`` are bits. An entry that only needs one value of one text
-property has no bit: it is stored below that value.
+An entry with few owners has one bit for each; with many owners it has a single bit. ``places`` are positions of bits.
+An entry that only needs one value of one text property has no bit: it is stored below that value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,9 +34,10 @@ _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 class Columns(NamedTuple):
     """A cell as plain lists.
 
-    ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
-    ``crowds``: places with the other owners of entries that have several. ``partial``: places with the index of the
-    expression to evaluate. ``tests``: reading, property, test, values, and the places of each value.
+    - ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
+    - ``crowds``: for entries with many owners, the place of the bit and the owners after the first.
+    - ``partial``: places of entries that need their full expression, each with the index of the expression.
+    - ``tests``: reading, property, test, values, and the places of each value.
     """
 
     always: list[int]

@@ -17,7 +17,9 @@ _DOUBLE = re.compile(
 
 
 def is_int(number: int) -> bool:
-    """Return whether the literal is an ``int`` in Java. The smallest int exists only as a negated ``long``.
+    """Return whether the literal is an ``int`` in Java.
+
+    The smallest int is none: Java reads its digits as a ``long`` and then negates them.
 
     >>> is_int(2147483647), is_int(-2147483648)
     (True, False)

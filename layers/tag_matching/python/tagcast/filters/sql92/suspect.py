@@ -11,7 +11,7 @@ from tagcast.filters.sql92.whole import FullExpression
 
 
 class Suspect:
-    """The owners, and the terms in evaluation order, or else the full expression."""
+    """An expression that may fail, with its owners: as terms in evaluation order, or as the full expression."""
 
     __slots__ = ("_terms", "_whole", "owners")
 

@@ -38,9 +38,10 @@ _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
 
 
 class Term(NamedTuple):
-    """A test of one property: its parsed text is one of the values, none of them, or beyond a single bound.
+    """A test of one property. *test* says how the parsed text is compared with *values*.
 
-    A property that is missing or unreadable meets only the term ``missing``.
+    The text must be one of the values or none of them, be beyond a bound, match a search, or just be present. A
+    property that is missing or unreadable meets only the term ``missing``.
     """
 
     dimension: Dimension
@@ -119,7 +120,10 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return a number literal with its sign, and the type as which the other side is parsed."""
+    """Return the type as which the other side is parsed, and the value of a number literal with its sign.
+
+    Return ``None`` if the operand is no number literal.
+    """
     node = nodes[place]
     if strict:
         number: Number | None = constant_number(nodes, place)
