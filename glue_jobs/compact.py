@@ -150,10 +150,11 @@ class _Run:
         days = {day for day in self.archive.curated_days(self.kind) if day >= rebuilt} | set(reading.packed)
         before = manifests.read(self.objects, self.kind, sorted(days))
         kept = [each for each in before if each.files and each.day < rebuilt]
-        reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
-        result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
-        result.days_of_files = reading.days_of_files
-        written = reading.written(manifests.generation_at(arguments.now_ms()))
+        with manifests.watched(self.objects, before):
+            reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
+            result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
+            result.days_of_files = reading.days_of_files
+            written = reading.written(manifests.generation_at(arguments.now_ms()))
         reading.close()
         result.duplicates, result.conflicts = (
             sum(row[name] for row in written) for name in ("duplicates", "conflicts")

@@ -43,7 +43,7 @@ from glue_jobs.erasing.places import (
     text_of,
 )
 from glue_jobs.io import arguments, manifests, raw
-from glue_jobs.io.manifests import AT_ONCE, GenerationSummary
+from glue_jobs.io.manifests import AT_ONCE, GenerationSummary, Manifest
 from glue_jobs.io.messages_read import BODIES, filter_keys
 from glue_jobs.io.objects import Objects, RacedError, json_of, until_won
 from glue_jobs.io.ranges import in_ranges
@@ -155,29 +155,37 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
     objects = archive.objects
     [before] = manifests.read(objects, MESSAGES, [day])
     written: dict[str, int] = {}
-    made = None
+    made = GenerationSummary(0, 0)
     if before.files:
-        columns = [*SCHEMAS[MESSAGES].fieldNames(), "dt"]
-        rows = archive.records_of([before], MESSAGES).withColumn("dt", sql.lit(day))
-        key, file = sql.concat_ws(" ", "dt", "record_id"), sql.input_file_name()
-        firsts = [row["first"] for row in rows.groupBy(file).agg(sql.min(key).alias("first")).collect()]
-        placed = in_ranges(change(rows), key, sorted(firsts)[1:]).sortWithinPartitions("dt", "record_id")
-        generation = manifests.generation_at(arguments.now_ms())
-        written = archive.write_generation(placed.select(*columns), MESSAGES, generation).get(day, {})
-        held = manifests.read_summary(objects, before)
+        with manifests.watched(objects, [before]):
+            written = _write_day(archive, before, change)
+            held = manifests.read_summary(objects, before)
         lacks = sorted({*taken, *(() if held is None else held.without)})
         made = GenerationSummary(0 if held is None else held.records, sum(written.values()), lacks)
-    # Files there before the swap belong to writers that began before it: their own swaps fail.
     keys = manifests.by_day(objects.sizes(manifests.data_prefix(MESSAGES))).get(day, [])
     stale = [key for key in keys if key not in written]
-    if made is not None:
+    if before.files or (stale and before.seen is None):
+        # Files there before the swap belong to writers that began before it: their own swaps fail.
         try:
             manifests.swap(objects, archive.root, before, sorted(written), made)
         except RacedError:
             objects.remove(written)
             raise
+    else:  # An empty manifest would stay the same, and refuse nobody.
+        stale = manifests.former(objects, [before], arguments.now_ms() - compact.KEPT_MS)
     objects.remove(stale)
     return len([key for key in stale if key.endswith(".parquet")])
+
+
+def _write_day(archive: Archive, before: Manifest, change: Callable[[DataFrame], DataFrame]) -> dict[str, int]:
+    """Write the changed messages of a day as a new generation; return its files with their bytes."""
+    columns = [*SCHEMAS[MESSAGES].fieldNames(), "dt"]
+    rows = archive.records_of([before], MESSAGES).withColumn("dt", sql.lit(before.day))
+    key, file = sql.concat_ws(" ", "dt", "record_id"), sql.input_file_name()
+    firsts = [row["first"] for row in rows.groupBy(file).agg(sql.min(key).alias("first")).collect()]
+    placed = in_ranges(change(rows), key, sorted(firsts)[1:]).sortWithinPartitions("dt", "record_id")
+    generation = manifests.generation_at(arguments.now_ms())
+    return archive.write_generation(placed.select(*columns), MESSAGES, generation).get(before.day, {})
 
 
 def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:

@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 from tagcast.archive.record import RecordKind
@@ -22,15 +21,14 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import history
-from glue_jobs.auditing.audit_matching import FiltersByTopic
 from glue_jobs.compact import KEPT_MS, ledger_key
 from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.contents import COLUMNS, Part, forget_parts, parts_read
-from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, Eraser, arrival_day, certificates_of_one
+from glue_jobs.erasing.aged import AgedErasure, Until, due
+from glue_jobs.erasing.contents import Part, parts_read
+from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, arrival_day, certificates_of_one
 from glue_jobs.io import arguments, manifests
 from glue_jobs.io.manifests import AT_ONCE, Manifest
-from glue_jobs.io.messages_read import body_of
 from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
@@ -38,53 +36,6 @@ from glue_jobs.io.storage import Archive, finish, tell
 MESSAGES = RecordKind.MESSAGES
 DAYS_MIN = 7
 """A message lives at most a day, and an erasure waits for five more: before that nothing is erased."""
-Until = Mapping[Part, str]
-"""The last day on which a part is erased."""
-
-
-@dataclass(frozen=True)
-class AgedErasure(Eraser):
-    """Erases the parts of each record whose last day has come, and records the verdicts of their filters."""
-
-    until: Until
-    filters: Mapping[str, Sequence[history.FilterInForce]]
-
-    @cached_property
-    def _topics(self) -> FiltersByTopic:
-        return FiltersByTopic(self.filters)
-
-    def concerns(self, line: str) -> bool:
-        """Return True: any line may change."""
-        return True
-
-    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a record without the parts whose day has come."""
-        day, gone = rfc3339(record["accepted_at"])[:10], record.get("hashes") or {}
-        going = [part for part in due(self.until, day) if part not in gone and _has(record, part)]
-        if not going:
-            return None
-        properties = tuple((record.get("properties") or {}).items())
-        body = body_of(record.get("body"), record.get("body_base64"))
-        known = (tuple(record.get("tags") or ()), record.get("routing_key"), properties, body)
-        names = self._topics[str(record.get("topic"))].names_of(known, tuple(gone), going)
-        return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
-
-    def takes_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether the line's day of arrival is due: the day of its record is unknown."""
-        return bool(due(self.until, arrived))
-
-
-def _has(record: Mapping[str, Any], part: Part) -> bool:
-    return any(record.get(name) is not None for name in COLUMNS[part])
-
-
-def due(until: Until, day: str) -> list[Part]:
-    """Return the parts to erase from messages of a day.
-
-    >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
-    ([<Part.BODY: 'body'>], [])
-    """
-    return [part for part, last in until.items() if day <= last]
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from tagcast.archive.record import RecordKind
 
-from glue_jobs.io.objects import Objects, Stored, json_of
+from glue_jobs.io.objects import Objects, RacedError, Stored, json_of
 
 AT_ONCE = 16
 MADE = "_made.json"
@@ -94,6 +95,25 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
     content = "".join(f"{root}/{key}\n" for key in sorted(files))
     objects.write(manifest_key(before.kind, before.day), content.encode(), before.seen)
+
+
+@contextmanager
+def watched(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
+    """Raise RacedError instead of another error if a manifest in *before* changed meanwhile.
+
+    The other writer may have deleted files that this one reads or writes.
+    """
+    try:
+        yield
+    except RacedError:
+        raise
+    except Exception as fault:
+        for each in before:
+            key = manifest_key(each.kind, each.day)
+            now = objects.read(key)
+            if (now and now.tag) != (each.seen and each.seen.tag):
+                raise RacedError(key) from fault
+        raise
 
 
 def generation_at(now_ms: int) -> str:

@@ -13,13 +13,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit, compact, erase
 from glue_jobs.erasing.contents import Part, forget_parts, key_of
 from glue_jobs.erasing.places import RequestedErasure, decode_failed, rewrite_object, text_of
-from glue_jobs.io import arguments
-from glue_jobs.io.objects import FolderObjects, Stored
+from glue_jobs.io import arguments, manifests
+from glue_jobs.io.manifests import Manifest
+from glue_jobs.io.objects import FolderObjects, Objects, Stored
 from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, message_id, settings, subscribed
@@ -227,6 +229,41 @@ def test_by_a_property_nothing_is_erased_while_a_file_that_may_have_it_is_not_co
     last = _record(bucket)
     assert last["asked_at"] == first["asked_at"] < first["done_at"] < last["done_at"]
     assert [key for key, text in texts(bucket).items() if SECRET in text] == []
+
+
+def test_a_compaction_of_a_new_day_survives_an_erasure_of_it_in_between(
+    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, swap, rewritten = Archive.at(spark, bucket.uri), manifests.swap, list[int]()
+
+    def swapped(objects: Objects, root: str, before: Manifest, *made: Any) -> None:
+        if before.kind is RecordKind.MESSAGES and not rewritten:
+            rewritten.append(0)
+            rewritten[0] = erase.rewrite_days(archive, [DAY], lambda rows: rows)
+        swap(objects, root, before, *made)
+
+    monkeypatch.setattr(manifests, "swap", swapped)
+    bucket.put("messages", LATE_DAY, story()[:2])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    assert rewritten == [1]
+    assert archive.records(RecordKind.MESSAGES, [DAY]).count() == 2
+
+
+def test_the_later_of_two_erasures_of_a_day_starts_again(spark: SparkSession, bucket: Bucket) -> None:
+    archive, changed = Archive.at(spark, bucket.uri), list[int]()
+    bucket.put("messages", DAY, story()[:2])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    def change(rows: DataFrame) -> DataFrame:
+        changed.append(0)
+        if len(changed) == 1:
+            erase.rewrite_days(archive, [DAY], lambda others: others)
+        return rows
+
+    assert erase.rewrite_days(archive, [DAY], change) == 1
+    assert len(changed) == 2
+    assert archive.records(RecordKind.MESSAGES, [DAY]).count() == 2
 
 
 def _record(bucket: Bucket) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
@@ -17,13 +20,13 @@ from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 from tagcast.filters.kinds import compile_filter
 
-from glue_jobs import audit, compact, replay, retain
+from glue_jobs import audit, compact, package, replay, retain
 from glue_jobs.auditing.history import FOREVER, FilterInForce
+from glue_jobs.erasing.aged import AgedErasure
 from glue_jobs.erasing.contents import Part
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.storage import Archive
-from glue_jobs.retain import AgedErasure
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError
@@ -137,6 +140,23 @@ def test_each_part_goes_at_its_age_everywhere_and_a_late_record_loses_it_too(
     assert nothing_is_due(archive)
     volume = replay.preview(archive.records(RecordKind.MESSAGES), [compile_filter(None)])
     assert (volume["messages"], volume["without_body"], volume["parts_gone"]) == (1, 1, 3)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_script_that_glue_starts_erases_what_is_due(bucket: Bucket, tmp_path: Path) -> None:
+    """A worker knows no class of the script that was started."""
+    fill(bucket)
+    compacted(bucket)
+    assert package.main([str(tmp_path)]) == 0
+    arguments = ["--archive", bucket.uri, "--bodies-days", "7", "--preview", "false", "--date", DAY]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / package.ARCHIVE)}
+    ended = subprocess.run(
+        [sys.executable, "-P", str(tmp_path / "retain.py"), *arguments],
+        env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=200,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    assert "body old" not in "\n".join(texts(bucket).values())
 
 
 def test_of_a_day_that_is_done_the_files_that_came_since_are_left_to_do(tmp_path: Path) -> None:
