@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import shutil
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import get_args, get_type_hints, is_typeddict
 
@@ -490,3 +493,33 @@ def test_a_history_is_read_page_by_page_with_how_far_the_archive_has_come(client
     assert (rest.next_cursor, rest.archived_until, first.messages[0].counts) == (None, None, {"blocked": 1})
     later = first.messages[0].accepted_at + timedelta(seconds=1)
     assert client.read_history("orders", tag="x", since=later).messages == ()
+
+
+def test_a_process_that_was_forked_has_connections_of_its_own() -> None:
+    connections = set[tuple[str, int]]()
+
+    class Server(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            connections.add(self.client_address)
+            self.send_response(200)
+            self.send_header("content-length", "16")
+            self.end_headers()
+            self.wfile.write(b'{"status": "ok"}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Client(f"http://127.0.0.1:{server.server_port}", retries=Retries(seconds=0)) as client:
+        client.get_openapi()
+        if (child := os.fork()) == 0:
+            client.get_openapi()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        client.get_openapi()
+    server.shutdown()
+
+    assert len(connections) == 2

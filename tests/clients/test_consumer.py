@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from tagcast_client import (
     MessageModel,
     Pulled,
 )
+from tagcast_client.threads import Tasks
 
 from tests.clients.in_memory_api import status
 from tests.clients.pulling_api import PullingApi
@@ -169,6 +171,78 @@ def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[
         listener.open.set()
         assert wait_until(lambda: len(api.done()) == 100)
     assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
+
+
+@pytest.mark.parametrize("slots", [1, 2, 20])
+def test_a_topic_without_messages_leaves_slots_to_the_others(
+    api: PullingApi, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle, pull = list[int](), Client.pull
+
+    def pulled(client: Client, topic: str, *arguments: Any, max_messages: int, **options: Any) -> Any:
+        idle.extend([max_messages] * (topic == "Idle"))
+        return pull(client, topic, *arguments, max_messages=max_messages, **options)
+
+    monkeypatch.setattr(Client, "pull", pulled)
+    with Client(URL, transport=api, sleep=lambda seconds: None) as client:
+        client.create_topic("Idle")
+        consumer = Consumer(client, "workers", replace(OPTIONS, consume_thread_max=slots))
+        for topic in ("Idle", "TopicTest"):
+            consumer.subscribe(topic, "TagA")
+        consumer.register_message_listener(lambda messages: None)
+        with consumer:
+            for body in map(str, range(10)):
+                api.put("TopicTest", body)
+                assert wait_until(lambda body=body: body in api.done())  # type: ignore[misc]
+    assert set(idle) == {OPTIONS.messages_max(1)}
+
+
+def test_a_consumer_that_was_shut_down_says_that_it_cannot_start_again(api: PullingApi) -> None:
+    with Client(URL, transport=api) as client:
+        consumer = Consumer(client, "workers", OPTIONS)
+        consumer.subscribe("TopicTest", "TagA")
+        consumer.register_message_listener(lambda messages: None)
+        with consumer:
+            pass
+        with pytest.raises(RuntimeError, match="create another one"):
+            consumer.start()
+
+
+def test_a_listener_that_exits_gets_its_batch_again(api: PullingApi) -> None:
+    calls = list[str]()
+
+    def listener(messages: Sequence[Pulled]) -> None:
+        calls.extend(message.text() for message in messages)
+        if len(calls) == 1:
+            sys.exit("enough")
+
+    made(api)
+    api.put("TopicTest", "a")
+    with Running(api, listener, replace(OPTIONS, suspend_seconds=0, consume_thread_max=1)) as consumer:
+        assert wait_until(lambda: api.done() == ["a"])
+    assert calls == ["a", "a"]
+    assert [str(fault) for fault in consumer.faults] == ["the listener exited with enough; call shutdown instead"]
+
+
+def test_where_no_thread_can_be_started_the_messages_are_left_and_pulls_go_on(
+    api: PullingApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = Tasks.start, list[str]()
+
+    def starting(tasks: Tasks, work: Callable[..., None], *arguments: Any) -> None:
+        if work.__name__ == "_consume" and not refused:
+            refused.append("can't start new thread")
+            raise RuntimeError(refused[0])
+        start(tasks, work, *arguments)
+
+    monkeypatch.setattr(Tasks, "start", starting)
+    made(api)
+    api.put("TopicTest", "a")
+    with Running(api, lambda messages: None, replace(OPTIONS, consume_thread_max=1)) as consumer:
+        assert wait_until(lambda: bool(consumer.faults))
+        api.put("TopicTest", "b")
+        assert wait_until(lambda: api.done() == ["b"])
+    assert [str(fault) for fault in consumer.faults] == refused
 
 
 def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:

@@ -18,8 +18,11 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict."""
-    return listener(messages)
+    """Return the listener's verdict. Raises RuntimeError if it called ``sys.exit``, which would only end its thread."""
+    try:
+        return listener(messages)
+    except SystemExit as fault:
+        raise RuntimeError(f"the listener exited with {fault.code}; call shutdown instead") from fault
 
 
 class Tasks:
@@ -75,17 +78,22 @@ class Tasks:
 
 
 class Slots:
-    """Slots that limit concurrent work."""
+    """Slots that limit concurrent work. A thread that gives slots back gets none before one that waits."""
 
     def __init__(self, count: int) -> None:
-        self._free = threading.Semaphore(count)
+        self._free = count
+        self._turn, self._freed = threading.Lock(), threading.Condition()
 
     def take(self, most: int) -> int:
         """Wait for a free slot. Take all free slots, at most *most*, and return their number."""
-        self._free.acquire()
-        return 1 + sum(self._free.acquire(blocking=False) for _ in range(most - 1))
+        with self._turn, self._freed:
+            self._freed.wait_for(lambda: self._free > 0)
+            taken = min(most, self._free)
+            self._free -= taken
+            return taken
 
     def give_back(self, count: int) -> None:
         """Free *count* slots."""
-        for _ in range(count):
-            self._free.release()
+        with self._freed:
+            self._free += count
+            self._freed.notify()

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
@@ -63,7 +64,9 @@ class AsyncConnection:
         self._sleep = sleep
         self._clock = clock
         self._is_known = False
-        self._http = httpx.AsyncClient(
+        self._process = os.getpid()
+        self._new_http = partial(
+            httpx.AsyncClient,
             auth=self.auth,
             timeout=timeout,
             transport=transport,
@@ -71,6 +74,7 @@ class AsyncConnection:
             follow_redirects=False,
             mounts=_NEVER_BY_PROXY,
         )
+        self._http = self._new_http()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -132,6 +136,8 @@ class AsyncConnection:
         return results
 
     async def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
+        if self._process != os.getpid():  # After a fork, a shared connection would mix up the answers.
+            self._process, self._http = os.getpid(), self._new_http()
         headers = dict(operation.headers)
         content = operation.content
         if content is not None:

@@ -70,9 +70,14 @@ class AsyncConsumer:
         await self.shutdown()
 
     async def start(self) -> None:
-        """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError."""
+        """Join the group and start to pull. Raises the errors of the first heartbeat, e.g. DisagreementError.
+
+        A consumer starts once. Raises ValueError without a subscription or a listener.
+        """
         if self._listener is None or not self._filters:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
+        if self._work.stopping:
+            raise RuntimeError("this consumer was shut down: create another one")
         for topic in self._filters:
             await self._beat(topic)
         for topic in self._filters:
@@ -132,9 +137,9 @@ class AsyncConsumer:
                 self._report(fault)
 
     async def _pull_all(self, topic: str) -> None:
-        rest_s, options = 0.0, self.options
+        rest_s, options, most = 0.0, self.options, 1
         while not await self._work.pause(rest_s):
-            slots = await self._slots.take(1 if options.ordered else options.consume_thread_max)
+            slots = await self._slots.take(most)
             batches: list[Batch] = []
             try:
                 if not self._work.stopping:
@@ -147,10 +152,17 @@ class AsyncConsumer:
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
             if self._pulls.is_abandoned:
                 return
+            # A pull that waits for messages keeps one slot only: other topics need the rest.
+            most = options.consume_thread_max if batches and not options.ordered else 1
             self._slots.give_back(slots - len(batches))
             for batch in batches:
                 self._batches.add(batch)
-                self._work.start(self._consume, batch)
+                try:
+                    self._work.start(self._consume, batch)
+                except RuntimeError as fault:  # No further thread: the messages come again.
+                    self._batches.discard(batch)
+                    self._slots.give_back(1)
+                    self._report(fault)
 
     async def _pull_batches(self, topic: str, slots: int) -> list[Batch]:
         options = self.options
