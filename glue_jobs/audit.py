@@ -63,7 +63,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The curated records of an audit, deliveries with their topics."""
+    """The curated records that an audit reads. The topic is added to each delivery."""
 
     messages: DataFrame
     deliveries: DataFrame
@@ -72,7 +72,7 @@ class Records:
 
 
 def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
-    """Return the records of the window, and all of settings and lanes, because those in force may be older."""
+    """Return the window's messages and deliveries, and all settings and lanes: old ones may still apply."""
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
     topics = history.topics_by_id(subscriptions, lanes)
     messages = archive.records(RecordKind.MESSAGES, window.days())
@@ -156,9 +156,10 @@ def erasures(archive: Archive, window: arguments.Window, topic: str | None) -> l
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
-    """Audit the window, write the tables, and return the certificate, of *subject* alone if given.
+    """Audit the window, write the tables, and return the certificate.
 
-    All messages are audited even then, because other messages can break an order; the tables stay unchanged.
+    With a *subject*, the certificate is only about its messages. All messages are audited nevertheless, because other
+    messages can break an order. With a *subject* or a *topic*, the tables stay unchanged.
     """
     records = read(archive, window, topic)
     found, counts = violations(records, terms)

@@ -50,7 +50,7 @@ class BacktestComparison:
 
 
 def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
-    """Return whether a filter matches; None if it fails, which does not match either."""
+    """Return whether a filter matches; None if its evaluation fails, which counts as no match."""
     try:
         return filter.evaluate(seen) is True
     except FilterEvaluationError:

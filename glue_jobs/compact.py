@@ -150,7 +150,7 @@ class _Run:
         days = {day for day in self.archive.curated_days(self.kind) if day >= rebuilt} | set(reading.packed)
         before = manifests.read(self.objects, self.kind, sorted(days))
         kept = [each for each in before if each.files and each.day < rebuilt]
-        with manifests.watched(self.objects, before):
+        with manifests.watch(self.objects, before):
             reading.curated({key: self.archive.size(self.archive.uri(key)) for each in kept for key in each.files})
             result.corrupt, result.unknown_columns = reading.corrupt, sorted(reading.unknown)
             result.days_of_files = reading.days_of_files
@@ -299,9 +299,10 @@ def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
 
 
 def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return (number, first, content) of *chunks*, those of one range in one partition, sorted by first id.
+    """Return the chunks as (number, first, content): all of one range in one partition, sorted by first id.
 
-    *keys* are the beginnings of the ranges. A chunk across a bound is in both ranges, and each takes its part.
+    *keys* are the beginnings of the ranges, *number* is that of the range. A chunk with records of two ranges is in
+    both, and each range takes its part.
     """
     begins = sql.array(*(sql.lit(key) for key in keys))
 

@@ -103,7 +103,7 @@ class MessageSelection:
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
     """Return the messages that may still be pending, in a buffer or in the state table, and until when.
 
-    Both the life and the time after it are bounded; an id without a record gets the longest bound.
+    They are gone a fixed time after their expiry. An id without a record counts with the longest life of a message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -157,7 +157,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
     written: dict[str, int] = {}
     made = GenerationSummary(0, 0)
     if before.files:
-        with manifests.watched(objects, [before]):
+        with manifests.watch(objects, [before]):
             written = _write_day(archive, before, change)
             held = manifests.read_summary(objects, before)
         lacks = sorted({*taken, *(() if held is None else held.without)})

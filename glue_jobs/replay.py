@@ -147,9 +147,9 @@ class Pace:
 
 
 def poster(given: argparse.Namespace) -> Post:
-    """Return a function that sends to the subscription in the arguments, at their rate, under one key each.
+    """Return a function that sends messages to the subscription in the arguments, at the rate in the arguments.
 
-    The client retries: with the key, retries publish nothing twice.
+    Each call has one idempotency key, so the client's retries publish nothing twice.
     """
     # Only a run that sends needs the client and its requirements.
     from tagcast_client import Client, SigV4

@@ -49,7 +49,7 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return the key of the list of finished files that arrived on a day, each with its days."""
+    """Return the key of a list: the finished files that arrived on a day, and the last erased day of each part."""
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 

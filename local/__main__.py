@@ -32,7 +32,7 @@ WATCH_S = 0.5
 
 
 def port(text: str) -> int:
-    """Return a port. Raises ValueError, which argparse reports.
+    """Return the port number in *text*. Raises ValueError, which argparse reports.
 
     >>> port("8080")
     8080

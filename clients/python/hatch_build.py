@@ -1,4 +1,4 @@
-"""Writes the generated files of the client. Every build runs this, and so does running this file.
+"""Writes the generated files of the client, at every build, or when you run this file.
 
 `openapi_source` writes settings, models and operations from the API's document. The synchronous half, `_sync`, comes
 from the asynchronous one.
@@ -50,7 +50,7 @@ def write_sync(package: Path) -> None:
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Generates the files before a wheel, editable or not, is built."""
+    """Writes the generated files before a wheel is built; an editable one, too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the files, and add them to the build, because git ignores them."""

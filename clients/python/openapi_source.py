@@ -114,7 +114,7 @@ def without_null(kind: str) -> str:
 
 
 def sent_value(name: str, schema: Schema) -> str:
-    """Return the expression of an argument's value in the request."""
+    """Return the expression with which a method sends the value of its argument *name*."""
     return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
 
 
@@ -130,7 +130,7 @@ class Modules:
         self._schema_of: dict[str, str] = {}
 
     def class_of(self, schema_name: str) -> str:
-        """Return the name of the class of a schema. Raises ValueError if two schemas have the same name."""
+        """Return the name of the class of a schema. Raises ValueError if another schema has a class of this name."""
         if schema_name in BY_HAND:
             return BY_HAND[schema_name]
         name = NAMES.get(schema_name, schema_name.removesuffix("Answer"))
@@ -143,7 +143,7 @@ class Modules:
         return name
 
     def annotation(self, schema: Schema, place: str) -> str:
-        """Return the annotation of a value in an `answer`, an `argument`, or a `form` (a TypedDict)."""
+        """Return the annotation of a value. *place* is `answer`, `argument`, or `form` (in a TypedDict)."""
         if "$ref" in schema:
             return self.class_of(schema["$ref"].rpartition("/")[2])
         if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
@@ -210,7 +210,10 @@ class Modules:
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
     def flatten(self, schema: Schema) -> dict[str, Any]:
-        """Return a property with its references resolved: a schema, its parts, or the only choice besides null."""
+        """Return a property merged with the schemas that it refers to.
+
+        These are a reference, the parts of `allOf`, and the only choice besides null.
+        """
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
@@ -221,7 +224,7 @@ class Modules:
         return found | ({"type": kinds.pop()} if len(kinds) == 1 else {}) | dict(schema)
 
     def table(self, name: str, schema_name: str) -> str:
-        """Return the table of the settings of a resource."""
+        """Return the text of a table with a `Setting` for each property of a schema."""
         properties = self.schemas[schema_name]["properties"].items()
         rows = "".join(f"    Setting({field!r}, {self._setting(each)}),\n" for field, each in properties)
         return f"\n{name}: tuple[Setting, ...] = (\n{rows})\n"
@@ -242,7 +245,7 @@ class Modules:
         return ", ".join([repr(flat.get("type", "any")), *told])
 
     def filter_defaults(self) -> str:
-        """Return the table of the default values of each filter kind."""
+        """Return the text of the table with the default values of each filter kind."""
         kinds = [self.schemas[self._schema_of[each]]["properties"] for each in self.unions["AnyFilter"]]
         rows = {
             each["kind"]["const"]: {field: known["default"] for field, known in each.items() if "default" in known}
@@ -251,7 +254,7 @@ class Modules:
         return f"\nFILTER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {rows!r}\n"
 
     def operations(self) -> str:
-        """Return the class with a method for each operation."""
+        """Return the text of the class with a method for each operation."""
         methods = [
             self._method(path, verb.upper(), operation)
             for path, item in self.document["paths"].items()

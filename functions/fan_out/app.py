@@ -29,8 +29,8 @@ BESIDE_S = 0.25
 async def handle(event: Mapping[str, Any], world: World, budget_s: float | None = None) -> dict[str, Any]:
     """Serve a batch of queue records; report the entries of topics that failed, and the entries left.
 
-    Failed entries, and those beyond *budget_s*, are returned to the queue, so that their order continues soon. SQS
-    returns nothing of a group while an earlier entry is invisible
+    Failed entries, and entries not served within *budget_s*, are made visible in the queue again, so that their group
+    continues soon. SQS returns nothing of a group while an earlier entry is invisible
     (AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-understanding-logic.html).
 
     An unreadable record is logged and deleted: it would block its group for ever. Ordered and unordered entries are

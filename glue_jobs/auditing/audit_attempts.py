@@ -22,7 +22,7 @@ TIMEOUT_S_MAX = 30
 
 
 def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
-    """Return *rows* (one per entry) with the bounds of all settings in force between two of their instants.
+    """Return *rows* (one per entry) with bounds from all settings in force between the columns *begins* and *ends*.
 
     The settings may have changed between the instants, so the weakest bounds count. Unknown settings give null bounds.
     """
@@ -100,9 +100,9 @@ def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
 
 
 def find_unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
-    """Return ended entries whose failed attempt has no record: the archive is incomplete.
+    """Return ended entries with a failed attempt that has no record. They show that the archive is incomplete.
 
-    Pulls of groups have none.
+    Entries of groups are not checked, because their failed attempts have no records.
     """
     groups = policies.where("is_pulled").select(*LANE).distinct()
     pushed = entries.join(groups, list(LANE), "left_anti")

@@ -37,7 +37,7 @@ class Terms:
 
     @property
     def blur_ms(self) -> int:
-        """How much later than its recorded time a row may have changed, at most."""
+        """How long after its recorded time a change of a row may really happen, in milliseconds."""
         return GRANULARITY_MS + self.skew_ms
 
 
@@ -173,7 +173,7 @@ def find_strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the counts of the certificate: entries by end, and open ones; *usual* ones were delivered."""
+    """Return the certificate's counts: entries by end, and open ones. The *usual* entries are added as delivered."""
     matched = sql.col("matched") == 1
     alive = matched & _is_open() & (sql.col("expires_at") > terms.over_before)
     sums = [

@@ -77,9 +77,10 @@ class TopicFilters:
         return self._reading[known]
 
     def names_of(self, known: Known, gone: Collection[str], going: Collection[str]) -> list[str]:
-        """Return the verdicts to keep when parts of a message are erased: the filters that read one and match.
+        """Return the names of the filters to record when the parts *going* of a message are erased.
 
-        Undecidable ones have a ``?`` prefix. Filters on a part erased earlier were recorded then.
+        These filters read one of the parts and match the message. A name has the prefix ``?`` if the filter cannot be
+        evaluated. Filters that read a part in *gone* are left out: they were recorded when that part was erased.
         """
         places, unread = self.reading(going) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -88,7 +89,10 @@ class TopicFilters:
     def verdicts(
         self, known: Known, gone: Collection[str], names: Collection[str]
     ) -> tuple[Collection[int], frozenset[int]]:
-        """Return the indices of the filters that match, and of undecidable ones; *names* decides for erased parts."""
+        """Return the indices of the filters that match, and of undecidable ones.
+
+        For filters that read erased parts (*gone*), the recorded *names* decide.
+        """
         if not gone:
             return self.matching(known), self.unread(known)
         noted, names = self.reading(gone), frozenset(names)
@@ -99,7 +103,7 @@ class TopicFilters:
         return self.filters[place].name
 
     def remember(self, judged: Judged, counts: Counter[str]) -> None:
-        """Cache that messages like this one have no violation, with their counts."""
+        """Cache the counts of a message without violations, for further messages that are equal to it."""
         self.clean[judged] = counts
 
     def forget(self) -> None:
@@ -131,7 +135,7 @@ class FiltersByTopic(dict[str, TopicFilters]):
 def judge_batches(
     batches: Iterator[pa.RecordBatch], filters: dict[str, list[FilterInForce]], terms: Terms
 ) -> Iterator[pa.RecordBatch]:
-    """Evaluate batches of messages again; yield violations and, for each batch, counts."""
+    """Evaluate batches of messages again. For each batch, yield its violations and its counts as rows."""
     topics = FiltersByTopic(filters)
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
@@ -207,7 +211,7 @@ def _judge(
 
 
 def judge_messages(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
-    """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
+    """Return the violations and the counts of *messages*, one row for each violation or count (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
     forgotten = (sql.map_keys("hashes").alias("gone"), "matching", "erasure")

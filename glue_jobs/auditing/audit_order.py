@@ -26,9 +26,9 @@ def ordered_lanes(policies: DataFrame) -> DataFrame:
 
 
 def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries in the backlog of an ordered lane.
+    """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
-    (entry, place, stood_at, tried_at: its first attempt after it joined, pending_until)
+    *stood_at* is when the entry joined, *tried_at* its first attempt after that.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -50,8 +50,8 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
 def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
     """Return entries attempted while an earlier one in the same backlog was pending.
 
-    The window function finds suspects by the longest pending time of earlier entries. The join finds the overtaken
-    entries: those in the backlog at the time of the attempt, so that it is the same backlog.
+    The window function finds suspects: an earlier entry was pending after their attempt. The join finds the overtaken
+    entries. Only entries that were in the backlog at the time of the attempt count: that proves the same backlog.
     """
     opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
     events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
@@ -82,7 +82,7 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 
 
 def closed_hours(closed: DataFrame) -> DataFrame:
-    """Return the intervals in which lanes were not active, a row for each ``hour`` of at most 40 days."""
+    """Return the intervals in *closed*, with one row per ``hour``, for at most 40 days of each interval."""
     until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
     hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
     return closed.withColumn("hour", sql.explode(hours))
@@ -103,10 +103,10 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, terms: Terms) -> DataFr
 
 
 def disorder(deliveries: DataFrame, lanes: DataFrame) -> dict[str, int]:
-    """Return how many direct deliveries of ordered lanes came before that of an earlier message: an observation.
+    """Count the direct deliveries of ordered lanes that came before the delivery of an earlier message.
 
     The queue decides the order: two producers may be accepted in one order and queued in the other, and no record shows
-    the queue's order. So this is no violation.
+    the queue's order. So the count is an observation, not a violation.
     """
     entries = entries_told_of(deliveries.join(sql.broadcast(lanes), list(LANE), "left_semi"))
     direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))

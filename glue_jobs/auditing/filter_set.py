@@ -89,7 +89,7 @@ class FilterSet:
         return sql.map_filter("properties", lambda name, _: name.isin(list(self.properties)))
 
     def index(self) -> TopicIndex:
-        """Return all filters in the index of the Lambda functions."""
+        """Return an index of all filters, the same that the Lambda functions use."""
         return TopicIndex.build(dict(enumerate(self.filters)))
 
     def seen(
@@ -99,7 +99,7 @@ class FilterSet:
         texts: Iterable[str | None] | None,
         content: bytes | None = None,
     ) -> Seen:
-        """Return the message of a distinct set."""
+        """Return the parts of a message that the filters can read, from one row of distinct parts."""
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
 

@@ -106,7 +106,7 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
     """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms).
 
-    A policy ends with its retries, or with the failures that fit into a life.
+    The rows of a policy end with its last retry, or when the sum of the waits exceeds the longest life of a message.
     """
     rows, life_ms = list[tuple[str, int, int]](), RETENTION_S_MAX * 1000
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
@@ -136,7 +136,9 @@ def interventions(lanes: DataFrame) -> DataFrame:
 
 
 def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
-    """Return the times in which lanes held back messages, in pieces between records: (…, begins_at, ends_at).
+    """Return the times in which lanes held back messages: (…, begins_at, ends_at).
+
+    A time may be split into several rows, at changes of its lane.
 
     A retrying lane holds nothing back. Changes within one second have no order in the records: only their combined
     information is used. A removed lane accepts no pushes, but nothing waits for it; with *removal_ends* it counts as

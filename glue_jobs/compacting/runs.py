@@ -67,7 +67,7 @@ class Source:
 
 
 def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
-    """Yield batches of ``CHUNKS`` of some files. Raw messages get salts derived from *key*."""
+    """Read files and yield their chunks, in batches of the schema ``CHUNKS``. Raw messages get salts from *key*."""
     return _in_runs(_read(opened(), sources, kind), kind, key)
 
 
@@ -201,7 +201,7 @@ def _chunk(**values: Any) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The records of a day from one id to the next range's: one file."""
+    """A range of ids of one day, from *low* to before *high* (None: no bound). Its records become one file."""
 
     day: str
     low: str
@@ -339,10 +339,10 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 
 
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Return the index of the record to keep among several with one id (always the same), and the number that differ
-    from it.
+    """Return the index of the record to keep among several with one id, and the number of conflicts.
 
-    Another copy of an erased message may still arrive: erased parts stay erased, and are no conflict.
+    The choice does not depend on the order of *records*. Each further different text is a conflict. Another copy of an
+    erased message may still arrive: erased parts stay erased, and are no conflict.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))
@@ -361,7 +361,7 @@ def _text_of(record: Mapping[str, Any]) -> str:
 def merge(
     batches: Iterable[Any], opened: Callable[[], Objects], kind: RecordKind, prefix: str, ranges: Sequence[Range]
 ) -> Iterator[Any]:
-    """Yield batches of ``FILES`` of chunks sorted by (range, first)."""
+    """Merge chunks, sorted by (range, first), into one file per range; yield each file as a batch of ``FILES``."""
     objects, file, current = opened(), None, -1
     for batch in batches:
         for number, first, content in zip(*(batch.column(place).to_pylist() for place in range(3)), strict=True):

@@ -184,9 +184,9 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 
 
 def name_of_subject(key: str, asked: str) -> str:
-    """Return the end of the folder's name of a certificate about the messages with the property *asked*.
+    """Return the suffix of the folder of a certificate about the messages with the property *asked*.
 
-    The archive's *key* is in the hash, so names of customers cannot be tried against it.
+    The suffix is a hash that includes the archive's *key*, so guessed names of customers cannot be tested against it.
     """
     return f"_of_{sha256(f'{key}{asked}'.encode()).hexdigest()[:12]}"
 

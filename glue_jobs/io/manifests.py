@@ -29,7 +29,7 @@ MADE = "_made.json"
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
-    Retention sets it. A later generation may contain a late record with all parts.
+    Retention sets *without*. A later generation may contain a late record with all parts.
     """
 
     records: int
@@ -98,7 +98,7 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 
 @contextmanager
-def watched(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
+def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
     """Raise RacedError instead of another error if a manifest in *before* changed meanwhile.
 
     The other writer may have deleted files that this one reads or writes.
@@ -140,9 +140,9 @@ def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def former(objects: Objects, current: Sequence[Manifest], begun_before: int) -> list[str]:
-    """Return the files of days that no manifest names: of interrupted runs, and of replaced generations.
+    """Return the files that the *current* manifests do not name: of interrupted runs and replaced generations.
 
-    Only generations begun before *begun_before*: others may still be read or written.
+    Generations that began at *begun_before* or later are left out, because they may still be read or written.
     """
     found = []
     if current:

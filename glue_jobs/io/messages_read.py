@@ -77,7 +77,7 @@ def body_of(text: str | None, encoded: str | None) -> bytes | None:
 
 
 def message_of(known: Known) -> Seen:
-    """Return the message of a *known* key.
+    """Return the message with the parts in *known*, a key from :func:`filter_keys`.
 
     >>> message_of((("a",), None, (("price", "3"),), None)).properties["price"]
     '3'

@@ -40,7 +40,7 @@ class RacedError(RuntimeError):
 def until_won(
     work: Callable[[], Done], attempts: int, lost: Callable[[RacedError], object] = lambda fault: None
 ) -> Done:
-    """Return the result of *work*, repeated after a RacedError; the last error is raised, others go to *lost*.
+    """Return the result of *work*; repeat it after a RacedError. The last error is raised, *lost* gets the others.
 
     >>> until_won(lambda: 7, 3)
     7

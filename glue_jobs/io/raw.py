@@ -36,8 +36,9 @@ def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
 
 
 def record_of(line: str, kind: RecordKind) -> dict[str, Any] | None:
-    """Return the record of one line, with Spark's values, or None if it is damaged: no record that is corrupt for
-    :func:`parse_lines` is one here.
+    """Return the record of one line, with Spark's values, or None if the line is damaged.
+
+    Every line that is corrupt for :func:`parse_lines` is damaged here, too.
 
     >>> from tagcast.archive.record import RecordKind
     >>> record_of('{"record_id": "1", "accepted_at": 0}', RecordKind.MESSAGES) is None

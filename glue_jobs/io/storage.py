@@ -137,7 +137,7 @@ class Archive:
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
-        """Return the records of manifests that were read."""
+        """Return the records in the files of the manifests *found*."""
         schema = schemas.SCHEMAS[kind]
         files = [self.uri(key) for each in found for key in each.files]
         return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
@@ -156,7 +156,7 @@ class Archive:
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
-        """Delete those *affected* days that were not *written*: dynamic overwriting leaves them stale."""
+        """Delete and return the *affected* days that were not *written*: dynamic overwriting leaves their old rows."""
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:
             self.remove(self.uri(*parts, f"dt={day}"))

@@ -33,8 +33,8 @@ A message is unjudged if it lacks a part that the filter reads: an unarchived bo
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
     """Return the number of messages with each distinct set of parts that *filters* read: (*keys, *READ, number).
 
-    Tags that no filter names are dropped, so that few distinct sets remain; a filter that reads the tags as a property
-    reads all, in order.
+    Tags that no filter names are dropped, so that few distinct sets remain. All tags stay, in order, if a filter reads
+    the tags as a property.
     """
     none = sql.array().cast("array<string>")
     tags = filters.tags_read()
@@ -57,7 +57,7 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
 
 
 def count_matches(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
-    """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each."""
+    """Evaluate batches of distinct sets. For each batch, yield a batch of counts by hour and candidate."""
     index = filters.index()
     for batch in batches:
         matched: Counter[tuple[int, int]] = Counter()

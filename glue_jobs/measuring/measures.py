@@ -22,7 +22,7 @@ PAIR_HOUR = (*LANE, "hour")
 
 
 def hour_of(instant: str) -> Column:
-    """Return the expression of the beginning of an instant's hour."""
+    """Return the expression for the start of the hour of *instant*, in milliseconds."""
     return (sql.floor(sql.col(instant) / HOUR_MS) * HOUR_MS).cast("bigint")
 
 

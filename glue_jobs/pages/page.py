@@ -69,7 +69,7 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return the page of *what*; *parts* are HTML. Its title begins with the *verdict*, for lists."""
+    """Return a page about *what* from *parts* of HTML. Its title begins with the *verdict*, so that lists show it."""
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -75,7 +75,7 @@ def chart(title: str, values: Sequence[float | None], shown: Callable[[float], s
 
 
 def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
-    """Return the charts of rate, failures, latency and backlog, without those that have no values."""
+    """Return the charts. Those of published messages and of the backlog are left out if they have no values."""
     count, each = SPANS[span_name]
     parts = parts_of(minutes, now, count, each)
 

@@ -86,7 +86,7 @@ def _endpoint_options(endpoint: Mapping[str, str]) -> list[str]:
 
 
 def filter_options(filter: AnyFilter | None) -> list[str]:
-    """Return the options of a filter. A filter that short options cannot express, or a page cannot show, is JSON.
+    """Return the options of a filter: JSON if short options cannot express it, or a page cannot show them.
 
     >>> filter_options({"kind": "tags", "tags": ["a", "b"], "match": "all"})
     ['--tag', 'a', '--tag', 'b', '--all-tags']

@@ -27,7 +27,7 @@ SEND = "yes"
 
 @dataclass(frozen=True)
 class Form:
-    """One form: *read* returns the body in its fields, *send* sends it, and the command *words* does the same."""
+    """One form. *read* makes a request body from its fields, *send* sends it. *words* is the equivalent command."""
 
     template: str
     said: Said

@@ -195,7 +195,7 @@ def new_subscription(said: Said) -> Json:
 def subscription_changes(before: Said, said: Said) -> Json:
     """Return the merge patch from the fields *before* to the submitted fields *said*. Raises UnreadableFieldError.
 
-    Another strategy replaces the retries, so the patch has them all.
+    If the strategy changes, the patch has all retry settings, because the old ones do not apply to it.
 
     >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "INDEPENDENT_RETRY", "max_retries": "5"}
     >>> subscription_changes(before, {**before, "max_retries": ""})

@@ -49,10 +49,10 @@ class Fate:
 
 
 def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
-    """Return the deliveries to all matched subscriptions, failures first, then the unmatched ones of *names*.
+    """Return the deliveries to all matched subscriptions, failures first, then those of *names* that did not match.
 
-    *lanes* are the states of lanes that are not active. While a wide message's map is partly read, no subscription
-    counts as unmatched.
+    *lanes* are the states of lanes that are not active. If only a part of a wide message's map was read, no
+    subscription counts as unmatched.
     """
     states = lanes or {}
     found = [

@@ -147,7 +147,7 @@ async def act_preview(request: web.Request) -> web.Response:
 
 
 def lanes_pending(messages: Iterable[Message], subscription: str) -> list[Name]:
-    """Return the lanes with pending deliveries of *messages*; with *subscription*, only its lanes."""
+    """Return the lanes, up to a limit, in whose backlog *messages* wait; with *subscription*, only its lanes."""
     pending = (
         (each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked"
     )

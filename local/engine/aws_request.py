@@ -46,7 +46,7 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """Return the access key and the service of a signature or a presigned query; empty without one.
+    """Return the access key and the service that a signature or a presigned query names; empty texts if none.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')
@@ -58,7 +58,7 @@ def signer_of(authorization: str) -> tuple[str, str]:
 
 
 def call_of(service: str, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Call:
-    """Return the call of a request. *path* is percent-encoded; S3's buckets are its first part.
+    """Return the call of a request. *path* is percent-encoded; for S3 it begins with the bucket.
 
     >>> call_of("sqs", "POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}')
     Call(service='sqs', operation='SendMessage', parameters={'QueueUrl': 'q'})

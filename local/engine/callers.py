@@ -18,7 +18,10 @@ PERMISSION = "AWS::Lambda::Permission"
 
 @dataclass(frozen=True)
 class Callers:
-    """Credentials of functions by logical id and of the jobs, and the active roles by access key or service."""
+    """The credentials of each function, by logical id, and of the jobs; and the role of each caller.
+
+    `roles` are by access key, or by the name of the service that assumes the role.
+    """
 
     functions: Mapping[str, Credentials]
     jobs: Credentials

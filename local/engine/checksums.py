@@ -17,7 +17,7 @@ class DamageError(Exception):
 
 
 def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
-    """Return a text as a line with a checksum, and the checksum, which the next line takes as *before*.
+    """Return *text* as a line with a checksum, and the checksum. It is *before* for the next line.
 
     >>> frame_line(b"{}")
     (b'a3a6bf43 2 {}\\n', 2745614147)
@@ -27,7 +27,9 @@ def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
 
 
 def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
-    """Return the text of a line and its checksum; None if it was changed, or does not follow *before*.
+    """Return the text and the checksum of a line; None if the line was changed.
+
+    It is also None if *before* is not the checksum of the line before.
 
     >>> unframe_line(frame_line(b"{}")[0]), unframe_line(frame_line(b"{}")[0], 1), unframe_line(b"a3a6bf43 2 []\\n")
     ((b'{}', 2745614147), None, None)
@@ -42,7 +44,7 @@ def unframe_line(line: bytes, before: int = 0) -> tuple[bytes, int] | None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Return whether this is the beginning of a line, left by a killed process.
+    """Return whether *line* is only the beginning of a line, because a kill interrupted its write.
 
     >>> line = frame_line(b'{"a": 1}')[0]
     >>> all(is_torn(line[:length]) for length in range(len(line))), is_torn(line), is_torn(bytes(8)), is_torn(b"{}")

@@ -123,12 +123,12 @@ class Engine:
         return self.folder / "positions"
 
     def show(self, queue_arn: str) -> None:
-        """Make messages of a queue visible again that a dead process received and did not delete."""
+        """Make the received messages of a queue visible again, because the process that received them is dead."""
         with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
             pass
 
     def expire(self, table: str, attribute: str) -> None:
-        """Delete the rows of a table whose time to live, in this attribute, is over.
+        """Delete the expired rows of a table: the instant in *attribute* has passed.
 
         The engine's own collector writes no stream record. AWS takes up to two days, so nothing may depend on the time.
         """
@@ -136,7 +136,7 @@ class Engine:
             pass
 
     def permit(self, roles: Mapping[str, Role]) -> None:
-        """Activate roles, by the access key or the service that assumes them."""
+        """Replace the active roles. The keys of *roles* are access keys, or the services that assume a role."""
         body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
         with self._asked(ROLES_PATH, START_S, body):
             pass
@@ -162,14 +162,14 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs and responds."""
+        """Whether the process runs and has not reported an error as its last words."""
         if self._process is None or self._sentence:  # Words read once are not in the pipe again.
             return False
         return not _is_readable(self._words) and self._process.poll() is None
 
     @property
     def why_ended(self) -> str:
-        """Why it ended unexpectedly; empty while it runs, and after a stop."""
+        """Why the process ended unexpectedly; empty while it runs, and after `stop`."""
         if self._process is None or self.alive:
             return ""
         self._sentence = self._sentence or read_last_words(self._words)

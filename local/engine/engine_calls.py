@@ -34,7 +34,7 @@ class EngineCalls:
     def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Make one call of a service in TARGETS.
 
-        Raises EngineCallError if refused, another OSError without a response.
+        Raises EngineCallError if the engine refuses the call, another OSError if it does not respond.
         """
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)

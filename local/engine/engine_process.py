@@ -5,8 +5,8 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
 `firehose._deliver_records_to_s3`, `app._load_persisted_state`, `s3._atomic_write`, `sqs._prune_dedup`.
-Further names: `json` of the services, `os` of S3, and those of tables and queues in `quicker_tables`, `statements`,
-`kept`, `kept_tables` and `kept_queues`.
+The modules also replace `json` of the services and `os` of S3. `quicker_tables`, `statements`, `kept`, `kept_tables`
+and `kept_queues` use further private names of tables and queues.
 """
 
 import asyncio

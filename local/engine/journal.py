@@ -1,8 +1,8 @@
 """Stores the engine's changes before each response: they survive a kill of every process, not a power failure.
 
-The effect of each change is appended to a file and flushed to the system before the response. When the file is as long
-as the state, the whole state is written at one instant, and the file begins again. Each line has a checksum over itself
-and all earlier lines, so changed or missing lines are detected.
+The effect of each change is appended to a file and flushed to the system before the response. When the file is longer
+than the state and than 32 MiB, the whole state of one instant is written, and a new file begins. Each line has a
+checksum over itself and all earlier lines, so changed or missing lines are detected.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Journal:
         self._bytes, self._state_bytes = self._bytes - bytes_before, len(text)
 
     async def renew_when_grown(self, state: Callable[[], Any]) -> None:
-        """Renew the journal whenever it is longer than the state, until cancelled."""
+        """Renew the journal whenever it is longer than the state and than :data:`GROWN_BYTES`, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._bytes > max(self._grown_bytes, self._state_bytes):

@@ -30,7 +30,7 @@ class PersistentState:
         self.queues.install()
 
     def load_services(self) -> None:
-        """Load the state of other services completely, or refuse to start."""
+        """Load the state of the other services. Raises DamageError for a missing, damaged or newer file."""
         from ministack import app
         from ministack.core import persistence
 
@@ -68,7 +68,7 @@ class PersistentState:
             self.tables.keep_small()
 
     def state(self) -> dict[str, Any]:
-        """Return the state in the journal."""
+        """Return the state of tables and queues, which the journal stores as a whole."""
         return {"tables": self.tables.state(), "queues": self.queues.state()}
 
     def end(self) -> None:

@@ -22,7 +22,7 @@ def install(objects: ModuleType) -> None:
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a function that writes its first argument, a file or folder: a failure ends the process."""
+    """Wrap a function that writes a file or folder, its first argument: if it fails, the process ends."""
 
     def written(path: str, *content: Any, **how: Any) -> None:
         try:
@@ -34,7 +34,7 @@ def or_end(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def put_object(objects: ModuleType) -> Callable[[str, str, bytes], None]:
-    """Return Firehose's write to S3: when it returns, the object is written."""
+    """Return a function with which Firehose puts an object. It returns after the object is written."""
 
     def put(bucket: str, key: str, body: bytes) -> None:
         headers = {**HEADERS, "content-length": str(len(body))}

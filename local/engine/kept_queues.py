@@ -63,7 +63,7 @@ class KeptQueues:
             handlers[name] = self._keeping(handlers[name], lambda queue, request: self._keep_whole(queue))
 
     def show(self, arn: str) -> None:
-        """Make the messages visible again that a dead process received and did not delete."""
+        """Make the received messages of a queue visible again, because the process that received them is dead."""
         queue = self._queues._queue_by_arn(arn)
         for message in queue["messages"] if queue else ():
             if message["receive_count"]:
@@ -72,7 +72,7 @@ class KeptQueues:
             self._keep_whole(queue)
 
     def structure(self) -> dict[str, Any]:
-        """Return the state of the service without messages, in the engine's form."""
+        """Return the queues without their messages, in the form in which the engine stores its state."""
         bare = self._queues.AccountRegionScopedDict()
         for place, queue in self._queues._queues.all_items():
             bare.set_scoped(*place, {**queue, "messages": [], "dedup_cache": {}})
@@ -83,7 +83,7 @@ class KeptQueues:
         return {_arn(queue): {name: queue[name] for name in KEPT} for queue in self._queues._queues.all_values()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a state, without deleted queues."""
+        """Restore the messages of *state*. Queues that were deleted since then stay deleted."""
         for queue in self._queues._queues.all_values():
             queue |= state.get(_arn(queue), {})
 
@@ -95,7 +95,7 @@ class KeptQueues:
             again.make(kind, change, self._queues._DEDUP_WINDOW_S)
 
     def end(self) -> None:
-        """Give the queues their replayed messages."""
+        """Finish the replay: put the replayed messages into the queues."""
         for again in (self._again or {}).values():
             again.queue["messages"] = list(again.messages.values())
         self._again = None

@@ -63,7 +63,7 @@ def changed_by(scope: Scope) -> Collection[str] | None:
 
 
 class KeptServices:
-    """Writes the *states* into a folder; `written` converts service and state to JSON."""
+    """Stores the *states* of services in a folder. `written` returns the JSON for a service's name and its state."""
 
     def __init__(self, states: Callable[[], States], folder: Path, written: Callable[[str, Any], str]) -> None:
         self._states = states
@@ -93,7 +93,7 @@ class KeptServices:
             yield name, path, text.decode()
 
     def keep(self, names: Collection[str] | None = None) -> None:
-        """Write the changed states of these services, or of all."""
+        """Write the states of these services that have changed; None means all services."""
         for name, state_of in self._states().items():
             if names is None or name in names:
                 self._keep(name, state_of)

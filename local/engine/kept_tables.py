@@ -1,6 +1,6 @@
 """Records changes of the engine's tables and streams in the journal, and replays them at the start.
 
-A stream record is kept until all readers have read it: they store their positions in files of a folder.
+A stream record is kept until all readers have read it. Each reader stores its position in a file of its own.
 """
 
 import time
@@ -21,7 +21,7 @@ BESIDE_TABLES = (
 
 
 class KeptTables:
-    """The tables of the engine's service *tables*; the readers' files in *positions* are named READER.TABLE."""
+    """The tables of the engine's service *tables*. *positions* is the folder of the readers' files READER.TABLE."""
 
     def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:
         self._tables = tables
@@ -64,7 +64,7 @@ class KeptTables:
         tables._emit_stream_event = emit_record  # type: ignore[attr-defined]
 
     def structure(self) -> dict[str, Any]:
-        """Return the state of the service without items, in the engine's form."""
+        """Return the tables without their items, in the form in which the engine stores its state."""
         tables = self._tables
         bare = tables.AccountRegionScopedDict()
         for place, table in tables._tables.all_items():
@@ -85,7 +85,7 @@ class KeptTables:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a state, without deleted tables."""
+        """Restore the items and records of *state*. Tables that were deleted since then stay deleted."""
         for place, table in self._tables._tables.all_items():
             if (found := state.get(table["TableId"])) is not None:
                 table["items"] = defaultdict(dict, found["items"])
@@ -132,7 +132,7 @@ class KeptTables:
         self._packing.pack(time.monotonic())
 
     def expire(self, table: str, attribute: str, now_s: float) -> None:
-        """Delete the rows of a table whose time to live is over, as plain deletions."""
+        """Delete the expired rows of a table. The stream shows them like deletions by a caller."""
         found = self._tables._tables[table]
         over = [row for row in rows_with(found["items"], attribute) if 0 <= float(row[attribute]["N"]) <= now_s]
         for row in over:

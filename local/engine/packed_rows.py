@@ -96,7 +96,7 @@ class Packing:
                 self.add(now_s, table, pk, sk, row)
 
     def pack(self, now_s: float) -> None:
-        """Pack cold rows, as far as that is quick."""
+        """Pack the rows that have become cold, at most :data:`AT_ONCE` per call."""
         for _, table, pk, sk, row in self._cold(now_s):
             partitions = table["items"]
             rows = partitions.get(pk)

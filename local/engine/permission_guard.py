@@ -1,8 +1,9 @@
 """Enforces AWS's permissions and size limits before the engine.
 
-A caller is identified by its secret access key. Each function's workers, each source, each job and
-the account's owner (a person at the terminal, or the stack itself) have their own. Unknown callers are refused. Every
-decision is stored once in a file, to compare used with granted permissions.
+A caller is identified by its access key, which cannot be guessed; signatures are not checked. Each function (its
+workers and its event sources), the jobs, and the account's owner (a person at the terminal, or the stack itself) have a
+key of their own. Unknown callers are refused. Every decision is stored once in a file, to compare used with granted
+permissions.
 """
 
 import json
@@ -41,7 +42,7 @@ DECISIONS_KEPT = 20_000
 
 @dataclass
 class Permissions:
-    """The active roles by access key or assuming service, and the decisions so far."""
+    """The roles by access key, or by the service that assumes them, and the decisions so far."""
 
     account: Account
     uses: Path
@@ -60,7 +61,7 @@ class Permissions:
         self.roles = {key: role_from(given) for key, given in roles.items()}
 
     def allowed(self, role: Role, need: Need) -> bool:
-        """Return whether the role allows it; new decisions are stored."""
+        """Return whether the role allows the need. New decisions are stored."""
         place = (role.name, need)
         if place not in self._decided:
             if len(self._decided) >= DECISIONS_KEPT:
@@ -122,7 +123,7 @@ def role_from(given: Mapping[str, Any]) -> Role:
 class PermissionGuard:
     """An ASGI application around the engine's; *owner* is the access key with all permissions.
 
-    `full` returns whether no further execution may start; *own_paths* are the owner's requests to the engine itself.
+    `full` returns whether no further execution may start. *own_paths* are the engine's own paths, for the owner only.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Positions of stream readers: a file each, which the engine reads before it drops a record."""
+"""Positions of stream readers, each in a file. The engine reads these files before it drops a record."""
 
 from pathlib import Path
 

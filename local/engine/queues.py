@@ -1,6 +1,6 @@
-"""Changes the engine's queues: long polls are answered when a message comes, and a returned message is not in flight.
+"""Changes the engine's queues: a long poll ends when a message comes, and a returned message is not in flight.
 
-By default a long poll looks ten times a second, and each send scans all ids of the last five minutes.
+By default a long poll looks ten times a second, and each send scans all deduplication ids of the last five minutes.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class LongPoll:
         self._waiting: dict[str, set[asyncio.Event]] = {}
 
     async def receive(self, request: dict[str, Any], url: str) -> Mapping[str, Any]:
-        """Handle ReceiveMessage like the engine, with another way of waiting."""
+        """Handle ReceiveMessage like the engine, but look for messages only when woken, or every *look_s*."""
         if not request.get("WaitTimeSeconds"):
             return await self._receive(request, url)
         ends_at = time.monotonic() + int(request["WaitTimeSeconds"])

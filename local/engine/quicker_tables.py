@@ -1,7 +1,8 @@
-"""Speeds up the engine's tables: fewer copies, and cached parsing.
+"""Speeds up the engine's tables: fewer copies, cached parsing, and queries that read only their page.
 
 The engine copies an item for each read, by the general `deepcopy`, and parses numbers and expressions several times per
-call, although the service has few different expressions.
+call, although the service has few different expressions. For each query it sorts the whole partition, and evaluates the
+condition row by row.
 """
 
 import copy
@@ -15,6 +16,9 @@ REMEMBERED = 5_000
 """Cached texts of each kind: those of the last hundreds of messages, each parsed several times."""
 OF_A_TEXT = ("_ddb_canonicalize_number", "_number_error", "_number_size_bytes")
 """Pure functions of the engine with one text argument; other arguments are passed through."""
+RANGE = "pk = :pk AND sk BETWEEN :low AND :high"
+"""The condition of all queries of the service on a table itself."""
+PAGE_BYTES_MAX = 1024 * 1024
 ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
 
 
@@ -25,6 +29,46 @@ def install(tables: ModuleType) -> None:
     tables._condition_syntax_error = lru_cache(REMEMBERED)(tables._condition_syntax_error)  # type: ignore[attr-defined]
     tables._tokenize = of_a_text(tables._tokenize, list)  # type: ignore[attr-defined]
     tables.copy = SimpleNamespace(deepcopy=deep_copy)  # type: ignore[attr-defined]
+    Narrowing(tables).install()
+
+
+class Narrowing:
+    """Gives a query of the form `RANGE` only those rows of its partition that its page may contain."""
+
+    def __init__(self, tables: ModuleType) -> None:
+        self._tables = tables
+        self._query, self._evaluate = tables._query, tables._evaluate_condition
+        self._is_narrow = False
+
+    def install(self) -> None:
+        """Wrap the functions that query a table and evaluate a condition."""
+        self._tables._query = self.query  # type: ignore[attr-defined]
+        self._tables._evaluate_condition = self.evaluate  # type: ignore[attr-defined]
+
+    def query(self, request: dict[str, Any]) -> Any:
+        """Answer a query. The engine answers one after the other, on its event loop."""
+        table = self._tables._tables.get(request.get("TableName"))
+        if table is None or request.get("KeyConditionExpression") != RANGE or not request.get("ScanIndexForward", True):
+            return self._query(request)
+        values = request["ExpressionAttributeValues"]
+        pk, low, high = (values[name].get("S") for name in (":pk", ":low", ":high"))
+        everything, rows = table["items"], table["items"].get(pk)
+        if rows is None or not (isinstance(low, str) and isinstance(high, str)):
+            return self._query(request)
+        after = request.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+        keys = sorted(key for key in rows if low <= key <= high and key > after)
+        most = min(int(request.get("Limit", PAGE_BYTES_MAX)), PAGE_BYTES_MAX // len(pk) + 1)
+        table["items"], self._is_narrow = {pk: {key: rows[key] for key in keys[:most]}}, True
+        try:
+            return self._query(request)
+        finally:
+            table["items"], self._is_narrow = everything, False
+
+    def evaluate(self, condition: str, *arguments: Any, **options: Any) -> Any:
+        """Evaluate a condition. Every row of a narrow partition meets its query's."""
+        if self._is_narrow and options.get("slot") == "KeyConditionExpression":
+            return True
+        return self._evaluate(condition, *arguments, **options)
 
 
 def of_a_text(

@@ -1,4 +1,4 @@
-"""Routes the service's frequent calls directly to the engine's services, past its routing for all of AWS.
+"""Routes the service's frequent calls directly to the engine's services, without the engine's slow router.
 
 The engine's router checks hosts, paths, presigned queries, browsers and hundreds of services. A call to tables,
 streams, queues and Firehose names its service in `x-amz-target`.

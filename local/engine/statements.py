@@ -17,7 +17,7 @@ Operation = Callable[[dict[str, Any]], Answer]
 
 
 def install(tables: ModuleType) -> None:
-    """Make the engine's table service execute batches of updates this way."""
+    """Make the engine's table service execute batches of PartiQL updates as UpdateItem."""
     otherwise: Operation = tables._batch_execute_statement
 
     def execute(request: dict[str, Any]) -> Answer:

@@ -32,12 +32,12 @@ Keys = Mapping[str, "PyJWK"]
 
 
 class TokenError(ValueError):
-    """A token that is not the issuer's, or is not valid now; the message is the reason, without the token."""
+    """The token is not from the issuer, or is not valid now. The message is the reason, without the token."""
 
 
 @dataclass(frozen=True)
 class AuthorizerSettings:
-    """The issuer, the audiences, and the scopes of each route, one of which is needed (open routes need none)."""
+    """The issuer, the audiences, and the scopes of each route. A token needs one of them; an open route has none."""
 
     issuer: str
     audiences: tuple[str, ...]

@@ -90,7 +90,7 @@ class Front:
             await self._runner.cleanup()
 
     async def answer(self, request: HttpRequest) -> Response:
-        """Route, invoke, translate."""
+        """Find the route, check the caller, invoke the function, and translate its result into a response."""
         found = self._routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")

@@ -51,7 +51,7 @@ class Routes:
         return re.compile("".join(_expression(part) for part in parts))
 
     def find(self, method: str, path: str) -> RouteMatch | None:
-        """Return the route of a method and a raw path, else the default one; None without one."""
+        """Return the route of a method and a raw path, or else the default route; None if there is no default route."""
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
             if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):

@@ -1,7 +1,7 @@
 """Frames: a short protocol for calls to the engine, with length prefixes over a kept connection.
 
-A frame is a head and a body, after their lengths. The head of a call contains its caller, like the header
-`authorization`, and its target, like `x-amz-target`. The head of a response is its status.
+A frame is two lengths, a head and a body. The head of a call names its caller, as the header `authorization` does, and
+its target, as `x-amz-target` does. The head of a response is its status.
 """
 
 import socket
@@ -45,7 +45,7 @@ def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
 
 
 def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
-    """Return the head of a call: a caller without a signature, which is not checked here, and the target.
+    """Return the head of a call: the caller and the target. The engine checks no signature, so it has none.
 
     >>> call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage").decode().splitlines()[1]
     'AmazonSQS.SendMessage'
@@ -57,7 +57,7 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 class FrameCalls:
     """Calls to the engine at `host:port`; each thread has its own connection, created on demand.
 
-    At most *turns* calls that take a `turn` run concurrently.
+    `turn` is a semaphore of *turns*, for callers who want to limit their concurrent calls.
     """
 
     def __init__(self, address: str, turns: int = 1) -> None:

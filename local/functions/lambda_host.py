@@ -26,7 +26,7 @@ REST_LOOK_S = 10.0
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """Return Lambda's variables, the template's, and the shared ones with the engine's address."""
+    """Return a worker's environment variables: Lambda's own, the template's, and those *common* to all workers."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
@@ -47,7 +47,7 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 class Pool:
     """The workers of one function, started on demand up to `size`, first come first served.
 
-    For a function `fed` by the queue or the workflow, no topic occupies all of them.
+    If the queue or the workflow feeds the function (`fed`), no single topic occupies all workers.
     """
 
     function: FunctionSpec
@@ -81,7 +81,7 @@ class Pool:
             await self._discard(self._idle.pop(0)[1])
 
     async def invoke(self, payload: bytes) -> Invocation:
-        """Run one event; a dead or timed-out worker is replaced at the next."""
+        """Run one event. If its worker dies or times out, a later event starts a new one."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         topic = topic_of(payload) if self.fed else None
@@ -154,8 +154,8 @@ class LambdaHost:
     ) -> None:
         """Add a function with *size* workers.
 
-        The queue or the workflow invokes a *fed* function; no single topic occupies all its workers. *young_max* limits
-        the recently started invocations of a topic.
+        The queue or the workflow invokes a *fed* function; no single topic occupies all its workers. *young_max*
+        limits the invocations of a topic that started a moment ago (see `Places`).
         """
         self._pools[function.name] = Pool(function, environment, self._log, size, fed, young_max)
 

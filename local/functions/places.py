@@ -21,10 +21,10 @@ class PoolPlace:
 class Places:
     """*free* places of a pool, given in the order of requests. A topic waits if it holds as many as are free.
 
-    A single topic gets half of them, and another topic finds a place immediately: the dynamic threshold of shared
-    buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free place. If *young_max* is
-    set, no topic holds more places younger than ``YOUNG_S``: the first batches find hanging receivers before many more
-    begin.
+    So a single topic gets half of the places, and another topic finds one immediately. This is the dynamic threshold of
+    shared buffers (Choudhury and Hahne, 1998). Events about no topic or several topics take any free place. A topic
+    holds at most *young_max* places that are younger than ``YOUNG_S`` (None: no limit): the first batches find hanging
+    receivers before many more begin.
     """
 
     def __init__(self, free: int, young_max: int | None = None) -> None:
@@ -95,7 +95,7 @@ class Places:
 
 
 def topic_of(event: bytes) -> str | None:
-    """Return the topic of a queue or workflow event; None for none or several.
+    """Return the topic of a queue or workflow event; None if it has no topic or several.
 
     >>> topic_of(b'{"topic": "t", "subscription_id": "1.0"}')
     't'

@@ -1,7 +1,7 @@
-"""A botocore plugin for the workers: sends frequent calls in frames, past the SDK's HTTP stack.
+"""A botocore plugin for the workers: sends frequent calls in frames, without the SDK's HTTP stack.
 
-The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content is the same. A refused or
-unanswered call is repeated by the SDK: refusals change nothing, and the SDK then raises or retries correctly.
+The SDK takes a millisecond of CPU per call for endpoints, signatures and HTTP. The content of a call is the same. The
+SDK repeats a refused or unanswered call: a refused one changed nothing, and the SDK raises or retries correctly.
 """
 
 import json
@@ -32,7 +32,7 @@ Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 def plugin_environment(address: str) -> dict[str, str]:
-    """Return a worker's variables for the plugin; it also needs the code of `local`."""
+    """Return the environment variables of the plugin. A worker that uses it must be able to import `local`."""
     return {PLUGINS: f"tagcast={__name__}", ADDRESS: address}
 
 
@@ -45,7 +45,7 @@ def initialize_client_plugin(client: Any) -> None:
 
 
 class ShortCalls:
-    """Executes the calls of one client."""
+    """Makes the calls of one boto3 client, in frames."""
 
     def __init__(self, client: Any, calls: FrameCalls, access_key: str) -> None:
         model = client.meta.service_model
@@ -83,7 +83,7 @@ def encode_request(parameters: dict[str, Any]) -> bytes:
 
 
 def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an attribute with its Base64 decoded; other objects unchanged.
+    """Return an attribute value with its Base64 decoded. Any other object is returned unchanged.
 
     >>> with_bytes({"B": "eA=="}), with_bytes({"BS": ["eA=="]}), with_bytes({"B": {"S": "an attribute B"}})
     ({'B': b'x'}, {'BS': [b'x']}, {'B': {'S': 'an attribute B'}})

@@ -87,9 +87,9 @@ HTTP_API_TIMEOUT_S = 30
 
 
 class Quota(NamedTuple):
-    """AWS's rate per second, and its scope: in us-east-1 (*largest*), and in the region with the lowest rate (*least*).
+    """AWS's rate per second in us-east-1 (*largest*), and in the region with the lowest rate (*least*).
 
-    *bursts* are the sizes of a token bucket, if they differ from a second's rate.
+    *whose* is the scope of the rate. *bursts* are the sizes of the token bucket in both, if they differ from the rate.
     """
 
     whose: str
@@ -99,7 +99,7 @@ class Quota(NamedTuple):
     bursts: tuple[float, float] | None = None
 
     def rate(self, place: QuotaPlace) -> float:
-        """Return the rate at a place.
+        """Return the rate for an account in a region.
 
         >>> QUOTAS["lambda: invocations"].rate(NEW_ACCOUNT)
         100

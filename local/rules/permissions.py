@@ -36,7 +36,7 @@ class Grant:
     condition: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def covers(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
-        """Return whether it applies to the action on the resource in this context.
+        """Return whether the grant is about the need (an action on a resource) in this context.
 
         >>> Grant("s3:Get*", "arn:aws:s3:::b/*").covers(Need("s3:GetObject", "arn:aws:s3:::b/k"))
         True

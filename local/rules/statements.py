@@ -15,7 +15,10 @@ _CHANGE = re.compile(r'(SET|REMOVE) "(\w+)"')
 
 @dataclass(frozen=True)
 class UpdateStatement:
-    """The attributes that an update sets and removes, and those in its condition, in the order of its parameters."""
+    """An update: the attributes that it sets, removes, and compares in its WHERE clause.
+
+    Its parameters are the values of `sets`, then those of `where`.
+    """
 
     table: str
     sets: tuple[str, ...]
@@ -23,9 +26,9 @@ class UpdateStatement:
     where: tuple[str, ...]
 
     def update_item(self, keys: Collection[str], parameters: Sequence[Any]) -> dict[str, Any]:
-        """Return the equivalent UpdateItem request; *keys* are those of the table. Raises ValueError.
+        """Return the equivalent UpdateItem request; *keys* are the table's key attributes. Raises ValueError.
 
-        A missing row is a failed condition.
+        The request does not create a missing row: its condition fails.
 
         >>> update = read('UPDATE "t" SET "a"=? REMOVE "b" WHERE "pk"=? AND "v"=?').update_item(["pk"], [1, "k", 2])
         >>> update["Key"], update["UpdateExpression"], update["ConditionExpression"]
@@ -60,7 +63,7 @@ class UpdateStatement:
 
 @lru_cache(1024)
 def read(statement: str) -> UpdateStatement | None:
-    """Parse a statement; None if it is not such an update.
+    """Parse a statement; None if it is not an update of the form that the service uses.
 
     >>> read('SELECT * FROM "t"') is None
     True

@@ -24,7 +24,7 @@ class Overload:
     _said_at: float | None = None
 
     def puts_off(self, now_s: float) -> bool:
-        """Return whether the schedule should wait for its next turn.
+        """Return whether to skip the sweep that is due. Sweeps are skipped for at most :data:`PUT_OFF_S`.
 
         >>> waiting = [100]
         >>> overload = Overload(lambda: waiting[0], print)

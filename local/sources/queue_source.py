@@ -24,8 +24,8 @@ TOPICS_AT_ONCE = 64
 class QueueSource:
     """Receives from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
-    `calls` have the permissions of the function, as on AWS; `owner` replaces the visibility timeout. The queue itself
-    keeps the order: a group with messages in flight yields no others.
+    `calls` have the permissions of the function, as on AWS. `owner` makes failed messages visible again sooner than on
+    AWS. The queue itself keeps the order: a group with messages in flight yields no others.
     """
 
     calls: EngineCalls
@@ -42,8 +42,9 @@ class QueueSource:
     def step(self) -> int:
         """Handle the available messages; return their number.
 
-        At most two batches overlap, not counting slow ones. So new messages fill whole batches, and a hanging
-        batch blocks none. Each topic has its own batch, as AWS allows, because there are few workers.
+        At most two receives are handled at the same time; one that lasts longer than :data:`LASTS_S` does not count. So
+        new messages fill whole batches, and a hanging batch blocks no other. The messages of each topic are a batch of
+        their own, as AWS allows, because there are few workers.
         """
         if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0

@@ -1,7 +1,7 @@
 """Plays Lambda's event source mapping of a table's stream.
 
-It keeps the order and applies filters. It repeats a failed batch from its first failure, halved if so declared. It
-gives up after the last attempt or when the records are too old, with a note to the on-failure destination.
+It keeps the order and applies filters. It repeats a failed batch from its first failure, in halves if the mapping says
+so. It gives up after the last attempt or when the records are too old, and notifies the on-failure destination.
 """
 
 import base64
@@ -64,7 +64,7 @@ class StreamRules:
 
 @dataclass
 class StreamSource:
-    """Reads one stream of one shard (the engine has no more), from its *position*, or its start."""
+    """Reads a stream, from the stored *position* or from its start. The engine's streams have one shard."""
 
     call: Call
     stream_arn: str
@@ -91,7 +91,8 @@ class StreamSource:
     def step(self) -> bool:
         """Handle the available records; return whether there may be more.
 
-        A few records wait for more, unless `urgent` returns True: an invocation costs the same for one as for many.
+        False lets the caller wait for more records, because an invocation costs the same for one as for many. If
+        `urgent` returns True, one record is enough for True.
         """
         if self.first is not None:
             self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
@@ -106,7 +107,7 @@ class StreamSource:
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
-        """Return a record in Lambda's form: binaries stay Base64."""
+        """Return a record in Lambda's form. Binary values stay in Base64."""
         event = {name: record[name] for name in EVENT_FIELDS}
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]

@@ -18,16 +18,17 @@ class FolderInUseError(RuntimeError):
 
 @dataclass
 class DataFolder:
-    """`engine/` is the engine's state, `deployed` the digest of the last deployment, `stack.json` the stack's
-    addresses, `sam.json` its functions' environment. They contain access keys and messages, so they are private to the
-    user.
+    """The state folder of one stack.
+
+    `engine/` is the engine's state, `deployed` the digest of the last deployment, `stack.json` the stack's addresses,
+    `sam.json` its functions' environment. They contain access keys and messages, so the folder is private to the user.
     """
 
     path: Path
     _lock: TextIO | None = None
 
     def take(self, fresh: bool) -> None:
-        """Lock the folder for this process, and delete its contents if `fresh`."""
+        """Lock the folder for this process. If `fresh`, delete the state and the reports of earlier runs."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
         lock = (self.path / "lock").open("a+")

@@ -14,7 +14,7 @@ _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
 def readable(function: str, line: str, at: datetime) -> str | None:
-    """Return the line to print, or None for lines for machines.
+    """Return the line to print; None for a line that is not for people, such as metrics.
 
     >>> from datetime import datetime
     >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
@@ -79,7 +79,7 @@ def _details(entry: Mapping[str, Any]) -> str:
 
 
 def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
-    """Return a sink for the workers' lines that prints the readable ones with the function's short name."""
+    """Return a function that prints the readable lines of workers, with the short name of their function."""
 
     def write(function: str, line: str) -> None:
         shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock

@@ -26,7 +26,7 @@ LABELS = ("topic", "subscription")
 
 @dataclass(frozen=True)
 class Described:
-    """A metric's description for Prometheus: its name, and the bounds of its histogram."""
+    """A metric for Prometheus: its name, the bounds of its histogram (if it is one), and whether it is a gauge."""
 
     name: str
     buckets: tuple[float, ...] = ()
@@ -34,12 +34,12 @@ class Described:
 
     @property
     def sample(self) -> str:
-        """The sample name: a counter's total, a histogram's buckets."""
+        """The name of its samples: a counter's ends in `_total`, a histogram's in `_bucket`, a gauge's is plain."""
         return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
 
 
 def describe_metric(metric: str, labels: Sequence[str] = ()) -> Described:
-    """Return the Prometheus description of a CloudWatch metric; durations are in seconds.
+    """Return the description of a CloudWatch metric for Prometheus. Histograms of durations are in seconds.
 
     >>> metrics = ("DeliveryMs", LABELS), ("Delivered",), ("Backlog", LABELS)
     >>> tuple(describe_metric(*each).sample for each in metrics)

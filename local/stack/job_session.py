@@ -40,7 +40,7 @@ class JobSessionError(Exception):
 
 @dataclass
 class Lines:
-    """The output lines of a program in one order: standard output and standard error."""
+    """A running program and its output lines, of standard output and standard error, in one queue."""
 
     process: asyncio.subprocess.Process
     queue: asyncio.Queue[tuple[bool, str] | None]
@@ -68,7 +68,7 @@ class Lines:
         self.queue.put_nowait(None)
 
     async def end(self) -> None:
-        """End the program and its children: Java first, which then deletes its files."""
+        """End the program and its children. SIGTERM comes first, so that Java can delete its files."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -79,9 +79,9 @@ class Lines:
 class JobSession:
     """Accepts jobs on a port of 127.0.0.1 from clients with *token*; call `listen`, then `stop`.
 
-    A client writes one line ``{"token": …, "first": […], "job": […]}``: a job with its arguments, and one to run before
-    it, or none. It reads lines ``{"said": …}``, then ``{"code": …, "summary": …}`` or ``{"fault": …}``. A client that
-    disconnects ends its job.
+    A client writes one line ``{"token": …, "first": […], "job": […]}``. *job* is a job with its arguments; *first* is
+    another one to run before it, or empty. The client reads lines ``{"said": …}`` with the progress, then one line
+    ``{"code": …, "summary": …}`` or ``{"fault": …}``. If the client disconnects, its job ends.
     """
 
     def __init__(

@@ -15,5 +15,5 @@ def _names(file: str) -> Mapping[str, Any]:
 
 
 def handle(event: object, context: object) -> object:
-    """Return the result of the user's function with this function's name."""
+    """Call the function of the user's file that has the name of this Lambda function; return its result."""
     return _names(os.environ[FILE_VARIABLE])[os.environ["AWS_LAMBDA_FUNCTION_NAME"]](event)

@@ -49,8 +49,8 @@ class IntrinsicError(ValueError):
 class Resolver:
     """A translated template with resolved references.
 
-    `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Others get a
-    name made of the stack's and their own.
+    `parameters` overrides defaults; `physical` has the `Ref` values of existing resources, by logical id. Any other
+    resource gets its declared name, or one made of the stack's name and the logical id.
     """
 
     template: Template
@@ -112,7 +112,7 @@ class Resolver:
         return f"arn:{account.partition}:{named}"
 
     def name_of(self, logical_id: str) -> str:
-        """Return the name of a resource: its physical, its declared, or a generated one."""
+        """Return the physical name of a resource, or else the declared one, or else a generated one."""
         kind = self._kind(logical_id)
         if logical_id in self.physical:
             given = self.physical[logical_id]
@@ -127,7 +127,7 @@ class Resolver:
         return f"{made_up}.fifo" if properties.get("FifoQueue") else made_up
 
     def holds(self, condition: Any) -> bool:
-        """Return whether a condition (by name, or as written) holds."""
+        """Return whether a condition holds. *condition* is its name or its expression."""
         if isinstance(condition, str):
             return self.holds(self.template.conditions[condition])
         ((key, argument),) = condition.items()

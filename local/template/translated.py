@@ -63,7 +63,7 @@ class SourceSpec:
 
     @property
     def filters(self) -> list[dict[str, Any]]:
-        """The event patterns, one of which must match a record; none = all."""
+        """The event patterns. A record must match one of them; without patterns every record matches."""
         found = self.properties.get("FilterCriteria", {}).get("Filters", [])
         return [json.loads(each["Pattern"]) for each in found]
 
@@ -102,7 +102,7 @@ class Template:
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
     def scheduled(self) -> list[tuple[str, str]]:
-        """Return the logical ids of the rules with a schedule and of their functions."""
+        """Return each rule with a schedule, and the function that it invokes, as logical ids."""
         return [
             (lid, target["Arn"]["Fn::GetAtt"][0])
             for lid, rule in self.of_type(RULE)
@@ -111,7 +111,7 @@ class Template:
         ]
 
     def expiring_tables(self) -> list[tuple[str, str]]:
-        """Return logical id and TTL attribute of each table with one."""
+        """Return the logical id and the TTL attribute of each table that has one."""
         return [
             (lid, table["TimeToLiveSpecification"]["AttributeName"])
             for lid, table in self.of_type("AWS::DynamoDB::Table")

@@ -63,7 +63,7 @@ def explain_unreachable(fault: UnreachableError) -> str:
 
 
 def explain_refusal(refused: ProblemError) -> str | None:
-    """Return a hint if the answer is not a problem of this API, or if its path does not exist."""
+    """Return a hint for missing rights, an unknown path, or an answer that is not from this API; else None."""
     problem = refused.problem
     if refused.status in _UNAUTHORIZED:
         return "Check the AWS profile (--profile) or the token (--token)."

@@ -42,7 +42,7 @@ class KeyStore:
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the stack that runs on *folder*; JobError if none does."""
+        """Return the keys of the stack that runs on *folder*. Raises JobError if none runs."""
         need("boto3")  # Its absence is reported first, whether a stack runs or not.
         where = read_stack(folder, "a stack on AWS with --stack")
         return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
@@ -53,10 +53,10 @@ class KeyStore:
             return self._read()[0]
 
     def change(self, change: Callable[[KeyRing], tuple[KeyRing, T]]) -> T:
-        """Store the first value of *change*, the new keys, and return its second value.
+        """Change the keys. *change* gets the present keys, and returns the new keys and the result of this method.
 
-        A concurrent change is not overwritten: the new version becomes current only in place of the version that was
-        read. Otherwise raises KeyStoreError.
+        A concurrent change is not overwritten: the new version replaces only the version that was read. Raises
+        KeyStoreError if another version is current by then.
         """
         with _faults_in_words():
             ring, version = self._read()

@@ -1,6 +1,6 @@
-"""`tagcast doctor`: finds faults of a deployment, with their remedy and its cost, by the owner's own credentials.
+"""`tagcast doctor`: finds faults of a deployment with its owner's credentials, and says how to remedy them.
 
-It only reads. A check without permission says so, and the other checks continue.
+It only reads. If the owner lacks the permission for a check, the result says so, and the other checks continue.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def check_identity(of: Deployment) -> Iterator[Finding]:
 
 
 def check_name(of: Deployment) -> Iterator[Finding]:
-    """Check that the stack's name is a valid prefix of its queues and streams."""
+    """Check that the stack's name is valid: the names of its queues and streams begin with it."""
     if STACK_NAME.fullmatch(of.stack) is None:
         text = f"The stack name {of.stack} is not valid: use at most 40 letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
@@ -216,7 +216,7 @@ def check_alarms(of: Deployment) -> Iterator[Finding]:
 
 
 def check_api(of: Deployment) -> Iterator[Finding]:
-    """Check that the API responds and that its clock agrees with this one."""
+    """Check that the API responds, and that its clock agrees with this machine's clock."""
     url = of.output("Url").rstrip("/")
     status, headers = of.get(f"{url}/health")
     if status != 200:

@@ -30,7 +30,7 @@ def members_of(session: Session, topic: str, name: str) -> list[Json]:
 
 
 def members_text(members: list[Json]) -> Text:
-    """Return the number of members, and of those with another filter.
+    """Return the number of members, and how many of them have another filter than the group.
 
     >>> members_text([{"agrees": True}, {"agrees": False}]).plain
     '2, 1 disagrees'
@@ -43,7 +43,7 @@ def members_text(members: list[Json]) -> Text:
 
 
 def pending_text(lane: Json) -> Text:
-    """Return the number of pending messages of a group, by where they are.
+    """Return how many messages of a group are queued, with members, or in the backlog.
 
     >>> pending_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
     'pending           about 7 queued, 2 with members, 0 in the backlog'

@@ -1,4 +1,4 @@
-"""Runs one Spark job over an archive as a program of its own, with its arguments, and shows how far it is."""
+"""Runs one Spark job over an archive, in the local stack or as a program of its own, and shows its progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class JobError(RuntimeError):
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
-    """Return the addresses of the stack on *folder*. Raises JobError if none runs, with *otherwise* at the end."""
+    """Return the addresses of the stack on *folder*. Raises JobError if none runs; its text ends with *otherwise*."""
     try:
         return dict(json.loads((folder / "stack.json").read_text()))
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any) -> Any:
-    """Return a boto3 client of the engine with the environment of its *owner*, or of AWS if *owner* is empty."""
+    """Return a boto3 client of the local engine, with its owner's environment; if *owner* is empty, a client of AWS."""
     import boto3
 
     return boto3.client(
@@ -133,7 +133,7 @@ def bucket_of(cloudformation: Any, url: str) -> str | None:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: its summary, and the exit code of a failed check (else 0)."""
+    """The result of a job: its summary and its exit code, which is not 0 if a check failed."""
 
     summary: dict[str, Any]
     code: int
@@ -208,7 +208,7 @@ def quote_job(what: str, code: int, last: Sequence[str]) -> str:
 
 @dataclass
 class StackJobs:
-    """Runs jobs over a stack's archive in the stack, one at a time. Spark stays there for the next job."""
+    """Runs jobs in the local stack, over its archive, one at a time. Spark stays in the stack for the next job."""
 
     _connection: socket.socket | None = None
 
@@ -251,7 +251,7 @@ Jobs = JobProgram | StackJobs
 
 
 def jobs_of(archive: Archive) -> Jobs:
-    """Return the runner of jobs over an archive: its stack, or a process here."""
+    """Return what runs jobs over an archive: the local stack that it belongs to, or else a process of this command."""
     return StackJobs() if archive.is_local else JobProgram()
 
 
@@ -343,7 +343,7 @@ class Days:
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Days:
-        """Parse both days; the default is today, which is all that a local stack has. Raises ValueError."""
+        """Parse both days. The default begins and ends with today. Raises ValueError."""
         today = datetime.now(UTC).date()
         try:
             begin = today if first is None else date.fromisoformat(first)
@@ -373,7 +373,8 @@ def audit_arguments(
 ) -> list[str]:
     """Return the command-line arguments of an audit job.
 
-    A local archive is complete until *as_of*. The job gets the local stack's time scale, by which waits were shortened.
+    The archive is complete until *as_of* (None: an hour ago). For a local archive the job also gets the time scale by
+    which its stack shortened the waits.
     """
     arguments = days.arguments() + option("--topic", topic) + option("--as-of", as_of)
     arguments += option("--property", property)

@@ -51,7 +51,7 @@ OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic."
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """The archive that a job reads: by its URI, by the address of its API, or by the folder of a local stack."""
+    """The archive that a job reads, named by its URI, its API's address, or its local stack's folder."""
 
     data: DataFolder = DEFAULT_DATA
     uri: Annotated[
@@ -62,7 +62,7 @@ class ArchiveOptions:
     ] = None
 
     def archive(self, ctx: typer.Context) -> Archive:
-        """Return the archive that is named."""
+        """Return the archive that the options name; by default that of the local stack on `--data`."""
         if self.uri is not None:
             return Archive(self.uri)
         session = session_of(ctx)

@@ -87,7 +87,7 @@ class Act:
                 return
 
     def carry_out(self, api: Client, lanes: Sequence[ActedLane]) -> ActedLanes:
-        """Act on a few lanes of the preview. If the request fails, all of them fail."""
+        """Act on some lanes of the preview, in one request. If it fails, the result of each lane is `failed`."""
         named = [
             {"topic": lane.topic, "subscription": lane.subscription}
             | ({"message_id": str(lane.message_id)} if self.verb == "skip" else {})

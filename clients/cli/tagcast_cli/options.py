@@ -27,7 +27,10 @@ Make = Callable[[Values], Any]
 
 @dataclass(frozen=True)
 class SettingOptions:
-    """In ``Annotated[Json, SettingOptions(TABLE)]``: an option for each setting that is a number, a word or a text."""
+    """Makes an option of each setting that is a number, a word, a text or a boolean.
+
+    Use it as the type of a parameter: ``Annotated[Json, SettingOptions(TABLE)]``.
+    """
 
     settings: Sequence[Setting]
     leave_out: tuple[str, ...] = ()
@@ -121,7 +124,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting]) -> Json:
-    """Return the settings that ``--without`` names, each as null. BadParameter lists the known names."""
+    """Return the settings that ``--without`` names, each as null. Raises BadParameter with the allowed names."""
     known = {option_of(each).removeprefix("--"): each.name for each in settings}
     if unknown := [name for name in names or () if name not in known]:
         allowed = ", ".join(sorted(known))

@@ -146,7 +146,7 @@ class SecretOptions:
 
 @dataclass(frozen=True)
 class SubscriptionOptions:
-    """The options of a subscription. *settings* has the settings without a class of options."""
+    """The options of a subscription. *settings* holds the settings that have no class of options."""
 
     endpoint: EndpointOptions
     filter: FilterOptions

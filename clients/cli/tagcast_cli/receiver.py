@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Receiver:
-    """Listens on 127.0.0.1 (port 0: any free port) and responds to each push as `reply_to` says.
+    """Listens on *host* and *port* (0: any free port), and responds to each push as `reply_to` says.
 
     `on_push` is called for every push, one at a time, before the response. `on_check` is called with the origin of each
     verification request, which the receiver confirms.

@@ -123,9 +123,9 @@ class Place(Protocol):
         """Run the compaction job, and wait for its end."""
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Delete all resources of a run. Return those that remain, and why.
+        """Delete all resources of a run. Return the resources that remain, and why.
 
-        The log stays with *keep_log*, or if another resource remains. The next run finds the remaining resources by it.
+        The log stays if *keep_log*, or if another resource remains: by the log, the next run finds what remains.
         """
 
 

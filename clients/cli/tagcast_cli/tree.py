@@ -18,7 +18,7 @@ VALUES = ("value", "verdict", "result", "matched")
 
 
 def value_text(value: Any) -> Text:
-    """Return the value of a condition in its colour: true green, false red, unknown yellow; each state has its own."""
+    """Return a value as coloured text: true is green, false red, unknown yellow, and a state has its own colour."""
     match value:
         case True:
             return Text("✓ true", style="green")

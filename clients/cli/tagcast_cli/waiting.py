@@ -32,7 +32,7 @@ def waiting_lines(session: Session, topic: str, message_id: str, entries: Mappin
 
 
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
-    """Return which subscriptions delay a new message, and the command to follow it.
+    """Return for which subscriptions a new message waits and why, and the command to follow the message.
 
     Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. A caller who may only publish gets just
     the command.
@@ -63,7 +63,7 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt_words(state: str | None, at: object) -> str | None:
-    """Return when the head of a lane in *state* is attempted, in words; None if *at* says it, or if never.
+    """Return when the head of a lane in *state* is attempted, in words; None if *at* says it, or none is planned.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')

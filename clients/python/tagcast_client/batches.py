@@ -47,7 +47,7 @@ def _size(text: str) -> int:
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """Return the places of items that repeat an earlier name.
 
-    In separate requests, the later would replace the earlier.
+    If they were sent in separate requests, the later item would replace the earlier, or be refused.
 
     >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
     (2,)

@@ -56,7 +56,7 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge patch that replaces the object *present* by *wanted*.
 
-    Raises ValueError for a null below the first level: in a merge patch it would remove the name.
+    Raises ValueError for a null in an inner object: a merge patch would remove that name.
 
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
@@ -73,7 +73,7 @@ def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_present(changes: Mapping[str, Any]) -> bool:
-    """Return whether a change replaces an object, so that its patch depends on the present one."""
+    """Return whether *changes* replace an object. Then their patch depends on the present object."""
     return any(isinstance(value := changes.get(name), Mapping) and _is_whole(name, value) for name in _WHOLE)
 
 
@@ -85,7 +85,7 @@ def _is_whole(name: str, value: Mapping[str, Any]) -> bool:
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return *changes* as a patch of *present*.
 
-    Endpoint and filter are replaced; so are retries with another strategy.
+    A filter and an endpoint are replaced as a whole, and so are retries if their strategy changes.
     """
     patch = dict(changes)
     for name in _WHOLE:
@@ -105,8 +105,8 @@ def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that updates *present* to the settings *wanted*.
 
-    The start of a group cannot change. A secret is set only if there is none; a new one needs a rotation. Headers are
-    write-only, so they are always set.
+    The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
+    Headers are write-only, so they are always set.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)

@@ -23,8 +23,8 @@ class Claim(Enum):
 class InProgressError(TagcastError):
     """Another delivery of the message is being processed, or its process died within the last *retry_after_s* seconds.
 
-    Answer 503 with that as Retry-After, or name the message in `item_failures`. Never answer 2xx: the message is not
-    done yet.
+    Answer 503 with *retry_after_s* as Retry-After, or name the message in `item_failures`. Never answer 2xx: the
+    message is not done yet.
     """
 
     def __init__(self, name: str, retry_after_s: float) -> None:

@@ -26,7 +26,7 @@ class MessageModel(StrEnum):
 
 
 class ConsumeStatus(Enum):
-    """The verdict of a listener on a batch. None means success; an exception means later."""
+    """The verdict of a listener on a batch. None means CONSUME_SUCCESS; an exception means RECONSUME_LATER."""
 
     CONSUME_SUCCESS = "success"
     RECONSUME_LATER = "later"
@@ -34,7 +34,7 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A verdict that makes the batch visible again after *delay_seconds*, at most 43,200, else raises ValueError."""
+    """A verdict: the batch becomes visible again after *delay_seconds*. Raises ValueError for more than 43,200."""
 
     delay_seconds: int
 
@@ -78,7 +78,7 @@ class ConsumerOptions:
     heartbeat_seconds: float = 30.0
 
     def messages_max(self, slots: int) -> int:
-        """Return how many messages to pull for this number of free batches."""
+        """Return how many messages to pull while *slots* further batches may be handled."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:
@@ -114,7 +114,7 @@ class Batch:
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
-        """Return the batches by topic, in groups with at most *most* handles each."""
+        """Group batches of the same topic, at most *most* handles in a group. Return each group with its topic."""
         found: list[tuple[str, list[Batch]]] = []
         for batch in sorted(batches, key=lambda batch: batch.topic):
             last = found[-1] if found and found[-1][0] == batch.topic else None

@@ -80,7 +80,7 @@ class FakeApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
     It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
-    It checks no limits, and generates TEST_SECRET. Any other request gets 501.
+    It checks no limits. A generated secret is always TEST_SECRET. Any other request gets 501.
     """
 
     def __init__(self) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 import copy
 import inspect
+import itertools
 import json
 import re
 import time
 from collections import defaultdict
 from types import ModuleType
+from typing import Any
 
 import pytest
 from ministack import app
@@ -201,6 +203,7 @@ TEXTS = (
     "x",
     "a = :b AND NOT #c[1].d <> :e",
 )
+FEW = {"FilterExpression": "sk > :n"}
 NO_TEXTS = (None, 7, ["1"], {"N": "1"})
 
 
@@ -230,6 +233,37 @@ def test_expressions_are_remembered_as_the_engine_reads_them_and_nobody_shares_t
                 assert quicker._condition_syntax_error(expression, slot) == found
     assert "_tokenize(expr)" in inspect.getsource(dynamodb._evaluate_condition)
     assert "_condition_syntax_error(expr, slot)" in inspect.getsource(dynamodb._evaluate_condition)
+
+
+def test_a_query_that_reads_only_its_page_answers_as_the_engine_does(quicker: ModuleType) -> None:
+    keys = [{"AttributeName": name, "KeyType": kind} for name, kind in (("pk", "HASH"), ("sk", "RANGE"))]
+    attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
+    made = {
+        "TableName": "rows",
+        "KeySchema": keys,
+        "AttributeDefinitions": attributes,
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    assert dynamodb._create_table(made)[0] == 200
+    table = dynamodb._tables["rows"]
+    for pk, count, size in (("p", 40, 1), ("q", 5, 1), ("big", 9, 300_000)):
+        for sk in map("{:02}".format, range(count)):
+            dynamodb._set_item(table, pk, sk, {"pk": {"S": pk}, "sk": {"S": sk}, "n": {"S": "x" * size}})
+
+    for pk, low, high, limit, after, selection in itertools.product(
+        ("p", "big", "none"), ("\x00", "07", "5"), ("\x7f", "1", "08"), (None, 1, 3, 100), (None, "07", "39"), ({}, FEW)
+    ):
+        values = {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}}
+        request: dict[str, Any] = {"TableName": "rows", "KeyConditionExpression": quicker_tables.RANGE, **selection}
+        request["ExpressionAttributeValues"] = values | ({":n": {"S": "7"}} if selection else {})
+        if limit is not None:
+            request["Limit"] = limit
+        if after is not None and low <= after <= high:
+            request["ExclusiveStartKey"] = {"pk": {"S": pk}, "sk": {"S": after}}
+        assert quicker._query(dict(request)) == dynamodb._query(dict(request)), request
+    assert not inspect.iscoroutinefunction(dynamodb._query)
+    assert '"Query": _query' in inspect.getsource(dynamodb.handle_request)
+    dynamodb._delete_table({"TableName": "rows"})
 
 
 def test_the_engine_copies_items_through_the_name_that_we_replace_and_as_deeply(quicker: ModuleType) -> None:

@@ -39,8 +39,8 @@ class AsyncClient(AsyncOperations):
 
     The client signs requests to AWS with the default AWS credentials, unless you give *auth*. Other requests are plain.
 
-    The client retries lost answers, 429 and 5xx by *retries*, if a repeated request changes nothing. Each publish has
-    an idempotency key for that. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
+    The client repeats a request after a lost answer, 429 or 5xx, as *retries* says, if that is safe. A publish is safe
+    by its idempotency key. A refused request raises `ProblemError`, a missing answer `UnreachableError`. Use the
     client as a context manager, or close it.
     """
 
@@ -185,7 +185,7 @@ class AsyncClient(AsyncOperations):
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send any request and return the unchanged answer. Raises like all methods."""
+        """Send any request and return the unchanged answer. Raises the same errors as the other methods."""
         sent = query_of(query or {})
         is_repeatable = method != "POST"
         operation = Operation(method, path, lambda answer: answer, body, sent, headers or {}, repeatable=is_repeatable)

@@ -52,7 +52,7 @@ class ShadowSample(TypedDict):
 
 
 class ShadowAnswer(TypedDict):
-    """A shadow, compared with version ``active_version`` of the active filter. Its counts are eventually complete."""
+    """A shadow, compared with version ``active_version`` of the active filter. Its counts may lag behind."""
 
     filter: FilterBody | None
     shadow_version: int

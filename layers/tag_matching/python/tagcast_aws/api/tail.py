@@ -32,7 +32,7 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """The numbers of accepted messages, deliveries and failed attempts since ``since``. Only watched time counts."""
+    """The numbers of accepted messages, deliveries and failed attempts since ``since``, while the tail was watched."""
 
     since: Instant
     counted_at: Instant
@@ -42,7 +42,7 @@ class CountsAnswer(TypedDict):
 
 
 class TailAnswer(TypedDict):
-    """Events, oldest first, and the cursor for the next request. ``left_out`` counts further events of any kind."""
+    """Events, oldest first, and the cursor for the next request. ``left_out`` is the number of omitted events."""
 
     events: list[TailEventAnswer]
     left_out: int

@@ -86,7 +86,7 @@ def _answer(world: World, value: Topic, status: int = 200, **more: int) -> Answe
 
 
 def lost_in(world: World, topic: str, what: str) -> str | None:
-    """Return why the messages for *what*, e.g. events, would be lost in *topic* now; None if they would not."""
+    """Return why messages of the kind *what*, such as events, would be lost in *topic* now, or None."""
     try:
         found = get_topic(world, topic)
     except NotFoundError:

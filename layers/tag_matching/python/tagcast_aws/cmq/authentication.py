@@ -21,10 +21,10 @@ UNKNOWN_KEPT_S = 5.0
 
 
 class Secret(Protocol):
-    """The text with the keys."""
+    """A secret whose text contains the keys."""
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the text as of at most *age_s_max* ago, or None if there is none."""
+        """Return the text, read at most *age_s_max* seconds ago; None if there is none."""
 
 
 def authenticate(world: World, keys: Secret, form: Form) -> CmqKey:

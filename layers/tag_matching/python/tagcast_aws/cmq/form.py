@@ -37,7 +37,7 @@ class Form:
 
 
 def is_of_cmq(event: Mapping[str, Any]) -> bool:
-    """Return whether a request is one of CMQ. The root path, shared with the API, needs an action.
+    """Return whether a request is one of CMQ. On the root path, which the API also uses, it must have an action.
 
     >>> root = {"rawPath": "/", "rawQueryString": ""}
     >>> is_of_cmq(root), is_of_cmq(root | {"rawQueryString": "a=1&Action=ListTopic"}), is_of_cmq({"rawPath": PATHS[0]})

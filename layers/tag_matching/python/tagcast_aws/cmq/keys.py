@@ -16,7 +16,7 @@ SECRET_ID_PREFIX = "AKID"
 
 @dataclass(frozen=True, slots=True)
 class CmqKey:
-    """A key for *topics* that match at most three patterns.
+    """A key for the topics that match one of the patterns in *topics*, at most three.
 
     *signs_all* is False for programs that do not sign values that begin with an at sign. A revoked key has no secret
     part and no topics; it is kept to answer its users.
@@ -64,7 +64,7 @@ class KeyRing:
         return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
 
     def adding(self, key: CmqKey) -> KeyRing:
-        """Return the keys with one more, and with the last hundred revoked ones."""
+        """Return the keys with *key* added. Of the revoked keys, only the last hundred are kept."""
         gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
         return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
 

@@ -84,7 +84,7 @@ class Filters:
 
 
 def format_filter(value: Mapping[str, object] | None) -> dict[str, object]:
-    """Return tags, under both names that clients use, and binding keys; both empty for another kind of filter.
+    """Return a filter's tags, under both names that clients use, and its binding keys. Other kinds have neither.
 
     >>> format_filter({"kind": "tags", "tags": ["apple"]})
     {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}

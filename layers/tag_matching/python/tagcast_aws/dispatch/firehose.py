@@ -1,6 +1,6 @@
 """The archive on Firehose: JSON lines, several in one record, which is a member of a gzip file.
 
-Firehose takes 1 MiB a second and stream in most regions, 5 MiB in three, and bills by size. The similar lines of a
+In most regions a Firehose stream takes 1 MiB a second, in three 5 MiB. Firehose bills by size. The similar lines of a
 batch deflate to an eighth or less (docs/speed-and-cost.md, Quotas). Concatenated members are a gzip file (RFC 1952), so
 Firehose writes them unchanged.
 """
@@ -41,7 +41,7 @@ PAUSE_S = 0.2
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Lines that share one Firehose record; *places* are those of their changes."""
+    """Lines that share one Firehose record. *places* are the places of their changes in the batch."""
 
     kind: RecordKind
     content: bytearray = field(default_factory=bytearray)

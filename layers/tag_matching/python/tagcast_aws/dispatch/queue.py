@@ -59,7 +59,7 @@ class SqsQueue:
         return tuple(lost)
 
     def give_back(self, receipts: Sequence[str], after_s: int = 0) -> None:
-        """Make received messages visible again *after_s*; on a fault, after their visibility timeout."""
+        """Make received messages visible again after *after_s*. If that fails, their visibility timeout stays."""
         entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
             {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
             for place, receipt in enumerate(receipts)

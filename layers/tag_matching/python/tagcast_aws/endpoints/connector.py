@@ -41,7 +41,7 @@ class BoundedResponses(ResponseHandler):
             super().data_received(data[start : start + READ_BYTES])
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Take one answer."""
+        """Pass on one parsed response; abort the connection after too many interim ones."""
         if self._interim > INTERIM_MAX:
             return
         self._interim = self._interim + 1 if 100 <= data[0].code < 200 else 0

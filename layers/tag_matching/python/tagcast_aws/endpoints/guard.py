@@ -26,11 +26,11 @@ LOOKUP_S_MAX = 5.0
 
 
 class Guard:
-    """Implements the core's EndpointGuard. *allow_private* allows any address, unresolved.
+    """Implements the core's EndpointGuard. With *allow_private*, any address is allowed, and no name is resolved.
 
-    Queues named *own_queues…* and functions named *own_functions…* are the service's own, and no endpoints.
+    Queues named *own_queues…* and functions named *own_functions…* belong to the service and may not be endpoints.
 
-    A look-up runs in a thread of *make_thread*, because names with dead servers take long.
+    Names are resolved in a thread from *make_thread*, because a name server that does not answer takes long.
     """
 
     def __init__(

@@ -198,7 +198,7 @@ def _died_silently(error: Exception) -> bool:
 
 
 async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
-    """Read the response, completely if it is short enough; return its beginning."""
+    """Read the response, at most ``ANSWER_BYTES_MAX`` bytes; return the first *kept_max* bytes."""
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)

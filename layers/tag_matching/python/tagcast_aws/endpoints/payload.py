@@ -1,4 +1,4 @@
-"""The body of a POST in parts; all pushes of a message share the large one."""
+"""The body of a POST in parts. All pushes of a message share the largest part, the message's body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resolver of the HTTP pusher: it checks the addresses that are then connected to."""
+"""The resolver of the HTTP pusher: it checks exactly the addresses to which the pusher then connects."""
 
 from __future__ import annotations
 

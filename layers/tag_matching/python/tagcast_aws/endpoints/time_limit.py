@@ -13,7 +13,7 @@ EXTENSIONS_MAX = 3
 class TimeLimit:
     """Ends its block with TimeoutError after *seconds*, or slightly later if the loop was blocked.
 
-    Blocked time is the service's fault, so the receiver gets it in addition, a few times at most.
+    Blocked time is the service's fault, so the receiver gets this time in addition. This happens a few times at most.
     """
 
     __slots__ = ("_extensions", "_limit", "_loop", "_seconds", "_timer")

@@ -47,8 +47,8 @@ WAITING = Patience(attempts_max=1, answer_s=25)
 def client_factory(make_client: Callable[..., Any] | None, patience: Patience = USUAL) -> Callable[[str], Any]:
     """Return a cached function that creates the client of a service; thread-safe.
 
-    *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. Requests are not
-    validated by the SDK: the service does so itself, and it costs a tenth to a fifth of a call's CPU.
+    *make_client* has the signature of ``boto3.client``, the default, which is not thread-safe. The SDK does not
+    validate requests: AWS validates them anyway, and validation costs a tenth to a fifth of a call's CPU time.
     """
     from botocore.config import Config
 

@@ -22,8 +22,8 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 def logger() -> Logger:
     """Return the process's logger; it never logs an event.
 
-    Its level is the template's ``LogLevel``. By default powertools would use Lambda's level, which must let metric
-    lines through. Lambda reads the level of a line only if the line has an RFC 3339 instant.
+    Its level is the template's ``LogLevel``. Lambda's own level, which powertools uses by default, would be wrong: it
+    must let metric lines through. Lines have RFC 3339 instants, because Lambda reads the level only of such lines.
     """
     made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))

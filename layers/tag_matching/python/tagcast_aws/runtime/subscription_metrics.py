@@ -1,4 +1,4 @@
-"""Metrics by topic and subscription, for topics that a deployment selects: each costs as much as any other metric."""
+"""Metrics by topic and subscription. A deployment selects the topics, because each such metric is billed."""
 
 from __future__ import annotations
 

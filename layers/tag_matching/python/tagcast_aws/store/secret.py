@@ -27,7 +27,7 @@ class CachedSecret:
         self._read_at_s = -math.inf
 
     def text(self, age_s_max: float) -> str | None:
-        """Return the secret as of at most *age_s_max* ago, or None if it did not exist."""
+        """Return the secret, read at most *age_s_max* seconds ago; None if it did not exist."""
         if self._clock.monotonic() - self._read_at_s > age_s_max:
             return self.read_now()
         return self._text

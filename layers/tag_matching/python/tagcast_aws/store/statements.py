@@ -16,7 +16,7 @@ from tagcast_aws.store.attributes import to_attribute
 
 
 def statement_of(update: Update, tables: Mapping[Table, str]) -> dict[str, Any]:
-    """Return the statement of an update with a condition on an existing row, without additions.
+    """Return the statement of an update of an existing row. The update must have a condition and no additions.
 
     >>> from tagcast.ports import Key
     >>> update = Update(Key(Table.MESSAGES, "MSG#t#1", "MSG"), {"pending": 0}, ("body",), {"version": 3})

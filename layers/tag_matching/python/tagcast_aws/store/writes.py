@@ -19,7 +19,7 @@ def key_of(key: Key) -> dict[str, dict[str, str]]:
 
 
 def write_request(write: Write, tables: Mapping[Table, str]) -> dict[str, dict[str, Any]]:
-    """Return the request of one write, under its name in a transaction.
+    """Return the request of one write. Its only key is the name of the operation in a transaction, such as ``Put``.
 
     >>> key = Key(Table.REGISTRY, "TOPIC#t", "SUB#A")
     >>> write_request(Delete(key, {"version": 3}), {Table.REGISTRY: "registry"})["Delete"]["ConditionExpression"]

@@ -36,7 +36,7 @@ class SchemaOf:
 
 
 def one_of(words: Iterable[str]) -> Any:
-    """Return the annotation that lists the allowed *words* of a text in the document."""
+    """Return an annotation: the document then describes the value as a text that is one of *words*."""
     return WithJsonSchema({"type": "string", "enum": [str(word) for word in words]})
 
 

@@ -58,7 +58,7 @@ class Rights:
     def check_topic(self, topic: str | None) -> None:
         """Raise ForbiddenError unless the token's patterns cover *topic*, percent-encoded as in the path.
 
-        None: all topics.
+        If *topic* is None, the request is about all topics, and the token needs the pattern ``*``.
 
         >>> Rights(topics=("bills-*",)).check_topic("bills-%32026")
         >>> Rights(topics=("bills-*",)).check_topic(None)
@@ -89,8 +89,8 @@ def rights_of(event: Mapping[str, Any]) -> Rights | None:
     """Return the rights of the caller's token; None if IAM authorized the request.
 
     API Gateway verified the token. It passes lists on as text in which elements cannot be separated, so the claims are
-    read from the token itself. Anything but one readable token grants nothing. AWS does not document whether its scopes
-    are those of the token or of the route. So a scope counts only if the token has it as well.
+    read from the token itself. Anything but one readable token grants nothing. AWS does not document whether API
+    Gateway passes on the scopes of the token or of the route. So a scope counts only if the token has it as well.
     """
     judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
     if judged is None:

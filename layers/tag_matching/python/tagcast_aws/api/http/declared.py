@@ -21,8 +21,8 @@ from tagcast_aws.api.http.body import Body
 class Wire:
     """The API's form of one setting: in requests (*body*, *patch*) and in answers (*answer*; None: write-only).
 
-    *read* converts the body's value to the core's, *show* the core's to the answer's. *default* creates the value of a
-    missing field.
+    *read* converts a value of a body to the core's form. *show* converts a value of the core to the form in answers.
+    *default* creates the value of a missing field.
     """
 
     body: Any

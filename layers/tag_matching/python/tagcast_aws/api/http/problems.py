@@ -101,7 +101,7 @@ _THROTTLED = frozenset(
 
 
 class UnknownRouteError(Exception):
-    """No route has this path, or only routes with the methods in *allow*."""
+    """No route has this path, or routes have it only with other methods, which *allow* lists."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self.allow = tuple(sorted(set(allow)))

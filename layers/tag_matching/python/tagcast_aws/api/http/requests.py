@@ -154,7 +154,7 @@ class Request(Generic[B]):
     def version(self, what: str, present: Callable[[], int | None]) -> int | None:
         """Return the version that a conditional request requires. 0: the resource must not exist. None: no condition.
 
-        *present* returns the current version, None if the resource does not exist. *what* is the noun of the resource.
+        *present* returns the current version, None if the resource does not exist. *what* names the resource in errors.
         Raises PreconditionFailedError if the condition already fails.
         """
         allowed, is_new = self.if_match(), self.if_none_match()

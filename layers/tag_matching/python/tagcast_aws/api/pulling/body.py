@@ -37,7 +37,7 @@ class NackBody(Body):
 
 
 class ExtendBody(Body):
-    """The messages whose visibility timeout to extend, and the new timeout from now on."""
+    """The messages whose visibility timeout to extend, and the new timeout, counted from now."""
 
     receipt_handles: ReceiptHandles
     visibility_timeout_seconds: VisibilityTimeoutS = limits.VISIBILITY_TIMEOUT_S_DEFAULT

@@ -60,7 +60,7 @@ OF_BATCHES: JsonDict = {
 
 
 def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the faults between batches and other fields. Pointers are relative to the subscription."""
+    """Return the faults where batches contradict other fields. Pointers are relative to the subscription."""
     batch = subscription.get("batch")
     if not isinstance(batch, Mapping):
         return []

@@ -65,7 +65,7 @@ OF_HEADERS: JsonDict = {
 
 
 def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the faults of custom headers beyond their format. Pointers are relative to the subscription.
+    """Return the faults of custom headers that the schema does not find. Pointers are relative to the subscription.
 
     >>> [fault.pointer for fault in header_faults({"headers": {"Cookie": "a=b", "X-Tenant": "a", "x-tenant": "b"}})]
     ['/headers/Cookie', '/headers/x-tenant']

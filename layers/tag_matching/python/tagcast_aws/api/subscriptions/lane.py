@@ -43,7 +43,8 @@ class HeadAnswer(TypedDict):
 class LaneAnswer(TypedDict):
     """The state of a lane. ``backlog`` stops at 1,000; then ``backlog_has_more`` is set.
 
-    The answer about one group also has ``queued`` and ``in_flight``: about how many messages are visible, and pulled.
+    The answer about one group also has ``queued`` and ``in_flight``: the approximate numbers of visible and of pulled
+    messages.
     ``filling`` is true while earlier messages join the backlog of a new group.
     """
 

@@ -12,10 +12,10 @@ from tagcast.settings import Signature
 
 
 def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
-    """Return the keys of each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
+    """Return a list of keys for each of *subscriptions*: ``whpk_`` and base64, as in Standard Webhooks.
 
-    There are none without the signature ``v1a``, and none while the seeds cannot be read: the rest of the answer does
-    not wait for them.
+    A subscription without the signature ``v1a`` has no keys. If the seeds cannot be read, all lists are empty, because
+    the rest of the answer does not depend on them.
     """
     try:
         return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]

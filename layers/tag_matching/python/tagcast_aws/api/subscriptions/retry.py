@@ -44,7 +44,7 @@ _Interval = Annotated[int, Field(ge=1, le=limits.BACKOFF_INTERVAL_S_MAX)]
 class BackoffRetry(Body):
     """Retries in order. Each retry waits for `interval_seconds`; the default is a random 10-20 seconds.
 
-    With the `max_retries` `life`, the first message is retried until it expires. The waits then double, from
+    If `max_retries` is `life`, the first message is retried until it expires. Then the waits double, from
     `interval_seconds` (default: 1) up to `max_interval_seconds` (default: 512).
     """
 
@@ -158,7 +158,7 @@ def asks_for_order(subscription: Mapping[str, object]) -> bool:
 
 
 def retry_faults(subscription: Mapping[str, object]) -> list[Fault]:
-    """Return the faults between *ordered* and the strategy of a subscription with pushes.
+    """Return a fault if *ordered* contradicts the strategy of a subscription with pushes.
 
     >>> [str(fault.pointer) for fault in retry_faults({"ordered": True, "retry": {}})]
     ['/retry/strategy']
@@ -192,10 +192,11 @@ def growth_faults(subscription: Mapping[str, object]) -> list[Fault]:
 
 
 def present_for(present: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a subscription with pushes, without those that a patch with these *named* fields replaces.
+    """Return the *present* settings to which a patch with the fields *named* is applied. They are those of pushes.
 
-    Its order follows from its strategy. If the patch asks for order, the subscription retries in order from then on.
-    Constant intervals have no maximum.
+    They lack ``ordered``, which follows from the strategy. If the patch asks for order without ``retry``, they also
+    lack a ``retry`` that keeps no order: then the subscription gets the default for order. If the patch ends retries
+    for life, they lack the maximum interval, because constant intervals have none.
 
     >>> before = {"ordered": False, "retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}
     >>> present_for(before, {"ordered": True}), present_for(before, {"timeout_seconds": 5})

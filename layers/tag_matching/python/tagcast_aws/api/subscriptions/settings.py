@@ -168,7 +168,7 @@ class SubscriptionAnswer(_Shown):
     ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
     One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that
     generates a ``secret`` shows it. Only the answer to a rotation shows ``former_secret_ends_at``: until then the old
-    secret also signs. The endpoint asked for at most ``allowed_per_second``.
+    secret also signs. ``allowed_per_second`` is the rate that the endpoint allowed when it was verified.
     """
 
     topic: str

@@ -29,7 +29,7 @@ StartFrom = Annotated[
 
 
 def instant_of(text: str | None) -> int | None:
-    """Return the instant that *text* names in milliseconds, 0 for the earliest; None: no older messages.
+    """Return the instant in *text* in milliseconds since 1970. 0 means the earliest, None means no older messages.
 
     >>> instant_of("latest"), instant_of("earliest"), instant_of("1970-01-01T00:00:01Z")
     (None, 0, 1000)
