@@ -328,6 +328,31 @@ def test_many_batches_are_extended_in_one_request(api: PullingApi, running: type
         assert wait_until(lambda: len(api.done()) == 4)
 
 
+def test_a_message_that_was_pulled_almost_twelve_hours_ago_stops_no_extension_of_others(
+    api: PullingApi, running: type[Running]
+) -> None:
+    listener = Gate()
+    made(api)
+    hours, seconds = 3_600, 18_000
+    options = replace(
+        OPTIONS, prolong_seconds=0.02, consume_message_batch_max_size=1, visibility_timeout_seconds=seconds
+    )
+    with running(api, listener, options) as consumer:
+        for body in "ab":
+            api.put("TopicTest", body)
+            wait_until(lambda body=body: [body] in listener.batches)  # type: ignore[misc]
+            asked = len(api.asked_for("extend"))
+            api.pass_by(4 * hours)
+            wait_until(lambda asked=asked: len(api.asked_for("extend")) > asked + 3)  # type: ignore[misc]
+        # The first message is beyond its bound and comes again; the second is still hidden.
+        api.pass_by(2 * hours)
+        wait_until(lambda: listener.batches.count(["a"]) == 2)
+        listener.open.set()
+        assert wait_until(lambda: len(api.done()) == 2)
+    assert listener.batches == [["a"], ["b"], ["a"]]
+    assert any("43200 seconds after the pull" in str(fault) for fault in consumer.faults)
+
+
 def test_a_shutdown_that_is_cancelled_cancels_no_listener_and_can_be_repeated(api: PullingApi) -> None:
     async def play() -> list[str]:
         done: list[str] = []

@@ -22,6 +22,11 @@ ENDED = {
 }
 
 
+def test_the_order_of_terminal_states_is_that_of_the_stored_rows() -> None:
+    terminal = [state.value for state in EntryState if state.is_terminal]
+    assert terminal == ["delivered", "discarded", "expired", "cancelled", "filtered"]
+
+
 def test_the_bytes_give_back_what_they_were_given() -> None:
     assert of_bytes(to_bytes(ENDED, 1_000), reversed(list(ENDED)), 1_000) == ENDED
 

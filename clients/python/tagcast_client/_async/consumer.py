@@ -10,7 +10,7 @@ from typing import Self
 from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict
 from tagcast_client.consuming import Batch, ConsumerOptions
-from tagcast_client.errors import TagcastError
+from tagcast_client.errors import InvalidError, TagcastError
 from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
 
@@ -211,6 +211,14 @@ class AsyncConsumer:
         handles = [handle for batch in batches for handle in batch.handles]
         try:
             results = await self.client.extend(topic, subscription, handles, visibility_timeout_seconds=seconds)
+        except InvalidError as fault:  # A message was pulled almost 12 hours ago, so all of the request was refused.
+            if len(batches) > 1:
+                for batch in batches:
+                    self._upkeep.start(self._extend, topic, (batch,))
+            else:
+                self._batches.discard(batches[0])
+                self._report(fault)
+            return
         except Exception as fault:  # noqa: BLE001 - reported, and the next extension follows
             self._report(fault)
             return

@@ -2,15 +2,17 @@
 
 From the inside out; each package knows only those above it in this list:
 
-- `ids`, `model`, `errors`, `instant`, `resource_names`, `state_map`: the vocabulary: messages, subscriptions,
+- `ids`, `model`, `errors`, `instant`, `resource_names`: the vocabulary: messages, subscriptions,
   entries, lanes, faults, time, queues and functions;
 - `tables`, `ports`, `memory`, `paging`: the ports, and how use cases receive them;
 - `concurrency`: concurrent work, contended rows;
 - `filters`: the filter kinds, their verdicts and explanations; `filters.index` finds all matches at once;
 - `rows`: keys and codecs of all stored rows;
+- `sealing`: secrets;
 - `registry`: topics, subscriptions, shadows, and the cache of a topic;
 - `pushing`: one attempt: its envelope, its slot, its outcome, the delay after it;
 - `delivery`: the protocol: publishing, the first round, redelivery of lanes, ends;
+- `pulling`: pulls of consumer groups and their answers;
 - `operating`: use cases of operators: messages, explanations, lanes;
 - `repairing`: relay and sweep, so that no pending delivery is without a worker;
 - `archive`: the archive records of every change;

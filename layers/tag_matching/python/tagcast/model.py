@@ -65,7 +65,7 @@ __all__ = [
 
 
 class EntryState(StrEnum):
-    """The state of a delivery in the state map. The last five states are terminal."""
+    """The state of a delivery in the state map. The last five are terminal; rows store their order."""
 
     PENDING = "pending"
     BLOCKED = "blocked"

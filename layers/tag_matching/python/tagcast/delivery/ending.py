@@ -1,4 +1,4 @@
-"""Ends deliveries after their first round. After it, only this module makes an entry terminal.
+"""Ends deliveries after their first round. `LaneLease.end_deliveries` ends several of one lane at once.
 
 Each end is a row of its own, written once, so writers do not wait for each other. A condition fails only if another
 writer ended the same delivery or changed a row in *beside*.

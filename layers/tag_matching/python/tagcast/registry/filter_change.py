@@ -1,4 +1,7 @@
-"""The use case of changing one subscription's filter, with all other settings and secrets unchanged."""
+"""The use case of changing one subscription's filter, with all other settings and secrets unchanged.
+
+Accepted messages keep the verdict of their publish.
+"""
 
 from __future__ import annotations
 

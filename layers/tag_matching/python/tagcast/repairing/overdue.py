@@ -1,4 +1,7 @@
-"""Lanes that are not active: overdue ones, sleeping ones, and the age of their backlogs."""
+"""Lanes that are not active: overdue ones, sleeping ones, and the age of their backlogs.
+
+Nothing reports an execution that died or was stopped. Its lane is restarted 15 s after ``wake_at``.
+"""
 
 from __future__ import annotations
 
