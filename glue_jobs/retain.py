@@ -24,7 +24,6 @@ from glue_jobs.auditing import history
 from glue_jobs.compact import KEPT_MS, ledger_key
 from glue_jobs.erase import erase_rows, rewrite_days, rewrite_files
 from glue_jobs.erasing import contents
-from glue_jobs.erasing.aged import AgedErasure, Until, due
 from glue_jobs.erasing.contents import Part, parts_read
 from glue_jobs.erasing.places import FAILED, QUARANTINE, RAW, arrival_day, certificates_of_one
 from glue_jobs.io import arguments, manifests
@@ -32,6 +31,7 @@ from glue_jobs.io.manifests import AT_ONCE, Manifest
 from glue_jobs.io.objects import Objects, json_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.retaining.aged import AgedErasure, Until, due
 
 MESSAGES = RecordKind.MESSAGES
 DAYS_MIN = 7

@@ -1,1 +1,1 @@
-"""Erasure of record contents, by request or by age, in every place that has them."""
+"""Erasure of record contents in every place that has them."""

@@ -22,11 +22,11 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import audit, compact, package, replay, retain
 from glue_jobs.auditing.history import FOREVER, FilterInForce
-from glue_jobs.erasing.aged import AgedErasure
 from glue_jobs.erasing.contents import Part
 from glue_jobs.io import arguments
 from glue_jobs.io.objects import FolderObjects
 from glue_jobs.io.storage import Archive
+from glue_jobs.retaining.aged import AgedErasure
 from tests.spark.conftest import Bucket, S3Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, message, settings, subscribed
 from tests.spark.test_compact_interrupted import Dying, KilledError

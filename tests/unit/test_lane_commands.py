@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tagcast.delivery.lease import Task
@@ -12,7 +13,8 @@ from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
 from tagcast.ports import World
 from tagcast.registry import subscriptions
-from tagcast.rows import lane_transitions
+from tagcast.registry.subscriptions import put_subscription
+from tagcast.rows import lane_transitions, stored
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES
 
@@ -225,6 +227,17 @@ def test_an_active_lane_has_nothing_to_be_retried_and_a_sleeping_one_has_to_be_r
 
     with pytest.raises(ConflictError, match="resume it first"):
         lanes.retry_now(fake.world, "test1", "A")
+
+
+def test_a_retry_of_a_topic_leaves_out_endpoints_that_are_not_verified(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    known = stored.subscription(fake.world.store, "test1", "A")
+    assert known is not None
+    put_subscription(fake.world, "test1", "A", replace(known.settings, unverified="http 404"))
+
+    assert lanes.retry_topic(fake.world, "test1") == ()
 
 
 def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: FakeWorld) -> None:

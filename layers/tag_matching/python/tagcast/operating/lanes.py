@@ -224,7 +224,7 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
     retried = []
     for lane in lanes:
         found = present.get(lane.subscription_id)
-        if lane.state is not LaneState.BLOCKED or found is None:
+        if lane.state is not LaneState.BLOCKED or found is None or found.settings.unverified is not None:
             continue
         if found.settings.retry.strategy is not Strategy.BACKOFF_RETRY:
             continue

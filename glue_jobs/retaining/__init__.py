@@ -1,0 +1,1 @@
+"""Erasing by age, for the job `retain`."""
