@@ -172,9 +172,10 @@ def moment(text: str) -> int:
     (86400000, 1000)
     """
     try:
-        return instant_of(date.fromisoformat(text)) if len(text) == 10 else instant.parse(text)
+        found = instant_of(date.fromisoformat(text)) if len(text) == 10 else instant.parse(text)
     except (ValueError, OverflowError) as fault:
         raise argparse.ArgumentTypeError(f"{text!r} is no instant: {fault}") from None
+    return found if 0 <= found < instant_of(date(YEAR_MAX, 1, 1)) else _refuse(text, "instant since 1970")
 
 
 def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
