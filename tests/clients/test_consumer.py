@@ -197,6 +197,21 @@ def test_a_topic_without_messages_leaves_slots_to_the_others(
     assert set(idle) == {OPTIONS.messages_max(1)}
 
 
+def test_consumers_of_one_options_object_are_two_members(api: PullingApi) -> None:
+    options = ConsumerOptions(wait_seconds=0)
+    with Client(URL, transport=api) as client:
+        consumers = [Consumer(client, "workers", options) for _ in range(2)]
+        for consumer in consumers:
+            consumer.subscribe("TopicTest", "TagA")
+            consumer.register_message_listener(lambda messages: None)
+            consumer.start()
+        members = {each.member_id for each in client.list_members("TopicTest", "workers")}
+        for consumer in consumers:
+            consumer.shutdown()
+    assert members == {each.member_id for each in consumers}
+    assert len(members) == 2
+
+
 def test_a_consumer_that_was_shut_down_says_that_it_cannot_start_again(api: PullingApi) -> None:
     with Client(URL, transport=api) as client:
         consumer = Consumer(client, "workers", OPTIONS)

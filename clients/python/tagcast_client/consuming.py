@@ -7,7 +7,7 @@ import re
 import secrets
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
 
@@ -61,9 +61,10 @@ class ConsumerOptions:
 
     *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. This is set when the
     group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
+    Without *member_id* each consumer draws one when it starts.
     """
 
-    member_id: str = field(default_factory=member_id)
+    member_id: str | None = None
     member_version: str = ""
     message_model: MessageModel = MessageModel.CLUSTERING
     ordered: bool = False

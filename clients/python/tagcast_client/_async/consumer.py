@@ -10,6 +10,7 @@ from typing import Self
 from tagcast_client._async.client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncListener, AsyncSlots, AsyncTasks, async_verdict
 from tagcast_client.consuming import Batch, ConsumerOptions
+from tagcast_client.consuming import member_id as new_member_id
 from tagcast_client.errors import InvalidError, TagcastError
 from tagcast_client.filters import Filter
 from tagcast_client.settings import AnyFilter
@@ -43,6 +44,7 @@ class AsyncConsumer:
         self.client = client
         self.consumer_group = consumer_group
         self.options = options or ConsumerOptions()
+        self.member_id = self.options.member_id or ""
         self._on_error = on_error
         self._listener: AsyncListener | None = None
         self._filters: dict[str, AnyFilter | None] = {}
@@ -78,6 +80,7 @@ class AsyncConsumer:
             raise ValueError("a consumer needs a subscription and a listener before it starts")
         if self._work.stopping:
             raise RuntimeError("this consumer was shut down: create another one")
+        self.member_id = self.member_id or new_member_id()  # Not earlier: a fork may come between.
         for topic in self._filters:
             await self._beat(topic)
         for topic in self._filters:
@@ -104,7 +107,7 @@ class AsyncConsumer:
         self._has_left = True
         for topic in topics:
             try:
-                await self.client.leave(topic, self.consumer_group, self.options.member_id)
+                await self.client.leave(topic, self.consumer_group, self.member_id)
             except TagcastError as fault:
                 self._report(fault)
 
@@ -120,7 +123,7 @@ class AsyncConsumer:
         group = await self.client.heartbeat(
             topic,
             self.consumer_group,
-            options.member_id,
+            self.member_id,
             self._filters[topic],
             member_version=options.member_version,
             mode=options.message_model.value,
@@ -172,7 +175,7 @@ class AsyncConsumer:
             max_messages=options.messages_max(slots),
             wait_seconds=options.wait_seconds,
             visibility_timeout_seconds=options.visibility_timeout_seconds,
-            member_id=options.member_id,
+            member_id=self.member_id,
         )
         return Batch.split(topic, messages, options.consume_message_batch_max_size)
 
