@@ -17,7 +17,7 @@ class DamageError(Exception):
 
 
 def frame_line(text: bytes, before: int = 0) -> tuple[bytes, int]:
-    """Return *text* as a line with a checksum, and the checksum. It is *before* for the next line.
+    """Return *text* as a line with a checksum, and the checksum. Pass the checksum as *before* for the next line.
 
     >>> frame_line(b"{}")
     (b'a3a6bf43 2 {}\\n', 2745614147)

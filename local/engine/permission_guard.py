@@ -33,8 +33,9 @@ from local.rules.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
 SHOW_PATH = "/_tagcast/show"
+"""The path that makes the received messages of a queue, named by its ARN, visible again."""
 EXPIRE_PATH = "/_tagcast/expire"
-"""The path by which the stack returns a queue's messages, by ARN, that were received and not deleted."""
+"""The path that deletes the expired rows of a table."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000

@@ -124,7 +124,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting]) -> Json:
-    """Return the settings that ``--without`` names, each as null. Raises BadParameter with the allowed names."""
+    """Return the settings that ``--without`` names, each as null. Raises BadParameter for an unknown name."""
     known = {option_of(each).removeprefix("--"): each.name for each in settings}
     if unknown := [name for name in names or () if name not in known]:
         allowed = ", ".join(sorted(known))
