@@ -170,7 +170,20 @@ def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[
         assert len(api.asked_for("pull")) == pulls
         listener.open.set()
         assert wait_until(lambda: len(api.done()) == 100)
-    assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
+    assert max(pull["max_messages"] for pull in api.asked_for("pull")) <= 10
+
+
+def test_behind_a_pull_that_brought_messages_all_free_slots_are_asked_for(
+    api: PullingApi, running: type[Running]
+) -> None:
+    listener = Gate()
+    made(api)
+    api.put("TopicTest", "a")
+    options = replace(OPTIONS, consume_thread_max=4, consume_message_batch_max_size=1)
+    with running(api, listener, options):
+        wait_until(lambda: len(api.asked_for("pull")) >= 3)
+        listener.open.set()
+    assert [pull["max_messages"] for pull in api.asked_for("pull")][:3] == [1, 3, 1]
 
 
 @pytest.mark.parametrize("slots", [1, 2, 20])
