@@ -171,7 +171,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
         except RacedError:
             objects.remove(written)
             raise
-    else:  # An empty manifest would stay the same, and refuse nobody.
+    elif stale:  # An empty manifest would stay the same, and refuse nobody.
         stale = manifests.former(objects, [before], arguments.now_ms() - compact.KEPT_MS)
     objects.remove(stale)
     return len([key for key in stale if key.endswith(".parquet")])

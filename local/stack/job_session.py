@@ -18,8 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS
-from tagcast_cli.job_run import quote_job
+from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, SPARK_STARTS, quote_job
 
 PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -84,7 +84,10 @@ def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped() -> N
 
     [[request]] = sqs.requests
     assert json.loads(request["MessageBody"]) == {"topic": "orders", "message_ids": ["07"], "audience": "everybody"}
-    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == (entry.deduplication_id, "its order")
+    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == (
+        "07-everybody-1c168adb00d208e42f93314529f1fa9c",
+        "its order",
+    )
 
 
 @pytest.mark.parametrize(

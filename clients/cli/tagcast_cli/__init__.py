@@ -1,4 +1,7 @@
-"""The command line `tagcast`, with constants that the local stack and the console share."""
+"""The command line `tagcast`. The local stack and the console share this module, so it imports little."""
+
+import re
+from collections.abc import Sequence
 
 OTHERS = 0o077
 """The umask of written files: other users of this machine get no rights."""
@@ -10,3 +13,16 @@ JOB_REFUSED = 2
 """The exit code of a job that refuses its arguments or its archive; its last line on standard error says why."""
 SPARK_STARTS = "starting Spark"
 """The first stage of a job that has to start Spark, locally or on AWS."""
+
+
+def quote_job(what: str, code: int, last: Sequence[str]) -> str:
+    """Return the error of a failed job: why it refused to start, or *what* happened and its *last* lines.
+
+    >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
+    "'x' is no day"
+    >>> quote_job("audit broke off:", 137, ["progress: audit"])
+    'audit broke off:\\nprogress: audit'
+    """
+    if code == JOB_REFUSED and last:
+        return re.sub(r"^\w+: error: ", "", last[-1])
+    return "\n".join((what, *last))

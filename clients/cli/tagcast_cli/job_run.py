@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, JOB_REFUSED, OTHERS, SPARK_STARTS
+from tagcast_cli import JOB_LINES_KEPT, JOB_PROGRESS, OTHERS, SPARK_STARTS, quote_job
 from tagcast_cli.absent import need
 
 Link = Sequence[str]
@@ -191,19 +190,6 @@ class JobProgram:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
-
-
-def quote_job(what: str, code: int, last: Sequence[str]) -> str:
-    """Return the error of a failed job: why it refused to start, or *what* happened and its *last* lines.
-
-    >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
-    "'x' is no day"
-    >>> quote_job("audit broke off:", 137, ["progress: audit"])
-    'audit broke off:\\nprogress: audit'
-    """
-    if code == JOB_REFUSED and last:
-        return re.sub(r"^\w+: error: ", "", last[-1])
-    return "\n".join((what, *last))
 
 
 @dataclass

@@ -9,15 +9,13 @@ from enum import StrEnum
 from tagcast.errors import CURSOR_FAULT, ConflictError, InvalidRequestError, NotFoundError, TagcastError
 from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
-from tagcast.operating.lanes import CHANGED_WITHIN_S, LaneView, pause, resume, retry_now, skip_head
+from tagcast.operating.lanes import CHANGED_WITHIN_S, UNVERIFIED, LaneView, pause, resume, retry_now, skip_head
 from tagcast.operating.urgency import UrgentLane, find_lane, urgent_lanes
 from tagcast.ports import World
 from tagcast.registry.subscribing import check_time
-from tagcast.registry.subscriptions import get_subscription
 
 READ_MAX = 25
 """Lanes are listed in parts of at most 25, so that a request ends soon after its time."""
-UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
 
 
 class LaneChange(StrEnum):
@@ -74,8 +72,6 @@ def change_lane(
     """
     match act:
         case LaneChange.RETRY:
-            if get_subscription(world, topic, name).settings.unverified is not None:
-                raise ConflictError(UNVERIFIED)
             return retry_now(world, topic, name)
         case LaneChange.PAUSE:
             return pause(world, topic, name)

@@ -20,6 +20,7 @@ from tagcast.rows import lane_transitions, stored
 from tagcast.rows.due import PendingDelivery
 from tagcast.rows.lane import Lane
 
+UNVERIFIED = "the endpoint is unverified; verify it first (POST .../verify)"
 CHANGED_WITHIN_S = 10.0
 """A request starts no further lane after 10 s: one lane may take seconds under contention."""
 COUNTED_MAX = 1_000
@@ -188,13 +189,18 @@ def _resume(world: World, subscription: Subscription, lane: Lane, head: PendingD
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
-    """Attempt the head now, regardless of schedule and Retry-After. Raises ConflictError while the lane sleeps."""
+    """Attempt the head now, regardless of schedule and Retry-After.
+
+    Raises ConflictError while the lane sleeps or the endpoint is unverified.
+    """
     return lane_view(world, _retry(world, topic, name))
 
 
 def _retry(world: World, topic: str, name: str) -> Subscription:
     def attempt() -> Subscription:
         subscription = get_subscription(world, topic, name)
+        if subscription.settings.unverified is not None:
+            raise ConflictError(UNVERIFIED)
         lane = _unless_removed(_lane(world, subscription), name)
         if lane is not None:
             _plan_for_now(world, subscription, lane)
@@ -224,13 +230,13 @@ def retry_topic(world: World, topic: str) -> tuple[str, ...]:
     retried = []
     for lane in lanes:
         found = present.get(lane.subscription_id)
-        if lane.state is not LaneState.BLOCKED or found is None or found.settings.unverified is not None:
+        if lane.state is not LaneState.BLOCKED or found is None:
             continue
         if found.settings.retry.strategy is not Strategy.BACKOFF_RETRY:
             continue
         if world.clock.monotonic() >= until_s:
             break
-        with suppress(ConflictError, NotFoundError):  # The lane was paused or removed since the lanes were read.
+        with suppress(ConflictError, NotFoundError):  # It is unverified, or was paused or removed meanwhile.
             retried.append(_retry(world, topic, found.name).name)
     return tuple(sorted(retried))
 
