@@ -37,7 +37,7 @@ class Terms:
 
     @property
     def blur_ms(self) -> int:
-        """How long after its recorded time a change of a row may really happen, in milliseconds."""
+        """The maximum difference between the recorded and the real time of a row's change, in milliseconds."""
         return GRANULARITY_MS + self.skew_ms
 
 

@@ -142,7 +142,7 @@ class RequestedErasure(Eraser):
         return names_one_of(self.message_ids, line)
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Return one of the messages without its parts; records that only mention one are unchanged."""
+        """Return the record of a requested message without the erased *parts*; None for any other record."""
         matching = self.matching.get(str(record["record_id"]))
         return None if matching is None else forget_parts(record, self.parts, matching=matching, erasure=self.erasure)
 

@@ -71,7 +71,7 @@ class JobOrder:
         return f"{of}, with {filter_text(self.candidate)}{beside}"
 
     def arguments(self, place: Archive) -> list[str]:
-        """Return the arguments of the program, for an archive that is complete now."""
+        """Return the arguments of the program. An audit takes a local archive as complete until now."""
         if self.job == "backtest":
             asked = backtest_arguments(self.days, self.topic or "", self.candidate)
             return asked + option("--subscription", self.subscription)

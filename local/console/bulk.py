@@ -180,7 +180,7 @@ async def preview(request: web.Request) -> web.Response:
 
 
 def command_of(act: str, choice: Choice) -> str:
-    """Return the command with the same selection; empty if it has no option for it.
+    """Return the command with the same selection. Empty if the command has no option for a part of the selection.
 
     >>> command_of("skip", Choice(topic="orders", state="blocked")), command_of("retry", Choice(need="person"))
     ("tagcast lanes skip --state blocked --topic orders --reason '…'", '')

@@ -28,7 +28,7 @@ class FrameProtocol(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, fault: Exception | None) -> None:
-        """Cancel a long poll with its client."""
+        """Cancel the running call, e.g. a long poll, when its client disconnects."""
         if self._serving is not None:
             self._serving.cancel()
 

@@ -22,7 +22,7 @@ def install(objects: ModuleType) -> None:
 
 
 def or_end(write: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a function that writes a file or folder, its first argument: if it fails, the process ends."""
+    """Wrap a function that writes to a path, its first argument. If the write fails, the process ends."""
 
     def written(path: str, *content: Any, **how: Any) -> None:
         try:

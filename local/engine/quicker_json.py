@@ -12,7 +12,7 @@ FORM_ONLY = frozenset(("ensure_ascii", "separators"))
 
 
 def install(*modules: ModuleType) -> None:
-    """Replace `json` in these modules of the engine."""
+    """Replace `json` by :class:`QuickerJson` in *modules*, which belong to the engine."""
     for module in modules:
         module.json = QuickerJson  # type: ignore[attr-defined]
 

@@ -45,7 +45,7 @@ def initialize_client_plugin(client: Any) -> None:
 
 
 class ShortCalls:
-    """Makes the calls of one boto3 client, in frames."""
+    """Sends the calls of one boto3 client as frames instead of HTTP requests."""
 
     def __init__(self, client: Any, calls: FrameCalls, access_key: str) -> None:
         model = client.meta.service_model

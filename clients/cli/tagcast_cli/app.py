@@ -94,7 +94,7 @@ def health(ctx: typer.Context) -> None:
 
 
 def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Show the public keys of a subscription with the signature v1a. Each of them may sign a push."""
+    """Show the public keys of a subscription with the signature v1a. A push is valid if one of them verifies it."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     session.show(answer, lambda shown: "\n".join(shown.get("public_keys", ())))

@@ -42,7 +42,7 @@ def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
 
 
 def client_of(owner: Mapping[str, str], service: Any) -> Any:
-    """Return a boto3 client of the local engine, with its owner's environment; if *owner* is empty, a client of AWS."""
+    """Return a boto3 client with the address and credentials in *owner*. If *owner* is empty, it is a client of AWS."""
     import boto3
 
     return boto3.client(

@@ -578,10 +578,10 @@ async def push_round(
 
 @dataclass(frozen=True, slots=True)
 class LateRun:
-    """Pushes in flight when their batch continued: *messages* joined the backlog as *dues*.
+    """Pushes that were in flight when their batch continued without them. *messages* joined the backlog as *dues*.
 
-    *lease* claims the lane, unless the deliveries are independent. *before* are the results at that time, which the
-    batch writes itself.
+    *lease* claims the lane, unless the deliveries are independent. *before* has the results until then. The batch
+    writes those itself.
     """
 
     lease: LaneLease | None

@@ -302,8 +302,8 @@ ANSWERED_WITHIN_S, SUBSCRIPTIONS_WITHIN = 0.75, 500
 class InFlight:
     """The runs of a batch with pushes in flight, by the ordinals of their subscriptions.
 
-    Responses are late *within_s* after the start of the last push of all runs. Earlier starts do not count, because the
-    loop has no time to read responses while pushes start.
+    A response is late if it is missing *within_s* after the last push of any run began. Only that last start counts,
+    because the loop has no time to read responses while pushes start.
     """
 
     clock: Clock

@@ -181,10 +181,10 @@ def position_at(due_at: int) -> str:
 
 
 def appended_after(now: int) -> int:
-    """Return the least ``appended`` whose positions follow every due time of deliveries that are pending *now*.
+    """Return the least ``appended`` with positions after all possible due times of the deliveries pending at *now*.
 
-    It also follows the due times of messages accepted in the next minute. So if the subscription becomes ordered, later
-    messages come after the older ones.
+    The positions are also after the due times of messages accepted in the next minute. So if the subscription becomes
+    ordered, later messages come after the older ones.
     """
     return (now + RETENTION_S_MAX * 1000 + 60_000) // PLACES + 1
 

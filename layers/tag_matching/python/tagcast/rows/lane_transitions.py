@@ -116,7 +116,7 @@ def activate(lane: Lane) -> Delete:
 
 
 def leave_tombstone(lane: Lane) -> Update:
-    """Return the write of the tombstone of a removed lane that needs no further check."""
+    """Return the write that keeps a removed, empty lane as a tombstone. No further check of it is planned."""
     return _update(replace(lane, wake_at=None), _same_claim(lane), "wake_at")
 
 

@@ -57,7 +57,7 @@ class Origin:
         return cls(*row.names, row.subscriptions_version, message.accepted_at, message.expires_at)
 
     def attributes(self) -> dict[str, Value]:
-        """Return its attributes in each row."""
+        """Return the attributes that each row of this origin has."""
         return {
             "topic": self.topic,
             "message_id": self.message_id,
@@ -193,11 +193,11 @@ def _count_early_ends(row: MessageRow, early: Iterable[Audience]) -> list[Write]
 def round_writes(
     row: MessageRow, at: int, audiences: Sequence[Audience], entries: Mapping[int, Entry], enqueued: Set[int]
 ) -> tuple[Write, ...]:
-    """Return the writes that close the rounds of *audiences* of *row*, which began at *at*.
+    """Return the writes that close the first rounds of *row* for *audiences*. The rounds began at *at*.
 
-    *entries* ended in them, *enqueued* ones are in the queues of their groups, and all others are in backlogs. The
-    conditions fail if another worker closed the rounds. The last delivery of a narrow message deletes its body, unless
-    it is kept.
+    *entries* are the deliveries that ended in these rounds. The *enqueued* deliveries are in the queues of their
+    groups, and all others are in backlogs. The conditions fail if another worker closed the rounds. The last delivery
+    of a narrow message deletes its body, unless it is kept.
     """
     told = _with_history(entries)
     pending, within, rounds = row.map.pending - entries.keys(), frozenset[int](), dict[Audience, Round]()

@@ -54,7 +54,9 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 
 
 def attributes(properties: Mapping[str, str]) -> Event:
-    """Return properties as SNS message attributes: a list of scalars is several values, a decimal text a number.
+    """Return properties as SNS message attributes.
+
+    A list of scalars becomes several values, and a decimal text becomes a number.
 
     >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
     {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}

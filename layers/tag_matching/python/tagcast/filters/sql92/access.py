@@ -80,7 +80,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the access by a property that must be present for the alternative to be TRUE; ``None`` without one."""
+    """Return the access by the presence of a property that the alternative needs to be TRUE, or ``None``."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)

@@ -32,12 +32,14 @@ _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
-    """A cell as plain lists.
+    """The entries of a cell as plain lists. A place is the position of a bit.
 
-    - ``always``: owners that always match. ``below``: property → text → owners. ``firsts``: the owner of each bit.
-    - ``crowds``: for entries with many owners, the place of the bit and the owners after the first.
-    - ``partial``: places of entries that need their full expression, each with the index of the expression.
-    - ``tests``: reading, property, test, values, and the places of each value.
+    - ``always``: the owners of entries that always match.
+    - ``below``: property → text → owners.
+    - ``firsts``: the owner at each place.
+    - ``crowds``: for each entry with many owners, its place and the owners after the first.
+    - ``partial``: each place whose entry needs its full expression, with the index of the expression.
+    - ``tests``: for each test, how the text is read, the property, the test, its values, and the places of each value.
     """
 
     always: list[int]

@@ -47,7 +47,7 @@ class CompiledExpression:
         return explain_nodes(self.text, self.nodes, self.dialect, properties)
 
     def unreadable_properties(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the properties compared as numbers or booleans whose text is neither, for a metric.
+        """Return the properties that are compared as numbers or booleans but cannot be read as such, for a metric.
 
         >>> compile_sql92("price > 100").unreadable_properties({"price": "cheap"})
         ('price',)
