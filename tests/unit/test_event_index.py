@@ -79,6 +79,18 @@ def test_index_and_rule_agree_on_generated_patterns(cells: tuple[int, int], monk
     assert met > 300
 
 
+def test_a_list_attribute_matches_once_and_is_bounded_by_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"kind": "event_pattern", "dialect": "sns", "scope": "properties"}
+    filters = {place: compile_filter({**settings, "pattern": {"a": [{"prefix": "x"}]}}) for place in (3, 4)}
+    of = SimpleNamespace(tags=(), routing_key=None, properties={"a": '["xb", "xc"]'}, body=b"")
+
+    assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((3, 4), ())
+
+    monkeypatch.setattr(evaluate, "COMPARISONS_MAX", 2 * filters[3].pattern.weight - 1)  # type: ignore[attr-defined]
+    monkeypatch.setattr(event_index, "COMPARISONS_MAX", 2 * filters[3].pattern.weight - 1)  # type: ignore[attr-defined]
+    assert TopicIndex.build(filters).match(of) == one_by_one(filters, of) == Matched((), (3, 4))
+
+
 def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "COMPARISONS_MAX", 2)
     monkeypatch.setattr(event_index, "COMPARISONS_MAX", 2)

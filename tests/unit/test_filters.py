@@ -32,6 +32,7 @@ MESSAGE = Message(("apple", "imac"), "order.new.eu", {"price": "120"})
         ({"kind": "tag_expression", "expression": None}, True),
         ({"kind": "tag_expression", "expression": "imac || mac"}, True),
         ({"kind": "tag_expression", "expression": "mac"}, False),
+        ({"kind": "tag_expression", "expression": "||".join(f"{n:064d}" for n in range(256))}, False),
         ({"kind": "routing_key", "patterns": ["audit.#", "order.*.eu"]}, True),
         ({"kind": "routing_key", "patterns": ["order.*"]}, False),
         ({"kind": "sql92", "expression": "price > 100"}, True),

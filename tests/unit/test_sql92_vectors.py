@@ -56,7 +56,14 @@ def test_ignored_text_is_warned_of_and_refused_by_strict(row: dict[str, object])
 
 @pytest.mark.parametrize(
     ("expression", "word"),
-    [("NOT a = 1", "tighter"), ("a > 10", "32-bit"), ("vip", "never true"), ("a LIKE 'x'", "LIKE")],
+    [
+        ("NOT a = 1", "tighter"),
+        ("a > 10", "32-bit"),
+        ("vip", "never true"),
+        ("a LIKE 'x'", "LIKE"),
+        ("-a = 5.5", "sign"),
+        ("a NOT CONTAINS ''", "empty"),
+    ],
 )
 def test_known_traps_are_warned_of(expression: str, word: str) -> None:
     assert any(word in warning for warning in compile_sql92(expression, "rocketmq").warnings)
@@ -101,3 +108,20 @@ def test_an_error_names_the_place(text: str, line: int, column: int) -> None:
     assert caught.value.found
     assert caught.value.expected
     assert pickle.loads(pickle.dumps(caught.value)).fault.pointer == "/expression"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("vip AND n > 5", False),
+        ("NOT (vip AND n > 5)", True),
+        ("(vip AND n > 5) OR ok = 1", True),
+        ("n > 5 AND vip", "error_at_eval"),
+        ("(n > 5) CONTAINS ''", False),
+        ("NOT ((n > 5) CONTAINS '')", True),
+        ("(n > 5) CONTAINS 'x'", "error_at_eval"),
+    ],
+)
+def test_rocketmq_does_not_evaluate_what_cannot_change_the_result(expression: str, expected: object) -> None:
+    """The results are those of RocketMQ's own classes (apache/rocketmq, commit 8fc57f1, filter)."""
+    assert outcome(expression, {"vip": "true", "n": "x", "ok": "1"}, "rocketmq") == expected

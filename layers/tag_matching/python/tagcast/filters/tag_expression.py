@@ -15,13 +15,13 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class TagExpression:
-    """A parsed tag expression: the distinct tags in the order written; none = everything."""
+    """A parsed tag expression: the distinct tags in the order written. Without tags it matches every message."""
 
     tags: tuple[str, ...]
 
     @property
     def everything(self) -> bool:
-        """Whether it matches every message, also one without tags."""
+        """Whether the expression matches every message, including messages without tags."""
         return not self.tags
 
     @property
@@ -44,10 +44,11 @@ class TagExpression:
 
 
 def parse_tag_expression(text: str | None) -> TagExpression:
-    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, empty and ``None`` match everything.
+    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, the empty text and ``None`` match everything.
 
-    Some texts pass in RocketMQ but never match; they raise :class:`FilterSyntaxError`. These are texts without any tag,
-    texts that mix ``*`` with tags, and texts with ``&&`` or a single ``|``, which would be part of a tag.
+    Raises :class:`FilterSyntaxError` for some texts that RocketMQ accepts although they do not mean what they seem to.
+    These are texts without any tag, texts with ``*`` beside tags, and texts with ``&&`` or a single ``|``. RocketMQ
+    reads ``&&`` and a single ``|`` as part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA ").tags
     ('TagA', 'TagB')

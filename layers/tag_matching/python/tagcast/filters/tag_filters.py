@@ -19,12 +19,16 @@ from tagcast.filters.tags import matches
 FILTER_TAGS_MAX = 100
 EXPRESSION_TAGS_MAX = 256
 TAG_CHARACTERS_MAX = 64
-EXPRESSION_CHARACTERS_MAX = 16_384
+EXPRESSION_CHARACTERS_MAX = 17_408
+"""Every normal form fits: 256 tags of 64 characters, each with ``||`` and two blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter:
-    """Needs one common tag, or all tags of the filter (*match_all*); a filter without tags matches everything."""
+    """Matches if the message has one tag of the filter, or all of them (*match_all*).
+
+    A filter without tags matches everything.
+    """
 
     tags: frozenset[str]
     written: tuple[str, ...]
@@ -34,8 +38,9 @@ class TagsFilter:
     reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the tags match by :func:`tagcast.filters.tags.matches`, or, with *match_all*, none is
-        missing.
+        """Return whether the tags match by :func:`tagcast.filters.tags.matches`.
+
+        With *match_all*, return whether the message has all tags of the filter.
         """
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
@@ -45,14 +50,17 @@ class TagsFilter:
         return _explain_tags(title, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:
-        """Return the distinct tags in the order written. ``match`` defaults to any."""
+        """Return the distinct tags in the order written, and ``match`` only if it is ``all``."""
         match: dict[str, object] = {"match": "all"} if self.match_all else {}
         return {"kind": self.kind, "tags": list(self.written), **match}
 
 
 @dataclass(frozen=True, slots=True)
 class TagExpressionFilter:
-    """Needs one tag of a RocketMQ expression; no tags (``*``) match everything."""
+    """Matches if the message has one tag of a RocketMQ expression.
+
+    An expression without tags (``*``) matches everything.
+    """
 
     tags: frozenset[str]
     expression: str
@@ -94,7 +102,7 @@ def compile_tags(value: FilterValue) -> TagsFilter:
 
 
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
-    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; no expression matches everything.
+    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; a missing expression matches everything.
 
     >>> compile_tag_expression({"kind": "tag_expression", "expression": "A||B"}).as_json()
     {'kind': 'tag_expression', 'expression': 'A || B'}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tagcast.strict_json import MalformedError, parse
 
 PATH_CHARACTERS_MAX = 1_024
-"""The longest path of a pattern, in characters. Deeper values of an event are left out."""
+"""The longest path of a pattern, in characters. Values of an event with a longer path are left out."""
 _WHOLE_MAX = 1 << 53
 _SHORT = 15
 _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
@@ -21,7 +21,10 @@ class Raw(NamedTuple):
 
 
 class Decimals(NamedTuple):
-    """A text that is also a decimal number, as SNS reads message attributes: a pattern may compare either."""
+    """A text that is also a decimal number, as SNS reads message attributes.
+
+    A pattern may compare the text or the number.
+    """
 
     text: str
     number: float
@@ -55,7 +58,7 @@ class Element:
 class Event:
     """A JSON event, flattened: the values of each path.
 
-    For a path through arrays, *elements* has the array elements that each value came from.
+    For a path inside arrays, *elements* has the element (or None) that contains each value.
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values
@@ -74,7 +77,7 @@ class Event:
         self.objects = 0
         """The number of objects and arrays inside arrays."""
         self.found: dict[object, list[Element | None]] = {}
-        """The elements that meet a condition: filters share conditions."""
+        """The elements that meet each condition, as a cache: several filters may share a condition."""
         self._arrays = 0
 
     @classmethod
@@ -85,8 +88,12 @@ class Event:
         return event
 
     def put(self, path: str, value: Value) -> None:
-        """Add a value outside arrays."""
-        self.values.setdefault(path, []).append(value)
+        """Add the only value of a path."""
+        self.values[path] = [value]
+
+    def put_scalar(self, path: str, value: object) -> None:
+        """Add a scalar of JSON as one of the values of a path."""
+        self._add(path, value if isinstance(value, str) else _scalar(value), None)
 
     def _object(self, prefix: str, members: Mapping[str, object]) -> None:
         values = self.values
@@ -170,7 +177,7 @@ def number_of(number: int | float) -> float | Raw:
 
 
 def number_in(text: str) -> float | Raw:
-    """Return the number of a JSON text: a double if that is exact.
+    """Return the number of a JSON text: a double if the double is exact, else the text.
 
     >>> number_in("3.0e2"), number_in("0.30000000000000000001"), number_in("1e400")
     (300.0, Raw(text='0.30000000000000000001'), Raw(text='1e400'))
@@ -186,7 +193,9 @@ def number_in(text: str) -> float | Raw:
 
 
 def event_in(body: bytes) -> Event | str:
-    """Return the event of a JSON body, or an error text. The last one is cached, so each message is parsed once.
+    """Return the event of a JSON body, or an error text.
+
+    The last results are cached (128 small bodies, 2 large), so that all filters of a message parse its body once.
 
     >>> event_in(b'{"a": 1}').values, event_in(b"[1]"), event_in(b"hello")
     ({'a': [1.0]}, 'the body is JSON, but not an object', 'the body is not JSON (line 1, column 1: Expecting value)')
@@ -195,7 +204,7 @@ def event_in(body: bytes) -> Event | str:
 
 
 def object_in(body: bytes) -> dict[str, object] | str:
-    """Return the JSON object of a body, or an error text. The last one is cached, as in :func:`event_in`."""
+    """Return the JSON object of a body, or an error text. The last results are cached, as in :func:`event_in`."""
     return _small(body) if len(body) <= _SMALL_BYTES else _large(body)
 
 

@@ -56,7 +56,7 @@ def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, ob
 def attributes(properties: Mapping[str, str]) -> Event:
     """Return properties as SNS message attributes.
 
-    A list of scalars becomes several values, and a decimal text becomes a number.
+    A text with a JSON list of scalars becomes several values. A decimal text becomes a :class:`Decimals`.
 
     >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
     {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}
@@ -69,7 +69,8 @@ def attributes(properties: Mapping[str, str]) -> Event:
             except MalformedError:
                 listed = None
             if isinstance(listed, list) and not any(isinstance(each, list | dict) for each in listed):
-                event.values.update(Event.of({name: listed}).values)
+                for each in listed:
+                    event.put_scalar(name, each)
                 continue
         event.put(name, _attribute(text))
     return event

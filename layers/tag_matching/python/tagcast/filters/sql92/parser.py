@@ -1,7 +1,7 @@
 """Parses tokens into a tree, with an operator stack instead of recursion.
 
 Both dialects share the grammar. They differ in the precedence of ``NOT``, in ``LIKE``, and in text after a complete
-expression: strict refuses it, rocketmq ignores it, as RocketMQ never checks.
+expression: strict refuses this text, and rocketmq ignores it, because RocketMQ does not check it.
 """
 
 from typing import NamedTuple
@@ -102,6 +102,8 @@ class Parser:
             binding = _BINARY.get(token.kind)
             if binding is not None and not (binding == _COMPARISON and self._compared):
                 self._reduce(binding)
+                if token.kind in ("AND", "OR"):  # Nodes are evaluated in their order: the left one before the right.
+                    self._operands.append(self._tree.condition(self._operands.pop()))
                 self._pending.append(_Pending(token.kind, binding, token))
                 self.lexer.advance()
                 return True
@@ -129,7 +131,10 @@ class Parser:
         return token.kind in _TESTS or token.kind == "NOT" or self._is_word(token, "LIKE")
 
     def _is_word(self, token: Token, word: str) -> bool:
-        """Return whether a token is *word*. LIKE and ESCAPE are keywords in strict only where an operator may stand."""
+        """Return whether a token is *word*, in the strict dialect.
+
+        LIKE and ESCAPE are keywords only in strict, and only where an operator may stand.
+        """
         return self.strict and token.kind == NAME and token.text.upper() == word
 
     def _read_null_test(self) -> None:
@@ -227,7 +232,7 @@ class Parser:
         self.ignored = self.lexer.text[token.start :]
 
     def _reduce(self, binding: int) -> None:
-        """Apply the waiting operators with at least this precedence."""
+        """Apply the waiting operators that have at least the precedence *binding*."""
         while self._pending and self._pending[-1].binding >= binding:
             kind, _, token, negated = self._pending.pop()
             right = self._operands.pop()

@@ -7,6 +7,7 @@ from functools import partial
 from tagcast.filters.explanation import shorten
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
+from tagcast.filters.sql92.rocketmq import SEARCHES
 from tagcast.filters.sql92.tree import Node
 
 _short = partial(shorten, most=60)
@@ -14,7 +15,7 @@ _COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
-    """Return the distinct warnings of an expression. The strict dialect has only one of these traps."""
+    """Return the distinct warnings of an expression. The strict dialect has only the trap of forgotten quotes."""
     found = dict.fromkeys(_forgotten_quotes(text, nodes))
     if dialect is Dialect.STRICT:
         return tuple(found)
@@ -30,7 +31,7 @@ def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str)
 
 
 def _forgotten_quotes(text: str, nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield a warning for each comparison with a bare word, which is read as a property."""
+    """Yield a warning for each ``=`` or ``<>`` of two properties, because one may be a text without quotes."""
     for node in nodes:
         if node.operator in ("equal", "unequal"):
             children = [nodes[child] for child in node.children]
@@ -44,6 +45,10 @@ def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
     children = [nodes[child] for child in node.children]
     if node.operator == "is_true":
         return f"a property alone is never true: {written}; write = 'true' or = TRUE"
+    if node.operator == "signed" and children[0].operator == "property":
+        return f"a sign before a property is unknown, since properties are texts: {written}"
+    if node.operator.removeprefix("not_") in SEARCHES and node.value == "":
+        return f"a search for an empty text is never true: {written}"
     is_test = node.operator not in ("and", "or", "not")
     if is_test and children and children[0].operator == "not" and written[:3].upper() == "NOT":
         return f"NOT binds tighter than the comparison: {written} negates only its left side"

@@ -64,8 +64,8 @@ class TreeBuilder:
         return self._add("not", None, (self.condition(operand).place,), start, operand.end)
 
     def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
-        """Add ``AND`` / ``OR``. A chain of the same operator is one node with many children."""
-        left, right = self.condition(left), self.condition(right)
+        """Add ``AND`` / ``OR``. *left* must be a condition. A chain of one operator is one node with many children."""
+        right = self.condition(right)
         node = self.nodes[left.place]
         if node.operator == operator:
             return self._add(operator, None, (*node.children, right.place), left.start, right.end)
@@ -108,7 +108,12 @@ class TreeBuilder:
         return self._term("is_not_null" if negated else "is_null", None, (subject,), end)
 
     def search(self, operator: str, value: object, subject: Operand, end: int) -> Operand:
-        """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``."""
+        """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``.
+
+        RocketMQ does not evaluate the subject if the text is empty, so a failing subject does not fail the search.
+        """
+        if value == "" and not self._strict and self.nodes[subject.place].operator not in OPERANDS:
+            return self.literal("false", None, subject.start, end)
         return self._term(operator, value, (subject,), end)
 
     def condition(self, operand: Operand) -> Operand:
