@@ -13,6 +13,7 @@ from tagcast.model import RetryPolicy, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
+from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscribing import StoredSubscription, SubscriptionRequest, put_subscriptions
 from tagcast.topic_settings import TopicSettings
 
@@ -110,7 +111,10 @@ class Operators:
                 return lanes.retry_topic(world, topic)
             case "unsubscribe":
                 return subscriptions.delete_subscription(world, topic, name)
-            case "resubscribe" | "refilter":
+            case "refilter":
+                assert action.rule is not None
+                return change_filter(world, topic, name, action.rule.json)
+            case "resubscribe":
                 assert action.rule is not None
                 settings = replace(self._subscribers[name].settings, filter=action.rule.json)
                 return subscriptions.put_subscription(world, topic, name, settings)

@@ -10,6 +10,7 @@ from tagcast.model import Keep, TopicSettings
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.directory import CLOCKS_APART_S
+from tagcast.registry.filter_change import change_filter
 from tagcast.registry.subscribing import SubscriptionRequest, put_subscriptions
 from tagcast.rows.keys import topic_key
 
@@ -107,6 +108,7 @@ CHANGES: dict[str, Callable[[FakeWorld], object]] = {
         shadows.put_shadow(fake.world, "test1", "A", PEAR),
         shadows.promote_shadow(fake.world, "test1", "A"),
     ),
+    "refiltered": lambda fake: change_filter(fake.world, "test1", "A", PEAR),
     "settings": lambda fake: topics.put_topic(fake.world, "test1", TopicSettings(60, 1_024, keep=Keep.LIFE)),
     "resized": lambda fake: topics.resize_topic(fake.world, "test1", 1_024),
 }

@@ -102,7 +102,10 @@ class Outside:
                 self._ask(action, "POST", (*topic, "retry"), None)
             case "unsubscribe":
                 self._ask(action, "DELETE", owner, None)
-            case "resubscribe" | "refilter":
+            case "refilter":
+                assert action.rule is not None
+                self._ask(action, "PUT", (*owner, "filter"), {"filter": action.rule.json})
+            case "resubscribe":
                 assert action.rule is not None
                 self._ask(action, "PUT", owner, self._wanted(action.subscriber, filter=action.rule.json))
             case "retention":

@@ -17,7 +17,7 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.registry.directory import read_topic, wait_for_publishers
+from tagcast.registry.directory import read_topic
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
@@ -27,14 +27,14 @@ from tagcast.rows.topic import change_update
 from tagcast.strict_json import same_json
 
 SHADOWS_MAX = 10
-"""Shadows of one topic: each costs a write per publish call."""
+"""The maximum of shadows of one topic, because each shadow costs a write per publish call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
     """A shadow with the counts of its comparison with the current active filter. *samples* are messages that differ.
 
-    Each active filter has its own counts, which continue if it becomes active again.
+    Each active filter has its own counts. These continue if the same filter becomes active again.
     """
 
     shadow: Shadow
@@ -44,9 +44,9 @@ class ShadowReport:
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
-    """Run *filter* beside the active one; return the shadow and whether it is new.
+    """Evaluate *filter* beside the active filter; return the shadow and whether it is new or replaced.
 
-    The same filter changes nothing; another one replaces the shadow. Raises NotFoundError, InvalidFilterError,
+    The same filter changes nothing; another filter replaces the shadow. Raises NotFoundError, InvalidFilterError,
     ConflictError (too many, or the active filter is a function).
     """
     wanted = canonical(filter)
@@ -105,7 +105,8 @@ def delete_shadow(world: World, topic: str, name: str) -> None:
 def promote_shadow(world: World, topic: str, name: str, shadow_version: int | None = None) -> Subscription:
     """Make the shadow the active filter, as a new version of the subscription, and delete the shadow; all or nothing.
 
-    Raises PreconditionFailedError if *shadow_version* is not the current one, NotFoundError without a shadow.
+    Raises PreconditionFailedError if the shadow has another version than *shadow_version*, and NotFoundError if there
+    is no shadow.
     """
 
     def attempt() -> Subscription:
@@ -115,6 +116,4 @@ def promote_shadow(world: World, topic: str, name: str, shadow_version: int | No
             raise PreconditionFailedError(f"the current shadow has version {shadow.shadow_version}")
         return replace_filter(world, subscription, shadow.filter, shadow_delete(shadow))
 
-    promoted = until_won(world, f"topic {topic}", attempt)
-    wait_for_publishers(world)
-    return promoted
+    return until_won(world, f"topic {topic}", attempt)

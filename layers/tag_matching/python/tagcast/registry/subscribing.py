@@ -32,11 +32,11 @@ from tagcast.sealing.secrets import keep_secrets, seal_secrets
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
-"""A topic may have 100,000 subscriptions; fewer if maps are not stored in sections."""
+"""The maximum of subscriptions of a topic. Without sections of state maps, the maximum would be lower."""
 PUT_TOGETHER = 25
-"""Subscriptions of a transaction; each takes three rows: itself, its filter version, and its secrets or lane."""
+"""The maximum of subscriptions in a transaction. Each takes three rows or more, e.g. for its filter and its secrets."""
 FILTER_BYTES_MAX = 1024 * 1024
-"""Bytes of filters in a transaction; each is written twice, and DynamoDB accepts 4 MiB."""
+"""The maximum bytes of filters in a transaction. Each filter is written twice, and DynamoDB accepts 4 MiB."""
 BEGUN_WITHIN_S = 20.0
 """A request starts no further piece after 20 s, because it must answer within 29 s."""
 
@@ -46,9 +46,9 @@ NO_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """The requested subscription. *if_match* is its required version, :data:`NO_VERSION` for a new one.
+    """A requested subscription. *if_match* is the required current version, :data:`NO_VERSION` if it must not exist.
 
-    Existing secrets in *keeps* stay.
+    *keeps* names the fields whose existing secrets stay.
     """
 
     name: str
@@ -59,7 +59,7 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredSubscription:
-    """A stored subscription, whether it is new, and its lane if that must be filled."""
+    """A stored subscription, and whether it is new. *lane* is its lane if a new group gets older messages."""
 
     subscription: Subscription
     is_new: bool
@@ -67,7 +67,7 @@ class StoredSubscription:
 
 
 Refusal = ConflictError | UnavailableError | InvalidRequestError
-"""The reason why one subscription was not stored, independent of the others."""
+"""The reason why one subscription was not stored. Other subscriptions of the request may be stored."""
 Result = StoredSubscription | Refusal | InvalidFilterError
 
 
@@ -92,7 +92,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[SubscriptionReq
 
 
 def check_time(world: World, until_s: float) -> None:
-    """Raise UnavailableError after *until_s*: the rest needs another request."""
+    """Raise UnavailableError after *until_s*, because the remaining work needs another request."""
     if world.clock.monotonic() >= until_s:
         raise UnavailableError("the request ran out of time; send it again")
 
@@ -123,8 +123,8 @@ def put_together(
 ) -> list[StoredSubscription | Refusal]:
     """Store the valid requests of *wanted* (:func:`validate`, distinct names) and the writes *also* in one transaction.
 
-    Each subscription raises the topic's version by one, so the topic's row lists every change. Raises NotFoundError
-    (topic) and UnavailableError; then nothing is stored.
+    Each subscription raises the topic's version by one, so the topic's row lists every change. If this
+    function raises NotFoundError (topic) or UnavailableError, it stores nothing.
     """
 
     def attempt() -> list[StoredSubscription | Refusal]:
@@ -155,7 +155,7 @@ def put_together(
 
 
 def _count(owner: Topic, made: StoredSubscription) -> Topic:
-    """Return *owner* with *made* counted."""
+    """Return *owner* with the version and the counts after *made* is stored."""
     return replace(
         owner,
         subscriptions_version=owner.subscriptions_version + 1,
@@ -173,7 +173,7 @@ def _topic_update(owner: Topic, after: Topic, results: Sequence[StoredSubscripti
 def _prepare(
     world: World, owner: Topic, wanted: SubscriptionRequest, known: Subscription | None
 ) -> tuple[StoredSubscription, tuple[Write, ...]]:
-    """Return the result of *wanted* for an *owner* with its previous counts, and its writes."""
+    """Return the result of *wanted*, and its writes. *owner* has the counts before *wanted*."""
     check_version(known, wanted.if_match)
     settings = keep_secrets(world, wanted.settings, known, wanted.keeps)
     changed = _changed(world, owner, wanted.name, with_secret(world, settings, known), known)
@@ -188,7 +188,7 @@ def _prepare(
 
 
 def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
-    """Return the write after which messages join the backlog behind the deliveries that waited independently."""
+    """Return the write that makes later messages join the backlog behind the independent deliveries in it."""
     lane = stored.lane(world.store, known.topic, known.subscription_id)
     if lane is None or lane.state is LaneState.REMOVED:
         return ()
@@ -198,7 +198,7 @@ def _order_backlog(world: World, known: Subscription) -> tuple[Write, ...]:
 def replace_filter(
     world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
 ) -> Subscription:
-    """Give *known* another filter, as a new version, together with the writes *also*.
+    """Give *known* another filter, as a new version, together with the writes *also*; wait for publishers.
 
     Raises ConditionLostError on a concurrent change.
     """
@@ -207,11 +207,12 @@ def replace_filter(
     changed = _changed(world, owner, known.name, settings, known)
     world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
     let_expire(world, changed)
+    wait_for_publishers(world)
     return changed
 
 
 def check_version(known: Subscription | None, if_match: int | None) -> None:
-    """Raise PreconditionFailedError unless *known* has the version *if_match*, if given."""
+    """Raise PreconditionFailedError if *if_match* is given and is not the version of *known*."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         reason = f"has version {present}" if if_match else "exists already"
