@@ -1,9 +1,9 @@
 """Compact: turns raw JSON into Parquet by day, each record once, in few files sorted by topic and time.
 
-The days of ``--from``/``--to`` are days of arrival. The job reads raw files that no run has compacted yet, and rewrites
-each day of their records together with its existing files: late records join their own day. A day's files are swapped
-in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as compacted. So the next run completes
-an interrupted one, and of two concurrent runs one continues with the other's result.
+The days of ``--from``/``--to`` are days of arrival. The job reads the raw files that no run has compacted yet.
+It rewrites each day that has records in these files, together with the day's existing files. So late records join their
+own day. A day's files are swapped in one step (:mod:`glue_jobs.io.manifests`); then the raw files are recorded as
+compacted. So the next run completes an interrupted run. Of two concurrent runs, one continues with the other's result.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ FILE_BYTES = 240 * 1024 * 1024
 TASK_BYTES = 32 * 1024 * 1024
 """A task reads at least 32 MiB of raw or curated files, so that few tasks have little work."""
 RAW_WEIGHT = 8
-"""Parsing a line costs as much as reading eight times its bytes from Parquet: generated code pays sooner."""
+"""Parsing a raw byte costs as much as reading eight bytes of Parquet, so Spark is tuned for eight bytes."""
 SAMPLED = 10_000
 BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 CHUNKS_AT_ONCE = 16
-KEPT_MS = 24 * 3_600_000
-"""Replaced files stay for a day, because readers may have them open."""
+KEPT_MS = 20 * 3_600_000
+"""Replaced files stay for 20 hours, because readers may have them open. The next night's run deletes them."""
 ATTEMPTS = 3
 LINES_SHOWN = 5
 
@@ -70,7 +70,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalDay:
-    """The raw files of one day of arrival with their bytes, and the ledger: the compacted files and their days."""
+    """The raw files that arrived on one day, with their sizes, and the ledger of the files that were compacted."""
 
     day: str
     files: Mapping[str, int]
@@ -102,9 +102,9 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 
 
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
-    """Compact the raw files of the window that are new. Raises RacedError if other runs always win.
+    """Compact the new raw files of the window. Raises RacedError if another run wins at each attempt.
 
-    With *rebuild*, all raw files from the first day on are read, and their days are written from them alone.
+    With *rebuild*, read all raw files from the first day on, and write the curated days from these files alone.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.made, ATTEMPTS, lambda fault: tell(f"{kind}: {fault}"))
@@ -112,7 +112,7 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, re
 
 @dataclass
 class _Run:
-    """One attempt to compact one kind."""
+    """One attempt to compact one kind of records."""
 
     archive: Archive
     objects: Objects
@@ -185,8 +185,7 @@ class _Run:
                 manifests.swap(self.objects, self.archive.root, each, sorted(files), made)
             if each.files and not files:
                 result.removed_days.append(each.day)
-        current = manifests.read(self.objects, self.kind, result.days)
-        self.objects.remove(manifests.former(self.objects, current, arguments.now_ms() - KEPT_MS))
+        self.objects.remove(manifests.former(self.objects, self.kind, result.days, arguments.now_ms() - KEPT_MS))
 
 
 @dataclass
@@ -207,7 +206,7 @@ class _Reading:
         self.key = contents.key_of(self.objects) if self.kind is RecordKind.MESSAGES else ""
 
     def raw(self, files: Mapping[str, int]) -> None:
-        """Read raw files; Spark reads those with an unusual line again."""
+        """Read raw files. If a file has an unusual line, Spark reads the whole file again."""
         refused = self._read(files, is_curated=False)
         if refused:
             kind, key = self.kind, self.key
@@ -234,7 +233,7 @@ class _Reading:
         return self._keep(numbers.mapInArrow(read, runs.CHUNKS)) if groups else []
 
     def _keep(self, chunks: DataFrame) -> list[str]:
-        """Persist *chunks*, record their content, and return the refused files."""
+        """Persist *chunks*, add up their counts, and return the files that Spark must read again."""
         self.chunks.append(chunks.persist(StorageLevel.DISK_ONLY))
         refused = list[str]()
         sums = (sql.sum(name).alias(name) for name in ("records", "packed"))
@@ -251,7 +250,7 @@ class _Reading:
         return refused
 
     def written(self, generation: str) -> list[Row]:
-        """Write the records of all days, each once, as one generation; return the rows about its files."""
+        """Write each record of all days once, as one generation. Return a row for each file of the generation."""
         if not self.packed:
             return []
         session = self.archive.spark
@@ -299,10 +298,10 @@ def group_files(files: Mapping[str, int], bytes_min: int) -> list[list[str]]:
 
 
 def place_chunks(chunks: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the chunks as (number, first, content): all of one range in one partition, sorted by first id.
+    """Return the chunks as (number, first, content). One partition has all chunks of a range, sorted by first id.
 
-    *keys* are the beginnings of the ranges, *number* is that of the range. A chunk with records of two ranges is in
-    both, and each range takes its part.
+    *keys* are the first keys of the ranges, *number* is the number of the range. A chunk with records of several ranges
+    is returned once for each of these ranges, and ``runs.merge`` takes only the records of the range.
     """
     begins = sql.array(*(sql.lit(key) for key in keys))
 
@@ -330,7 +329,7 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records. Exit code 0, or 1 for an unreadable file."""
+    """Compact every kind of records. Exit code 0, or 1 if a file is unreadable or another run wins each attempt."""
     parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     text = "true: make the days anew from all raw files from the first day on (default: false)"
     parser.add_argument("--rebuild", type=arguments.truth, default=False, help=text)
@@ -359,7 +358,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_unreadable(fault: Exception) -> bool:
-    """Return whether a raw file is truncated or no gzip: a fault of the data, reported in one line."""
+    """Return whether a raw file is truncated or not gzip. The job reports this fault of the data in one line."""
     told = str(fault)
     return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
 

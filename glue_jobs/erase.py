@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 MESSAGES_MAX = 100_000
 """An erasure has at most 100,000 messages, because their ids go to every worker."""
 RECEIPTS_GONE_MS = 5 * arguments.DAY_MS
-"""The state table's time to live deletes receipts three days after expiry, within some two days.
+"""A receipt's time to live ends three days after the expiry. DynamoDB deletes the receipt within about two more days.
 
-By then a message has no pending deliveries, and no buffer contains it.
+Five days after its expiry, a message has no pending deliveries, and no buffer contains it.
 """
 ATTEMPTS = 5
 MESSAGES = RecordKind.MESSAGES
@@ -78,7 +78,7 @@ class MessageSelection:
     before: int | None = None
 
     def rows(self, messages: DataFrame) -> DataFrame:
-        """Return the selected messages, their replays, and the replays of these."""
+        """Return the selected messages, their replays, and the replays of those replays."""
         if self.message_ids:
             named = messages.where(sql.col("message_id").isin(*self.message_ids))
         else:
@@ -101,9 +101,10 @@ class MessageSelection:
 
 
 def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str, int]:
-    """Return the messages that may still be pending, in a buffer or in the state table, and until when.
+    """Return the messages that cannot be erased yet, each with the time from which it can be erased.
 
-    They are gone a fixed time after their expiry. An id without a record counts with the longest life of a message.
+    Such a message may still be pending, in a buffer or in the state table, until a fixed time after its expiry. An id
+    without a record is assumed to have the longest lifetime of a message.
     """
     ready = {row.message_id: row.expires_at + RECEIPTS_GONE_MS for row in rows}
     longest = 1000 * RETENTION_S_MAX + RECEIPTS_GONE_MS
@@ -112,7 +113,7 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return the filters, of all versions, that match each message, by record id, for later audits."""
+    """Return the names of all filter versions that match each message, by record id. Later audits need the names."""
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,10 +140,10 @@ def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForc
 def rewrite_days(
     archive: Archive, days: Sequence[str], change: Callable[[DataFrame], DataFrame], taken: Collection[str] = ()
 ) -> int:
-    """Rewrite each day's messages by *change*, and delete every replaced file; return their number.
+    """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
     *taken* are the parts that no message of these days has afterwards. If another run swaps a day meanwhile, that day
-    is rewritten from the other's result.
+    is rewritten from the other run's result.
     """
     replaced = 0
     for day in days:
@@ -172,7 +173,7 @@ def _rewrite_day(archive: Archive, day: str, change: Callable[[DataFrame], DataF
             objects.remove(written)
             raise
     elif stale:  # An empty manifest would stay the same, and refuse nobody.
-        stale = manifests.former(objects, [before], arguments.now_ms() - compact.KEPT_MS)
+        stale = [key for key in stale if key.split("/")[3] < f"{arguments.now_ms() - compact.KEPT_MS:013d}"]
     objects.remove(stale)
     return len([key for key in stale if key.endswith(".parquet")])
 
@@ -189,7 +190,7 @@ def _write_day(archive: Archive, before: Manifest, change: Callable[[DataFrame],
 
 
 def erase_selected(rows: DataFrame, forgetting: RequestedErasure) -> DataFrame:
-    """Return *rows* with the contents of the selected ones erased."""
+    """Return *rows* in which the contents of the selected messages are erased."""
     ids = rows.sparkSession.createDataFrame([(each,) for each in forgetting.matching], "record_id string")
     named = rows.join(sql.broadcast(ids), "record_id", "left_semi").select(*rows.columns)
     rest = rows.join(sql.broadcast(ids), "record_id", "left_anti").select(*rows.columns)
@@ -218,9 +219,9 @@ def _taken(row: dict[str, Any], taking: Eraser) -> dict[str, Any]:
 
 
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
-    """Return the raw files with records of *days*, however late, and those named by damaged lines.
+    """Return the raw files with records of *days*, however late, and files whose damaged lines name *message_ids*.
 
-    Compaction recorded the days of each file. An uncompacted file may have records of any day.
+    Compaction recorded the days of each file. An uncompacted file may have records of any day, so it is returned.
     """
     if not days:
         return []
@@ -232,7 +233,7 @@ def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str])
 
 
 def _arrived(archive: Archive, chosen: Callable[[str], bool]) -> list[compact.ArrivalDay]:
-    """Return the raw files of the *chosen* days of arrival, read at once."""
+    """Return the raw files of the *chosen* days of arrival. The days are read in parallel."""
     objects, days = archive.objects, filter(chosen, archive.days("raw", MESSAGES.value))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return [*pool.map(lambda day: compact.list_arrived(objects, MESSAGES, [day])[0], days)]
@@ -254,7 +255,7 @@ def _quarantined(objects: Objects) -> list[str]:
 
 
 def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Counter[str]:
-    """Rewrite files of lines on all workers; return the number of changed ones by place (``raw``, ...)."""
+    """Rewrite files of lines on all workers; return the number of changed files by top folder (``raw``, ...)."""
     if not keys:
         return Counter()
     context = archive.spark.sparkContext
@@ -269,7 +270,7 @@ def rewrite_files(archive: Archive, keys: Sequence[str], taking: Eraser) -> Coun
 
 
 def failed_records(archive: Archive) -> DataFrame:
-    """Return the messages that Firehose could not deliver: they are in no other place."""
+    """Return the messages that Firehose could not deliver. The archive has no other copy of them."""
     keys, opened = list(archive.objects.sizes(FAILED)), archive.opened
     if not keys:
         return archive.spark.createDataFrame([], SCHEMAS[MESSAGES])
@@ -287,7 +288,7 @@ def failed_records(archive: Archive) -> DataFrame:
 
 
 def erase(archive: Archive, forgetting: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
-    """Erase the selected contents, place after place; a repetition is idempotent."""
+    """Erase the selected contents everywhere in the archive. The function is idempotent."""
     objects = archive.objects
     keys = raw_keys(archive, days, forgetting.message_ids)
     held = rewrite_files(archive, [*keys, *objects.sizes(FAILED)], forgetting)
@@ -348,7 +349,7 @@ def _selection(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Me
 
 
 def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[str, Any]:
-    """Return why these messages, or ids without a record, cannot be erased now; empty if they can."""
+    """Return why these messages, or ids without a record, cannot be erased now; return {} if they can be erased."""
     if len(chosen) > MESSAGES_MAX:
         return {"detail": f"more than {MESSAGES_MAX:,} messages: choose an earlier --before"}
     if early := not_yet(chosen, others, now):
@@ -359,7 +360,7 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 
 
 def explain_uncompacted(archive: Archive, now: int) -> str:
-    """Return which days before yesterday have raw files of messages that no compaction has read; empty if none."""
+    """Return a text about days before yesterday with uncompacted raw files of messages, or "" without such days."""
     yesterday = rfc3339(now - arguments.DAY_MS)[:10]
     days = [each.day for each in _arrived(archive, lambda day: day < yesterday) if each.unread]
     if not days:
@@ -369,7 +370,7 @@ def explain_uncompacted(archive: Archive, now: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Preview or erase. Exit code 1 if a message may still be pending, in a buffer or not compacted yet."""
+    """Preview or erase. Exit code 1 if the erasure is refused, e.g. because a message may still be pending."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     selection = _selection(parser, given)

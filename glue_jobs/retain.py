@@ -1,8 +1,8 @@
 """Retain: erases bodies and properties earlier than their records; their hashes remain.
 
-When a whole day is old enough, its messages lose the part, in every place, by the same rewriting as an erasure. The
-progress is stored by file and by day, so a run does only the rest, including late records, and a killed, repeated or
-concurrent run has the same result.
+When a whole day is old enough, the job erases the part from the day's messages everywhere in the archive. It rewrites
+files like the job ``erase``. The progress is stored by file and by day, so a run does only the remaining work,
+including late records. A killed, repeated or concurrent run has the same result.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from glue_jobs.retaining.aged import AgedErasure, Until, due
 
 MESSAGES = RecordKind.MESSAGES
 DAYS_MIN = 7
-"""A message lives at most a day, and an erasure waits for five more: before that nothing is erased."""
+"""The least number of days. A message lives at most one day, and is not erased until five days after its expiry."""
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
-    """Return the last day of each part. 0 days keeps a part as long as its record.
+    """Return the last day to erase for each part. 0 days keeps a part as long as its record.
 
     >>> until_of({Part.BODY: 7, Part.PROPERTIES: 0}, arguments.moment("2026-11-20T03:10:00Z"))
     {<Part.BODY: 'body'>: '2026-11-12'}
@@ -49,13 +49,13 @@ def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
 
 
 def done_key(day: str) -> str:
-    """Return the key of a list: the finished files that arrived on a day, and the last erased day of each part."""
+    """Return the key of the progress of one day of arrival: the finished files, the last erased day of each part."""
     return f"curated/{MESSAGES}/forgotten/dt={day}.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """The files of one day of arrival, and those with content to erase."""
+    """The files that arrived on one day, and the *pending* files among them: those with content to erase."""
 
     day: str
     files: tuple[str, ...]
@@ -63,10 +63,10 @@ class PendingFiles:
 
 
 def list_pending_files(objects: Objects, day: str, aside: Collection[str], until: Until) -> PendingFiles:
-    """Return the remaining work for lines that arrived on a day; *aside* are files besides the raw ones.
+    """Return the files that arrived on a day. *aside* are quarantined files and Firehose's failures of that day.
 
-    Compaction recorded the days of a raw file's records. Damaged lines, Firehose's failures and uncompacted files count
-    as of their day of arrival.
+    Compaction recorded the days of a raw file's records. For damaged lines, Firehose's failures and uncompacted files,
+    the day of arrival counts.
     """
     days = json_of(objects.read(ledger_key(MESSAGES, day)))
     done = json_of(objects.read(done_key(day)))
@@ -95,7 +95,7 @@ def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
 
 
 def due_days(archive: Archive, until: Until) -> list[Manifest]:
-    """Return the manifests of the days with due parts, whether or not these are erased already."""
+    """Return the manifests of the days with due parts, whether or not the parts are erased already."""
     days = [day for day in archive.curated_days(MESSAGES) if due(until, day)]
     return [each for each in manifests.read(archive.objects, MESSAGES, days) if each.files]
 
@@ -109,7 +109,7 @@ def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> d
 
 
 def quoting(objects: Objects, until: Until) -> list[str]:
-    """Return the objects of backtests with samples to erase, and of certificates about one customer."""
+    """Return the objects to delete: backtests and certificates about one customer that quote due parts."""
     keys = objects.sizes("reports/backtest/")
     folders = set()
     for key in keys:
@@ -134,7 +134,7 @@ def quoting(objects: Objects, until: Until) -> list[str]:
 
 
 def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
-    """Erase due parts, place after place; a repetition is idempotent."""
+    """Erase due parts everywhere in the archive. The function is idempotent."""
     objects, until = archive.objects, taking.until
     lines = 0
     for each in to_do(archive, until):
@@ -143,8 +143,8 @@ def retain(archive: Archive, taking: AgedErasure) -> dict[str, Any]:
         objects.replace(done_key(each.day), json.dumps(done).encode())
         tell(f"{len(each.pending)} files that arrived on {each.day} are done")
     found = due_days(archive, until)
-    # A killed run left the files that it replaced; those younger than a day may still be in use.
-    objects.remove(manifests.former(objects, found, arguments.now_ms() - KEPT_MS))
+    # A killed run left the files that it replaced; those of the last 20 hours may still be in use.
+    objects.remove(manifests.former(objects, MESSAGES, [each.day for each in found], arguments.now_ms() - KEPT_MS))
     days, files = curated_to_do(objects, found, until), 0
     for day, parts in days.items():
         files += rewrite_days(archive, [day], lambda rows: erase_rows(rows, taking), parts)

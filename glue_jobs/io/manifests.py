@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ from glue_jobs.io.objects import Objects, RacedError, Stored, json_of
 
 AT_ONCE = 16
 MADE = "_made.json"
-"""The description beside the files of a generation; Spark and Athena ignore names with this prefix."""
+"""The description beside the files of a generation; Spark and Athena ignore names that begin with an underscore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Manifest:
 
     @property
     def generation(self) -> str | None:
-        """The name of the generation of the files, or None without files."""
+        """The name of the generation of the files, or None if there are no files."""
         return self.files[0].split("/")[3] if self.files else None
 
 
 def data_prefix(kind: RecordKind, generation: str = "") -> str:
-    """Return the prefix of a kind's files, or of one generation; below it each day has a folder.
+    """Return the prefix of a kind's files, or of one generation. Below the prefix, each day has a folder.
 
     >>> data_prefix(RecordKind.LANES, "7-a")
     'curated/lanes/data/7-a/'
@@ -71,7 +71,7 @@ def manifest_key(kind: RecordKind, day: str) -> str:
 
 
 def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manifest]:
-    """Return the manifests of *days*; an empty one for a day without."""
+    """Return the manifests of *days*. The manifest of a day without files is empty."""
 
     def one(day: str) -> Manifest:
         seen = objects.read(manifest_key(kind, day))
@@ -90,7 +90,7 @@ def read_summary(objects: Objects, manifest: Manifest) -> GenerationSummary | No
 
 
 def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], made: GenerationSummary) -> None:
-    """Replace the manifest by *files* of one generation, unless it was changed since. Raises RacedError."""
+    """Replace the manifest *before* by *files* of one generation. Raises RacedError if it changed since the read."""
     if files:
         objects.replace(f"{files[0].rpartition('/')[0]}/{MADE}", json.dumps(asdict(made)).encode())
     content = "".join(f"{root}/{key}\n" for key in sorted(files))
@@ -101,7 +101,7 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
     """Raise RacedError instead of another error if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that this one reads or writes.
+    The other writer may have deleted files that this writer reads or writes.
     """
     try:
         yield
@@ -139,17 +139,20 @@ def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def former(objects: Objects, current: Sequence[Manifest], begun_before: int) -> list[str]:
-    """Return the files that the *current* manifests do not name: of interrupted runs and replaced generations.
+def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_before: int) -> list[str]:
+    """Return the files that no manifest names. Interrupted runs and replaced generations left these files.
 
-    Generations that began at *begun_before* or later are left out, because they may still be read or written.
+    The result covers *days*, and all days with several generations. It leaves out generations that began at
+    *begun_before* or later, because a run may still write them. If the day's current generation began so late, the
+    result leaves out the whole day, because readers may still read its former generations.
     """
-    found = []
-    if current:
-        keys = by_day(objects.sizes(data_prefix(current[0].kind)))
-        for each in current:
-            for key in keys.get(each.day, ()):
-                generation = key.split("/")[3]
-                if generation != each.generation and generation < f"{begun_before:013d}":
-                    found.append(key)
+    generations: dict[str, dict[str, list[str]]] = {}
+    for day, keys in by_day(objects.sizes(data_prefix(kind))).items():
+        for key in keys:
+            generations.setdefault(day, {}).setdefault(key.split("/")[3], []).append(key)
+    found, limit = [], f"{begun_before:013d}"
+    for each in read(objects, kind, [day for day in generations if day in days or len(generations[day]) > 1]):
+        if (each.generation or "") < limit:
+            unnamed = generations[each.day].items()
+            found += [key for name, keys in unnamed if name != each.generation and name < limit for key in keys]
     return found

@@ -138,13 +138,30 @@ def test_of_two_at_once_one_is_refused_and_goes_on_with_what_the_other_made(
     assert read(archive) == expected(range(12))
 
 
-def test_files_of_a_run_that_is_at_work_are_not_former_ones(tmp_path: Path) -> None:
-    objects = FolderObjects(tmp_path)
-    names = [f"curated/messages/data/{begun:013d}-a/dt={DAY}/1.parquet" for begun in (1, 2, 3, 4)]
+def generations(objects: FolderObjects, day: str, current: int | None) -> list[str]:
+    """Store generations that began at 1 to 4, and name the *current* one; return the keys of all."""
+    names = [f"curated/messages/data/{begun:013d}-a/dt={day}/1.parquet" for begun in (1, 2, 3, 4)]
     for name in names:
         objects.replace(name, b"")
+    if current is not None:
+        objects.replace(manifests.manifest_key(KIND, day), f"s3://b/{names[current - 1]}\n".encode())
+    return names
 
-    assert manifests.former(objects, [manifests.Manifest(KIND, DAY, (names[1],), None)], 4) == [names[0], names[2]]
+
+def test_files_of_a_run_that_is_at_work_are_not_former_ones(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    names, unnamed = generations(objects, DAY, 2), generations(objects, DAYS[-1], None)
+
+    # Other days are cleaned, too, if they have several generations.
+    assert sorted(manifests.former(objects, KIND, [DAY], 4)) == sorted([names[0], names[2], *unnamed[:3]])
+
+
+def test_files_replaced_a_moment_ago_stay_however_old_they_are(tmp_path: Path) -> None:
+    objects = FolderObjects(tmp_path)
+    names = generations(objects, DAY, 4)
+
+    assert manifests.former(objects, KIND, [DAY], 4) == []
+    assert manifests.former(objects, KIND, [DAY], 5) == names[:3]
 
 
 def test_replaced_files_stay_for_a_day_then_go(
