@@ -182,8 +182,8 @@ def test_a_table_that_cannot_take_an_event_lets_the_change_come_again(
     assert types(told(world, stream)) == ["tagcast.lane.blocked"]
 
 
-def lane(number: int) -> Record:
-    fields: dict[str, Field] = {"topic": "test1", "ordinal": 99, "state": "blocked", "previous_state": "active"}
+def lane(number: int, ordinal: int = 99) -> Record:
+    fields: dict[str, Field] = {"topic": "test1", "ordinal": ordinal, "state": "blocked", "previous_state": "active"}
     return Record(RecordKind.LANES, fields | {"changed_at": 1, "record_id": f"lane {number}"})
 
 
@@ -201,7 +201,17 @@ def test_above_its_bound_a_topic_is_told_how_many_were_omitted(world: FakeWorld,
     assert [each["data"].get("omitted_before") for each in told(world, stream)] == [7, None]
 
 
-def test_events_of_a_removed_subscription_name_its_ordinal(world: FakeWorld, stream: FakeStream) -> None:
+def test_events_of_a_removed_subscription_have_its_name_while_that_is_kept(
+    world: FakeWorld, stream: FakeStream
+) -> None:
+    ordinal = world.subscribe("a").ordinal
+    delete_subscription(world.world, "test1", "a")
+    EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1, ordinal))
+
+    assert [each["data"]["subscription"] for each in told(world, stream)] == ["a"]
+
+
+def test_events_of_an_unknown_subscription_name_its_ordinal(world: FakeWorld, stream: FakeStream) -> None:
     EventPublisher(world.store, world.clock, lambda: world.world).tell(lane(1))
 
     [event] = told(world, stream)

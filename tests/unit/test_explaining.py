@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.registry import subscriptions
 from tagcast.registry.filter_history import VERSIONS_KEPT
@@ -85,6 +86,18 @@ def test_of_many_failed_filters_the_unnamed_ones_are_not_said_to_match_nothing(f
         "error: the body is deleted; this is the filter's stored verdict",
         "not_matched: the body is deleted; it did not match, or failed: 100 failures are stored by name",
     ]
+
+
+def test_the_lane_of_a_deleted_subscription_is_not_that_of_a_later_one_of_its_name(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    lanes.pause(fake.world, "test1", "A")
+    [message_id] = fake.publish("x")
+    fake.deliver()
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.subscribe("A")
+
+    delivery: Any = explain(fake.world, "test1", message_id, "A")["delivery"]
+    assert delivery["lane"] == "removed"
 
 
 def test_of_several_subscriptions_of_one_name_the_last_one_is_explained(fake: FakeWorld) -> None:

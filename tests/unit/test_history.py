@@ -16,7 +16,7 @@ from tagcast.operating import history
 from tagcast.operating.history import History, HistoryFilter, read_history
 from tagcast.operating.messages import MessageState
 from tagcast.registry.groups import PUBLISHED_S
-from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.subscriptions import delete_subscription, get_subscription
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -85,6 +85,18 @@ def test_what_was_delivered_and_deleted_is_listed_newest_first(fakes: FakeWorld)
     assert {view.state for view in page.messages} == {MessageState.DELETED}
     assert [view.counts for view in page.messages] == [{EntryState.DELIVERED: 1}] * 3
     assert page.archive_until == page.messages[0].message.accepted_at
+
+
+def test_a_subscription_created_again_does_not_have_the_deliveries_of_its_predecessor(fakes: FakeWorld) -> None:
+    delivered = publish(fakes)
+    fakes.deliver()
+    archive(fakes)
+    delete_subscription(fakes.world, "test1", "a")
+    fakes.group("a", start_from=0)
+
+    assert ids(asked(fakes, subscription=sub(fakes, "a"), state=EntryState.DELIVERED)) == []
+    assert ids(asked(fakes, subscription=sub(fakes, "a"))) == []
+    assert ids(asked(fakes)) == [delivered]
 
 
 def test_what_is_not_archived_yet_is_listed_while_it_is_owed(fakes: FakeWorld) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from tagcast.delivery import publishing
+from tagcast.errors import NotFoundError
 from tagcast.model import Draft, EntryState, Keep
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
@@ -108,6 +109,12 @@ def test_both_deliveries_of_a_name_are_shown_and_the_newer_one_is_explained(fake
     assert view.counts == dict.fromkeys(states.values(), 1)
     told = explain(fake.world, "test1", message_id, "late")
     assert (told["existed"], told["received"]) == (False, True)
+    earlier = explain(fake.world, "test1", message_id, f"late#{former}")
+    assert (earlier["existed"], earlier["received"]) == (True, False)
+    assert earlier["delivery"]["lane"] == "removed"  # type: ignore[index]
+    for wrong in (f"asleep#{former}", "late#77"):
+        with pytest.raises(NotFoundError):
+            explain(fake.world, "test1", message_id, wrong)
 
 
 def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:

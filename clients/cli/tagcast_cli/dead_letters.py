@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -36,6 +37,7 @@ class _Replaying:
     replayed: list[str] = field(default_factory=list)
     stay: int = 0
     pulled: list[str] = field(default_factory=list)
+    updated_at: dict[str, datetime] = field(default_factory=dict)
 
     def pull(self, limit: int | None) -> tuple[Pulled, ...]:
         """Pull the next letters; return none if no letter arrives within a second."""
@@ -49,7 +51,7 @@ class _Replaying:
     def send(self, letter: Pulled) -> Json:
         """Publish a letter to its subscription and acknowledge it.
 
-        Return the line to print, with *error* if the letter stays.
+        Return the fields to print, with *error* if the letter stays.
         """
         origin = letter.properties.get(FROM, "")
         topic, _, subscription = origin.partition("/")
@@ -60,8 +62,10 @@ class _Replaying:
             return self._stays(said, "its replay failed again")
         original = ArchivedMessage(letter.properties[OF], _message_of(letter))
         try:
-            # The same key for the same letter: a repeated replay publishes it once.
-            key = f"dead-letter-{letter.message_id}"
+            if origin not in self.updated_at:
+                self.updated_at[origin] = self.api.get_subscription(topic, subscription).updated_at
+            # A repeated replay publishes a letter once. After an update of the subscription another filter may match.
+            key = f"dead-letter-{letter.message_id}-{self.updated_at[origin].timestamp():.3f}"
             [result] = self.api.replay(topic, subscription, [original], idempotency_key=key)
         except ProblemError as problem:
             if problem.status in (UNAUTHORIZED, TOO_MANY) or problem.status >= SERVER_ERROR:
@@ -87,7 +91,7 @@ class _Replaying:
 
 
 def _message_of(letter: Pulled) -> NewMessage:
-    """Return the original message of a dead letter, in its trace."""
+    """Return the original message of a dead letter, in the trace of the letter."""
     own = {name: value for name, value in letter.properties.items() if not name.startswith(PREFIX)}
     return replace(NewMessage.like(letter, body_fields(letter.body).get("body", letter.body)), properties=own)
 

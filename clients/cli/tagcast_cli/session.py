@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from inspect import isclass
 from pathlib import Path
@@ -42,7 +42,7 @@ PRECONDITION_FAILED = 412
 CHECKED_BY_PYDANTIC = "Value error, "
 """The prefix that Typer adds to a message about an invalid choice."""
 SHOWN_CHOICES_MAX = 18
-"""Longer lists of choices, in characters, are shortened. Their column takes its width from the help text."""
+"""The maximum characters of a list of choices. A longer list moves to the help text, to keep its column narrow."""
 _NAMES = {bool: "", int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 
@@ -89,9 +89,9 @@ class Session:
     def put(
         self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
     ) -> Answer:
-        """Create a resource, or replace an existing one if asked.
+        """Create a resource. With *replace* or *if_match*, replace an existing resource.
 
-        *exists* is the message for an existing resource, *change* the command that updates it.
+        *exists* is the message for an existing resource. *change* is the command that updates the resource.
         """
         if if_match is not None:
             return self.api.request("PUT", path, body, headers={"if-match": if_match})
@@ -120,6 +120,8 @@ class Session:
         answers = self.read(path, page)
         if self.as_json:
             return []
+        while not answers[-1].get(listing.key) and (cursor := answers[-1].get("next_cursor")):
+            answers += self.read(path, replace(page, cursor=cursor))
         items = [item for answer in answers for item in answer.get(listing.key, [])]
         if not items:
             self.out.print(listing.empty)
@@ -153,7 +155,7 @@ def pages(
     cursor: str | None = None,
     query: Mapping[str, Any] | None = None,
 ) -> Iterator[Answer]:
-    """Yield the pages of a list from the given one, following `next_cursor`."""
+    """Yield the pages of a list, starting at *cursor*."""
     while True:
         answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
         yield answer
@@ -164,7 +166,7 @@ def pages(
 
 @dataclass(frozen=True)
 class Page:
-    """The options of a list: its limit, its cursor, and all pages."""
+    """The options of a list: its limit, its cursor, and whether to read *every* page."""
 
     limit: int | None
     cursor: str | None = None

@@ -20,10 +20,11 @@ SHOWN_MAX = 3
 """Only three subscriptions are explained, because each needs two requests."""
 LISTED_MAX = 100
 WAITING = ("blocked", "pending")
+DELETED = "its subscription was deleted; the delivery is cancelled, or ends when it expires"
 
 
 def waiting_lines(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> list[Text]:
-    """Return why the deliveries of a message wait, failed ones first, for at most :data:`SHOWN_MAX` subscriptions."""
+    """Return why deliveries of a message wait, blocked ones first, for at most :data:`SHOWN_MAX` subscriptions."""
     waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
     lines = [line for name in waiting[:SHOWN_MAX] for line in _asked(session, topic, message_id, name)]
     if len(waiting) > SHOWN_MAX:
@@ -32,7 +33,7 @@ def waiting_lines(session: Session, topic: str, message_id: str, entries: Mappin
 
 
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
-    """Return for which subscriptions a new message waits and why, and the command to follow the message.
+    """Return the subscriptions for which a new message waits, with reasons, and the command to follow the message.
 
     Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. A caller who may only publish gets just
     the command.
@@ -54,7 +55,7 @@ def published_lines(session: Session, topic: str, message_id: str) -> list[Text]
 
 
 def is_awake(state: str | None) -> bool:
-    """Return whether a lane in *state* attempts its head. If its next attempt is None, an attempt is in progress.
+    """Return whether a lane in *state* attempts its head. Without a planned attempt, an attempt is in progress.
 
     >>> is_awake("blocked"), is_awake("paused")
     (True, False)
@@ -63,7 +64,7 @@ def is_awake(state: str | None) -> bool:
 
 
 def next_attempt_words(state: str | None, at: object) -> str | None:
-    """Return when the head of a lane in *state* is attempted, in words; None if *at* says it, or none is planned.
+    """Return the next attempt of a lane in *state*, in words. Return None if *at* is its time, or nothing is planned.
 
     >>> next_attempt_words("blocked", None), next_attempt_words("unverified", "2026-05-02T12:00:00.000Z")
     ('in progress', 'after verification')
@@ -83,6 +84,9 @@ def next_attempt(lane: Json, delivery: Json) -> str:
 
 def _asked(session: Session, topic: str, message_id: str, name: str) -> Iterable[Text]:
     try:
+        delivery = session.api.explain(topic, message_id, name).get("delivery") or {}
+        if delivery.get("lane") == "removed":  # Another subscription may have its name by now.
+            return [Text(visible_line(f"{name}: {DELETED}"), style="yellow")]
         found = session.api.request("GET", path_of("topics", topic, "subscriptions", name)).json
         return _lines(session, message_id, found)
     except TagcastError:  # It was deleted meanwhile, or this token may not see it.
@@ -127,7 +131,7 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
-    """Return why *message_id* waits at *subscription*, and the commands that help. *head* is the head of its backlog.
+    """Return why *message_id* waits at *subscription*, and the commands that help. *head* is the backlog's head.
 
     >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
     >>> why, list(helps)
@@ -169,7 +173,7 @@ def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mappin
 
 
 def _is_independent(subscription: Json) -> bool:
-    """Return whether messages wait for themselves alone. A lane may still be `retrying` after its strategy changed."""
+    """Return whether no message waits for another. A lane may still be `retrying` after its strategy changed."""
     retry = subscription.get("retry")
     return retry is None or bool(retry["strategy"] == Strategy.INDEPENDENT_RETRY)
 

@@ -12,6 +12,20 @@ from tagcast_cli.app import app
 from typer.testing import CliRunner, Result
 
 Run = Callable[..., Result]
+SUBSCRIPTION = {
+    "topic": "test1",
+    "name": "A",
+    "version": 1,
+    "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
+    "filter": {"kind": "tags", "tags": ["apple"]},
+    "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
+    "timeout_seconds": 15,
+    "content_format": "json",
+    "ordered": True,
+    "signatures": [],
+    "created_at": "2026-11-20T12:00:00.000Z",
+    "updated_at": "2026-11-20T12:00:00.000Z",
+}
 
 
 @dataclass(frozen=True)

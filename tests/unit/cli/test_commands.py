@@ -11,27 +11,13 @@ from tagcast import model
 from tagcast_cli import push_options
 from tagcast_cli.app import app
 
-from tests.unit.cli.conftest import FakeApi, Run
+from tests.unit.cli.conftest import SUBSCRIPTION, FakeApi, Run
 
 ID = "01747000000000000001"
 LANE = {
     "state": "blocked",
     "backlog": 100,
     "head": {"message_id": ID, "attempts": 1, "next_attempt_at": "2026-05-01T12:00:00.000Z"},
-}
-SUBSCRIPTION = {
-    "topic": "test1",
-    "name": "A",
-    "version": 1,
-    "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
-    "filter": {"kind": "tags", "tags": ["apple"]},
-    "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
-    "timeout_seconds": 15,
-    "content_format": "json",
-    "ordered": True,
-    "signatures": [],
-    "created_at": "2026-11-20T12:00:00.000Z",
-    "updated_at": "2026-11-20T12:00:00.000Z",
 }
 
 
@@ -749,3 +735,17 @@ def test_lanes_are_counted_by_what_they_have_in_common_and_listed_by_host(api: F
     listed = run("lanes", "--host", "http://x:1/").output
     assert ("crm" in listed, "pulled" in listed) == (True, False)
     assert "No lanes match." in run("lanes", "--host", "http://y").output
+
+
+def test_a_list_goes_on_until_a_page_has_something(api: FakeApi, run: Run) -> None:
+    message = {"message_id": ID, "accepted_at": "2026-11-27T10:00:00.000Z", "subscribers": {}, "tags": []}
+    path = "GET /topics/fruit/messages?limit=50"
+    api.teach(path, {"messages": [], "next_cursor": "b"})
+    api.teach(f"{path}&cursor=b", {"messages": [], "next_cursor": "c"})
+    api.teach(f"{path}&cursor=c", {"messages": [message], "next_cursor": "d"})
+
+    output = run("messages", "fruit").output
+
+    assert ID in output
+    assert "--cursor d" in output
+    assert len(api.requests) == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import FakeApi, Run
+from tests.unit.cli.conftest import SUBSCRIPTION, FakeApi, Run
 
 GROUP = "/topics/dead/subscriptions/keepers"
 REPLAY = "POST /topics/orders/subscriptions/crm/replay"
@@ -51,6 +51,8 @@ def letters(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str
     monkeypatch.setattr(api, "answer_to", answer)
     for verb in ("ack", "nack"):
         api.teach(f"POST {GROUP}/{verb}", {"results": []})
+    for topic in ("orders", "secret"):
+        api.teach(f"GET /topics/{topic}/subscriptions/crm", SUBSCRIPTION)
     return pulls
 
 
@@ -71,7 +73,8 @@ def test_each_letter_is_published_as_it_was_to_the_subscription_that_gave_it_up(
     sent = [request for request in api.requests if request.path.endswith("/replay")]
     original = {"replay_of": "o1", "body": "poison", "tags": ["paid"], "properties": {"customer": "42"}}
     assert sent[0].body == {"messages": [original]}
-    assert [request.headers["idempotency-key"] for request in sent] == [f"dead-letter-l{place}" for place in (1, 2, 3)]
+    keys = [f"dead-letter-l{place}-1795176000.000" for place in (1, 2, 3)]
+    assert [request.headers["idempotency-key"] for request in sent] == keys
     assert (told(api, "ack"), told(api, "nack")) == (["r1", "r2", "r3"], [])
 
 
@@ -90,6 +93,20 @@ def test_what_cannot_go_back_stays_in_the_group_and_is_named(
     assert "l2  orders/gone  stays: 404 Not found" in result.output
     assert "l3  —  stays: it is not a dead letter" in result.output
     assert (told(api, "ack"), told(api, "nack")) == ([], ["r1", "r2", "r3"])
+
+
+def test_a_letter_that_did_not_match_is_published_under_another_key_after_an_update(
+    api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]
+) -> None:
+    for matched, updated_at in ((0, "2026-11-20T12:00:00.000Z"), (1, "2026-11-20T12:00:00.001Z")):
+        letters += [[letter(1)]]
+        api.teach("GET /topics/orders/subscriptions/crm", {**SUBSCRIPTION, "updated_at": updated_at})
+        api.teach(REPLAY, replayed(matched))
+        run("dead-letters", "replay", "dead", "keepers")
+
+    keys = [each.headers["idempotency-key"] for each in api.requests if each.path.endswith("/replay")]
+    assert len(set(keys)) == 2
+    assert told(api, "ack") == ["r1"]
 
 
 def test_a_limit_bounds_what_is_pulled(api: FakeApi, run: Run, letters: list[list[dict[str, Any]]]) -> None:

@@ -31,6 +31,8 @@ def teach(api: FakeApi, entries: dict[str, dict[str, Any]], *subscriptions: dict
     api.teach("GET /topics/fruit/subscriptions?limit=100", {"subscriptions": subscriptions})
     for each in subscriptions:
         api.teach(f"GET /topics/fruit/subscriptions/{each['name']}", each)
+        lane = {"lane": each.get("lane", {}).get("state")}
+        api.teach(f"GET /topics/fruit/messages/{ID}/explain?subscription={each['name']}", {"delivery": lane})
         api.teach(f"GET /topics/fruit/subscriptions/{each['name']}/backlog?limit=1", {"deliveries": [HEAD]})
 
 
@@ -70,6 +72,18 @@ def test_each_reason_names_its_command(api: FakeApi, run: Run) -> None:
         shown = run("message", "fruit", ID).output
         assert why in shown
         assert helps in shown
+
+
+def test_a_delivery_to_a_deleted_subscription_waits_for_nothing_at_the_later_one_of_its_name(
+    api: FakeApi, run: Run
+) -> None:
+    teach(api, {"shop": entry("pending")}, subscription("shop", endpoint={"protocol": "pull"}))
+    api.teach(f"GET /topics/fruit/messages/{ID}/explain?subscription=shop", {"delivery": {"lane": "removed"}})
+
+    shown = run("message", "fruit", ID).output
+
+    assert "shop: its subscription was deleted" in shown
+    assert "tagcast consume" not in shown
 
 
 def test_what_ended_waits_for_nothing(api: FakeApi, run: Run) -> None:

@@ -683,3 +683,23 @@ def test_hosts_that_give_no_answer_are_listed_with_their_lanes_and_no_probe_in_t
     assert link is not None
     lanes = re.sub("<[^>]+>", "", visitor.get(unescape(link.group(1))).text)
     assert f"Selected lanes {LANES_MIN} of {LANES_MIN + 1}" in lanes
+
+
+def test_a_page_of_expired_messages_links_to_the_messages_behind(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("local.console.topics.MESSAGES_SHOWN", 1)
+    visitor.api.update_topic("orders", retention_seconds=60)
+    visitor.world.fakes.publish("expires", topic="orders")
+    visitor.api.update_topic("orders", retention_seconds=3_600)
+    [stays] = visitor.world.fakes.publish("stays", topic="orders")
+    visitor.world.fakes.deliver()
+    visitor.world.fakes.clock.sleep(61)
+
+    page = visitor.get("/topics/orders").text
+
+    assert "The messages of this page have expired." in page
+    assert stays not in page
+    link = re.search(r'href="(\?messages=[^"]+)">Next messages', page)
+    assert link is not None
+    assert stays in visitor.get(f"/topics/orders{unescape(link[1])}").text

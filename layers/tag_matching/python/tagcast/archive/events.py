@@ -1,6 +1,6 @@
 """Events of a topic: problems with its deliveries, published to its ``events_topic`` as CloudEvents.
 
-The source is docs/semantics.md, Events. Events are derived from the records of the archive, which has all of them.
+See docs/semantics.md, Events. Events are derived from the records of the archive, so each event is also in the archive.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ class EventPublisher:
         """Publish the event of *record*, if it has one and its topic wants events.
 
         Repeated calls publish one event until that event expires. Events above the topic's rate are omitted and counted
-        (``EventsOmitted``); the next published event has their number. An event for a missing topic is lost
-        (``EventsLost``). Raises the errors of the tables: then the stream repeats the change.
+        (``EventsOmitted``); the next published event contains the number of omitted events. An event is lost if its
+        events topic is missing or refuses its size (``EventsLost``). Raises the errors of the tables; then the stream
+        repeats the change.
         """
         kind = type_of(record)
         if kind is None:
@@ -141,16 +142,18 @@ class EventPublisher:
 
 
 def _subscription_of(world: World, record: Record) -> str | None:
-    """Return the subscription name of a record; None if it is gone."""
+    """Return the name of a record's subscription; None if the subscription was deleted."""
     from tagcast.registry.directory import subscription_at
+    from tagcast.rows import stored
 
     if "subscription" in record.fields:
         return cast("str", record.fields["subscription"])
+    topic, ordinal = cast("str", record.fields["topic"]), cast("int", record.fields["ordinal"])
     try:
-        found = subscription_at(world, cast("str", record.fields["topic"]), cast("int", record.fields["ordinal"]))
+        found = subscription_at(world, topic, ordinal)
     except NotFoundError:
         return None
-    return None if found is None else found.name
+    return stored.subscription_name(world.store, topic, ordinal) if found is None else found.name
 
 
 def event_of(record: Record, kind: EventType, subscription: str | None, omitted: int) -> Mapping[str, object]:
@@ -180,7 +183,7 @@ def event_of(record: Record, kind: EventType, subscription: str | None, omitted:
 
 
 def draft_of(event: Mapping[str, object]) -> Draft:
-    """Return an event as a message: the tag is its type; topic and subscription are properties."""
+    """Return an event as a message. Its tag is the event's type; its properties are the topic and the subscription."""
     data = cast("Mapping[str, str]", event["data"])
     return Draft(
         body=json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode(),

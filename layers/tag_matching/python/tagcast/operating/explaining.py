@@ -15,7 +15,6 @@ from tagcast.operating.messages import attempt_json, entry_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
-from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.message import MessageRow, section_with
 from tagcast.rows.subscription import FILTER_VERSIONS, REMOVALS, FilterVersion
@@ -41,10 +40,13 @@ test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the AP
 def explain(world: World, topic: str, message_id: str, subscription: str) -> Mapping[str, object]:
     """Return why *subscription* did or did not receive the message, as plain JSON values.
 
-    Raises NotFoundError if the message and its receipt are gone, or no known subscription has that name.
+    *subscription* is a name, or the name of an entry with its ordinal (``billing#3``).
+
+    Raises NotFoundError if the message and its receipt were deleted, or if no known subscription has that name.
     """
     row = read_message(world, topic, message_id)
-    ordinal = _ordinal(world, topic, subscription, row)
+    name, _, number = subscription.partition("#")
+    ordinal = _matched_ordinal(world, row, name, int(number)) if number else _ordinal(world, topic, name, row)
     if row.is_wide:
         row = stored.with_ends(world.store, row, section_with(row, ordinal))
     late = row.map.added_later.get(ordinal)
@@ -69,12 +71,12 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
         "received": entry is not None and entry.state.value == "delivered",
         "reason": _reason(row.message, filter, tree, entry, is_stored=is_stored),
         "filter": _filter(version, tree),
-        "delivery": None if entry is None else _delivery(world, row.message, subscription, entry),
+        "delivery": None if entry is None else _delivery(world, row.message, name, ordinal, entry),
     }
 
 
 def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: bool) -> Explanation:
-    """Return the verdict stored with a message whose body is gone: the filter cannot be evaluated again."""
+    """Return the verdict stored with a message without a body, because the filter cannot be evaluated again."""
     value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
     note = "the body is deleted; this is the filter's stored verdict"
     if not (is_matched or value) and row.filter_error_count > len(row.filter_errors):
@@ -83,7 +85,10 @@ def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: boo
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
-    """Return the ordinal of *subscription* that got the message, or else the newest of its acceptance, or of now."""
+    """Return the ordinal of *subscription* that matched the message, or else its newest ordinal.
+
+    Ordinals that existed when the message was accepted go before later ordinals.
+    """
     read_topic(world, topic)
     present = stored.subscription(world.store, topic, subscription)
     removed = stored.removed_names(world.store, topic)  # Read last: includes subscriptions deleted meanwhile.
@@ -96,8 +101,16 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
     return max(versions_in_force(world, topic, row.subscriptions_version, known), default=known[-1])
 
 
+def _matched_ordinal(world: World, row: MessageRow, name: str, ordinal: int) -> int:
+    """Return *ordinal*, or raise NotFoundError if it did not match the message, or its name is not *name*."""
+    known = stored.subscription_name(world.store, row.message.topic, ordinal)
+    if ordinal not in row.map.matched or (name and known not in (name, None)):
+        raise NotFoundError("subscription", f"{name}#{ordinal}")
+    return ordinal
+
+
 def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
-    """Return why the publish of a message did not see the subscription of *ordinal*; None if it did."""
+    """Return why the subscription of *ordinal* did not exist for the publish of a message; None if it existed."""
     if version is None:
         return "the subscription was created after the message was accepted"
     gone = None if ordinal in row.map.matched else REMOVALS.read(world.store, row.message.topic, ordinal)
@@ -135,13 +148,13 @@ def _filter(version: FilterVersion, tree: Explanation) -> Mapping[str, object]:
     }
 
 
-def _delivery(world: World, message: Message, subscription: str, entry: Entry) -> Mapping[str, object]:
-    try:
-        present = get_subscription(world, message.topic, subscription)
+def _delivery(world: World, message: Message, name: str, ordinal: int, entry: Entry) -> Mapping[str, object]:
+    present = stored.subscription(world.store, message.topic, name) if name else None
+    if present is None or present.ordinal != ordinal:  # It was deleted, and perhaps another one has its name.
+        lane = LaneState.REMOVED
+    else:
         known = stored.lane(world.store, message.topic, present.subscription_id)
-        lane = (LaneState.ACTIVE if known is None else known.state).value
-    except NotFoundError:
-        lane = LaneState.REMOVED.value
+        lane = LaneState.ACTIVE if known is None else known.state
     return {
         "state": entry.state.value,
         "attempts": entry.attempts,
@@ -149,6 +162,6 @@ def _delivery(world: World, message: Message, subscription: str, entry: Entry) -
         "last_outcome": entry.last_outcome,
         "history": [attempt_json(past) for past in entry.history],
         "expires_at": rfc3339(message.expires_at),
-        "lane": lane,
+        "lane": lane.value,
         **({} if entry.added_at is None else {"added_at": rfc3339(entry.added_at)}),
     }

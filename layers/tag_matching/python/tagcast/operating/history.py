@@ -1,7 +1,7 @@
 """The messages of a topic in the last days, newest first, including those without pending deliveries.
 
-No list of them is written. The newest files of the archive name them; the retained list names those not yet archived.
-Receipts, which stay longer, show their deliveries (docs/semantics.md, History).
+The service writes no list of these messages. The newest files of the archive contain their ids; the list of retained
+messages has those that are not archived yet. Receipts show their deliveries (docs/semantics.md, History).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import accepted_at_of, first_id_at
-from tagcast.model import EntryState, Subscription
+from tagcast.model import Entry, EntryState, Subscription
 from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
 from tagcast.ports import ArchivedFile, World
 from tagcast.registry.groups import PUBLISHED_S
@@ -25,7 +25,7 @@ _DAY_MS = 86_400_000
 HISTORY_S_MAX = 3 * 86_400
 """Receipts stay three days after their message expires."""
 SEARCH_S = 4.0
-"""Seconds after which a page ends, however few messages it has."""
+"""A page ends after this number of seconds, even if it has few messages or none."""
 RECENT_MAX = 1_000
 READ_AT_ONCE = 25
 _BEFORE_ALL = "~"
@@ -36,9 +36,10 @@ _MESSAGE_ID = b'"message_id":"'
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Criteria of messages: they were accepted at *since* or later, and match all other given fields.
+    """The criteria of messages: a message was accepted at *since* or later, and matches all other given fields.
 
-    *state* is the state of the delivery to *subscription*; without a *subscription*, of any delivery.
+    *state* is a state of the whole message, or of its delivery to *subscription*; if *subscription* is None, of any
+    delivery.
     """
 
     since: int
@@ -63,17 +64,22 @@ class HistoryFilter:
 
     def is_of(self, view: MessageView) -> bool:
         """Return whether a message matches, by its receipt."""
-        draft, name = view.message.draft, None if self.subscription is None else self.subscription.name
-        counts = view.counts or {}
+        draft, counts = view.message.draft, view.counts or {}
+        entry = None if self.subscription is None else self._entry(self.subscription, view)
         if self.state is None:
-            takes_state = name is None or name in view.subscribers
+            takes_state = self.subscription is None or entry is not None
         elif isinstance(self.state, MessageState):
             takes_state = view.state is self.state
-        elif name is None:
+        elif self.subscription is None:
             takes_state = counts.get(self.state, 0) > 0
         else:
-            takes_state = name in view.subscribers and view.subscribers[name].state is self.state
+            takes_state = entry is not None and entry.state is self.state
         return takes_state and self._fits(view.message.accepted_at, draft.tags, draft.properties)
+
+    def _entry(self, subscription: Subscription, view: MessageView) -> Entry | None:
+        """Return the entry of *subscription*, which is not that of a deleted subscription with the same name."""
+        is_of = view.ordinals.get(subscription.name) == subscription.ordinal
+        return view.subscribers.get(subscription.name) if is_of else None
 
     def _fits(self, accepted_at: int, tags: Collection[str], properties: Mapping[str, str]) -> bool:
         return (
@@ -101,8 +107,8 @@ def _needles(topic: str, wanted: HistoryFilter) -> tuple[bytes, ...]:
 class _Place:
     """The start of the next page.
 
-    First come retained messages between *archived_id* and *recent_before* (None: no more of these). Then come ids below
-    *before* of the file that arrived at *arrived_at*, then older files.
+    First come retained messages between *archived_id* and *recent_before* (None: these are finished). Then come ids
+    below *before* in the *file* that arrived at *arrived_at*. Then come older files.
     """
 
     recent_before: str | None
@@ -128,7 +134,7 @@ class _Place:
 class History:
     """A page: messages, the next place (None: last page), and the progress of the archive.
 
-    *archive_until* is the acceptance time of its newest message (None: it is empty).
+    *archive_until* is the acceptance time of the newest message in the archive; None if the archive is empty.
     """
 
     messages: tuple[MessageView, ...]
@@ -209,7 +215,7 @@ class _Search:
         return len(self.found) >= self.limit or self.left <= 0
 
     def _take(self, ids: Sequence[str]) -> str | None:
-        """Take the matching messages, newest first; return the id before which to continue, None after the last."""
+        """Add the matching messages of *ids* to *found*. Return the id before which to continue, or None at the end."""
         for start in range(0, len(ids), READ_AT_ONCE):
             if start and self._is_over():
                 return ids[start - 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tagcast.errors import ConflictError, NotFoundError
@@ -31,7 +31,7 @@ FOUND_AT_ONCE = 100
 READ_ROWS = 10
 FRONT_ROWS = 200
 NAMES_READ_MAX, NAMES_ASKED_MAX = 500, 100
-"""Names of a larger topic are read one by one, up to 100 of a message: all of them may be many megabytes."""
+"""Names of a topic with more subscriptions are read one by one, up to 100: all names may be many megabytes."""
 
 
 class MessageState(StrEnum):
@@ -48,7 +48,8 @@ class MessageState(StrEnum):
 class MessageView:
     """A message or its receipt, with one entry per matched subscription, failures first.
 
-    A wide message shows the entries of one section; *next_section* is the next one, if any. *counts* cover all entries.
+    The view of a wide message has the entries of one section; *next_section* is the next section or None. *counts*
+    cover the entries of all sections. *ordinals* has the ordinal of each entry.
     """
 
     message: Message
@@ -59,6 +60,7 @@ class MessageView:
     filter_error_count: int
     next_section: int | None = None
     counts: Mapping[EntryState, int] | None = None
+    ordinals: Mapping[str, int] = field(default_factory=dict)
 
 
 def message_view(
@@ -67,8 +69,8 @@ def message_view(
     """Return the message or its receipt. Raises NotFoundError if both are gone.
 
     *section* selects the entries of a wide message; a number that is too high selects the last section. The view of the
-    first section also has the counts. *only* selects entries in these states, from as many sections as are needed for
-    1,000 entries.
+    first section also has the counts. *only* selects entries in the given states, from several sections until the view
+    has about 1,000 entries.
     """
     owner = read_topic(world, topic)
     backlogs = BacklogFront(world, owner.topic_id)
@@ -83,10 +85,10 @@ def message_view(
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
-    """Return the topic that has a message; look in each topic for which *is_open* is true.
+    """Return the topic that has a message; search only topics for which *is_open* is true.
 
-    Raises NotFoundError if no topic has it. Raises ConflictError if several do, because an id is unique only within its
-    topic.
+    Raises NotFoundError if no topic has it. Raises ConflictError if several topics have it, because an id is unique
+    only within its topic.
     """
     topics = [name for name, _ in stored.topic_ids(world.store) if is_open(name)]
     found: list[str] = []
@@ -108,7 +110,7 @@ def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
 
 
 def _of_section(backlogs: BacklogFront, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
-    """Return the view of one section, with the entries of *only*, or of all."""
+    """Return the view of one section, with the entries of the ordinals *only*, or with all entries."""
     chosen = row.map.matched if only is None else only
     versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
     return _view(backlogs, row, {o: version.name for o, version in versions.items()}, versions, chosen)
@@ -117,7 +119,10 @@ def _of_section(backlogs: BacklogFront, row: MessageRow, only: Collection[int] |
 def _of_sections(
     backlogs: BacklogFront, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
-    """Return the first section with the counts of all; or, from *section* on, entries in the requested states."""
+    """Return the first section with the counts of all sections. If *only* is given, return matching entries instead.
+
+    These entries are in states of *only*, from *section* on.
+    """
     pulled = next((part for part in parts if part.map.enqueued), parts[0])
     pulls = _pulls(backlogs.world, pulled)
     states = [_states(backlogs, part, pulls) for part in parts]
@@ -167,8 +172,8 @@ def list_retained(
     """Return the messages pending after their first round, oldest first, after *cursor*.
 
     A wide message appears once for each section with pending deliveries, with the entries of that section. A page has
-    at most *limit* messages and ends before their sizes exceed *size_max*; a larger message is a page of its own. Rows
-    are read a few at a time, because each may be large.
+    at most *limit* messages, and ends before the sum of their sizes exceeds *size_max*. A message that is larger than
+    *size_max* is a page of its own. Rows are read a few at a time, because each row may be large.
     """
     views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
@@ -195,7 +200,7 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
 
 
 class _Names:
-    """The names of subscriptions by ordinal: all of a topic from one query, or of a large topic one by one."""
+    """The names of subscriptions by ordinal. One query reads all names; in a large topic, names are read one by one."""
 
     def __init__(self, world: World, topic: Topic) -> None:
         self._world, self._topic = world, topic
@@ -227,14 +232,14 @@ class ViewsOfTopic:
         self._names = _Names(world, owner)
 
     def as_read(self, row: MessageRow) -> MessageView:
-        """Return the view of a row that was read with its ends. For a wide message it shows the section read."""
+        """Return the view of a row that was read with its ends; for a wide message, the view of the section read."""
         if not row.is_wide:
             return _view(self._backlogs, row, self._names.of(row.map.matched), None)
         versions = versions_in_force(self._world, row.message.topic, row.subscriptions_version, row.map.matched)
         return _view(self._backlogs, row, {o: version.name for o, version in versions.items()}, None)
 
     def of(self, message_ids: Sequence[str], owner: Subscription | None = None) -> Iterator[MessageView]:
-        """Yield the views of at most 100 messages, with the counts of their entries; missing ones are left out.
+        """Yield the views of at most 100 messages, with the counts of their entries; missing messages are left out.
 
         The view of a wide message shows the section of *owner*, or the first section.
         """
@@ -244,8 +249,8 @@ class ViewsOfTopic:
                 parts = stored.sections(self._world.store, row)
                 view = _of_sections(self._backlogs, parts, 0, ())
                 shown = None if owner is None else section_with(row, owner.ordinal)
-                entries = view.subscribers if shown is None else _of_section(self._backlogs, parts[shown]).subscribers
-                yield replace(view, subscribers=entries)
+                part = view if shown is None else _of_section(self._backlogs, parts[shown])
+                yield replace(view, subscribers=part.subscribers, ordinals=part.ordinals)
             else:
                 yield _chosen(self.as_read(stored.with_ends(self._world.store, row, None)), ())
 
@@ -253,8 +258,8 @@ class ViewsOfTopic:
 class BacklogFront:
     """The fronts of the backlogs of a topic's subscriptions, each read at most once.
 
-    Due rows are sorted by position, so a row cannot be read by its message id. Only the front is attempted: deliveries
-    behind :data:`FRONT_ROWS` have no attempts.
+    Due rows are sorted by position, so a row cannot be read by its message id. Deliveries behind :data:`FRONT_ROWS`
+    are shown without attempts: only the front of a backlog is attempted, unless its deliveries are independent.
     """
 
     def __init__(self, world: World, topic_id: str) -> None:
@@ -277,7 +282,7 @@ def _view(
     versions: Mapping[int, FilterVersion] | None,
     only: Collection[int] | None = None,
 ) -> MessageView:
-    entries: dict[str, Entry] = {}
+    entries, ordinals = dict[str, Entry](), dict[str, int]()
     pulls, expired = _pulls(backlogs.world, row), row.message.is_expired(backlogs.now)
     shown = sorted(row.map.matched if only is None else only)
     # Two of one name: a deleted subscription, and a group that got older messages when it was created again.
@@ -287,7 +292,8 @@ def _view(
         if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
         name = known.get(ordinal, "")
-        entries[name if name and newest[name] == ordinal else f"{name}#{ordinal}"] = entry
+        shown_as = name if name and newest[name] == ordinal else f"{name}#{ordinal}"
+        entries[shown_as], ordinals[shown_as] = entry, ordinal
     following = 1 if row.section is None else row.section + 1
     return MessageView(
         message=row.message,
@@ -297,11 +303,12 @@ def _view(
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
         next_section=following if following < len(row.bounds) else None,
+        ordinals=ordinals,
     )
 
 
 def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
-    """Return one entry of *row*, without its filter version; None if there is none.
+    """Return one entry of *row*, without its filter version; None if *row* has no such entry.
 
     Reads only the backlog of the entry's subscription.
     """
@@ -326,7 +333,7 @@ def _state(row: MessageRow, *, expired: bool) -> MessageState:
 def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping[int, FailedPulls]) -> Entry:
     """Return one entry with the current attempts from its due row or pulls. The clock, not the TTL, decides expiry.
 
-    A late entry includes the time and the filter version that added it.
+    A late entry includes the time at which it was added, and the filter version that matched.
     """
     in_map, expired = row.map, row.message.is_expired(backlogs.now)
     is_enqueued, late = ordinal in in_map.enqueued, in_map.added_later.get(ordinal)
@@ -341,10 +348,10 @@ def _entry(backlogs: BacklogFront, row: MessageRow, ordinal: int, pulls: Mapping
 
 
 def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor: str | None) -> Page[tuple[str, Entry]]:
-    """Return the deliveries with remembered attempts, by subscription name, after *cursor*.
+    """Return the deliveries with stored attempts, by subscription name, after *cursor*.
 
     Successful deliveries are not included. A page of a wide message covers one section, because each pending entry
-    takes a read; a page before the last may be empty. Raises NotFoundError without a message or receipt.
+    takes a read. A page before the last may be empty. Raises NotFoundError if the message and its receipt were deleted.
     """
     section, after = _place(cursor or "")
     view = message_view(world, topic, message_id, section)

@@ -13,6 +13,7 @@ __all__ = [
     "BACKOFF_RETRIES_MAX",
     "DECAY_INTERVAL_S_MAX",
     "DECAY_RETRIES_MAX",
+    "ENTRY_NAME",
     "JSON_DEPTH_MAX",
     "JSON_VALUES_MAX",
     "NAME",
@@ -46,16 +47,18 @@ ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX = 64, 15
 PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
 NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+ENTRY_NAME = r"^([A-Za-z][A-Za-z0-9_-]{0,63}(#[0-9]{1,9})?|#[0-9]{1,9})$"
+"""The name of an entry: that of its subscription; of a deleted subscription perhaps with the ordinal."""
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
 ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
 PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
 PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
-"""A pull ends at the first size. The second is the maximum, because of Lambda's limit."""
+"""A pull ends at the first size. The second size is the maximum of an answer, because of Lambda's limit."""
 PULLED_AROUND_BYTES_MAX = 128 * 1024
 """The maximum size of a pulled message without its body.
 
-It includes properties with seven bytes per byte, tags, keys and the handle.
+This size includes tags, keys, the handle, and properties with seven escaped bytes per byte.
 """
 VISIBILITY_TIMEOUT_S_MIN, VISIBILITY_TIMEOUT_S_DEFAULT, VISIBILITY_TIMEOUT_S_MAX = 10, 60, HIDDEN_S_MAX
 TAIL_WAIT_S_MAX = 20
@@ -69,7 +72,7 @@ BACKOFF_INTERVAL_S_MAX = 3_600
 BATCHED_MIN, BATCHED_MAX = 2, 100
 BATCHED_BYTES_MIN, BATCHED_BYTES_DEFAULT, BATCHED_BYTES_MAX = 1_024, 256 * 1024, 1024 * 1024
 QUEUE_BATCH_MAX = 10
-"""The maximum of a batch request to SQS."""
+"""The maximum number of messages in a batch request to SQS."""
 URL = r"^https?://[\x21-\x7e]+$"
 SECRET = r"^(generate|whsec_[A-Za-z0-9+/]{32,86}={0,2})$"
 PUSH_HEADERS_MAX, PUSH_HEADERS_BYTES_MAX, PUSH_HEADER_LENGTH_MAX = 10, 2_048, 1_024

@@ -27,10 +27,10 @@ from typing_extensions import TypedDict
 from tagcast_aws.api.http.answer_types import AnyEntryState, Instant, one_of
 from tagcast_aws.api.http.authorization import covers
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
-from tagcast_aws.api.http.requests import Request, required_name
+from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.http.webhooks import ShownAttributes
-from tagcast_aws.api.limits import PAGE_BYTES_MAX
+from tagcast_aws.api.limits import ENTRY_NAME, PAGE_BYTES_MAX
 
 SECTION_DIGITS_MAX = 5
 ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value: (each,) for each in EntryState}
@@ -51,9 +51,9 @@ class EntryAnswer(TypedDict):
 class MessageAnswer(ShownAttributes):
     """A message or its receipt, with its deliveries. The body is text, base64, or null after its deletion.
 
-    A message with more than 1,000 subscriptions shows one page of deliveries, failing ones first; ``next_cursor`` leads
-    to the next page. The first page has ``counts`` of all deliveries by state. Lists have ``body_bytes`` instead of
-    bodies, unless you ask for bodies, and no counts.
+    A message with more than 1,000 subscriptions shows one page of deliveries, failing deliveries first. ``next_cursor``
+    leads to the next page. The first page has ``counts`` of all deliveries by state. Lists have ``body_bytes`` instead
+    of bodies, unless you ask for bodies, and no counts.
     """
 
     body: NotRequired[str | None]
@@ -234,7 +234,12 @@ def answer_attempts(world: World, request: Request[None]) -> Answer:
 
 def answer_explanation(world: World, request: Request[None]) -> Answer:
     """Answer why a subscription did or did not receive a message."""
-    subscription = required_name(request, "subscription")
+    faults: list[Fault] = []
+    subscription = request.word("subscription", ENTRY_NAME, faults)
+    if subscription is None:
+        faults.append(Fault("names a subscription or an entry", "/subscription", FaultCode.REQUIRED))
+    if subscription is None or faults:
+        raise InvalidRequestError(tuple(faults))
     return Answer(200, dict(explain(world, request.topic, request.path["message_id"], subscription)))
 
 

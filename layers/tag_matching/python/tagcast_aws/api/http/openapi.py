@@ -56,8 +56,11 @@ _QUERY: dict[str, dict[str, Any]] = {
     "property": {"type": "string", "description": "name=value", "pattern": "^[^=]+=.*$"},
     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
-_QUERY_OF_ROUTE = {("/topics/{topic}/history", "state"): {"type": "string", "enum": list(DELIVERY_STATES)}}
-"""Query parameters with the same name as another route's, but other values."""
+_QUERY_OF_ROUTE: dict[tuple[str, str], dict[str, Any]] = {
+    ("/topics/{topic}/history", "state"): {"type": "string", "enum": list(DELIVERY_STATES)},
+    ("/topics/{topic}/messages/{message_id}/explain", "subscription"): {"type": "string", "pattern": limits.ENTRY_NAME},
+}
+"""Query parameters that have the name of another route's parameter, but allow other values."""
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "description": "RFC 9457 problem details",

@@ -48,7 +48,7 @@ _NAME = re.compile(NAME.strip("^$"))
 class Request(Generic[B]):
     """The argument of a route: path parameters and body are validated; methods validate other parts when called.
 
-    *rights* are those of the caller's token; None: IAM authorized the request.
+    *rights* are the rights of the caller's token; None: IAM authorized the request.
     """
 
     path: Mapping[str, str]
@@ -136,7 +136,7 @@ class Request(Generic[B]):
         return sha256(asked + b"\n" + self.content).hexdigest()
 
     def if_match(self) -> tuple[str, ...] | None:
-        """Return the versions that If-Match allows (``*``: any existing one); None without the header."""
+        """Return the versions that If-Match allows (``*``: any existing version), or None if there is no If-Match."""
         text = self.headers.get("if-match")
         if text is None or text.strip() == "*":
             return None if text is None else ("*",)
@@ -226,11 +226,3 @@ def query_faults(query: Mapping[str, str], known: Sequence[str]) -> list[Fault]:
     unknown = [name for name in query if name not in known]
     detail = f"is not a known parameter; {others}"
     return [Fault(detail, f"/{pointer_part(name)}", FaultCode.UNKNOWN) for name in unknown[:FAULTS_MAX]]
-
-
-def required_name(request: Request[None], parameter: str) -> str:
-    """Return the name in a required query parameter."""
-    names, faults = checked_names({parameter: request.query.get(parameter, "")})
-    if faults:
-        raise InvalidRequestError(tuple(faults))
-    return names[parameter]
